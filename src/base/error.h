@@ -1,0 +1,54 @@
+// Errors as values that know their exit code. Everything that can go wrong because of the
+// outside world is thrown as an Error; it must not know how it will be shown.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace convgrad {
+
+// The process's exit codes; the only list of them.
+enum class ExitCode : int {
+  kOk = 0,           // everything asked for was done and is right
+  kWrong = 1,        // a result is wrong
+  kUsage = 2,        // flags, attributes, inline sizes, manifest
+  kData = 3,         // malformed files, shapes or dtypes that don't fit
+  kIo = 4,           // I/O or resources
+  kSlow = 5,         // right, but slower than the baseline allows
+  kNothingRan = 6,   // a filter matched nothing
+  kInternal = 70,    // a defect of this program
+};
+
+// One failure: WHAT (the file, flag or tensor), WHY, and the FIX if there is one. `code` is stable
+// and machine-readable ("npy/short-data").
+class Error : public std::exception {
+ public:
+  Error(ExitCode exit_code, std::string code, std::string what, std::string why,
+        std::string fix = "");
+
+  ExitCode exit_code() const { return exit_code_; }
+  const std::string& code() const { return code_; }
+  // "WHAT: WHY; FIX" on one line; control characters of the parts are escaped.
+  const std::string& message() const { return message_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  ExitCode exit_code_;
+  std::string code_;
+  std::string message_;
+};
+
+// Throw helpers, one per class of error.
+[[noreturn]] void ThrowUsage(std::string code, std::string what, std::string why,
+                             std::string fix = "");
+[[noreturn]] void ThrowData(std::string code, std::string what, std::string why,
+                            std::string fix = "");
+[[noreturn]] void ThrowIo(std::string code, std::string what, std::string why,
+                          std::string fix = "");
+[[noreturn]] void ThrowInternal(std::string why);
+
+// `text` with control characters (and bidirectional overrides) as \xNN or \u{NNNN}, so that a file
+// name or a header can't forge lines or colours in a terminal.
+std::string EscapeControls(const std::string& text);
+
+}  // namespace convgrad

@@ -1,0 +1,38 @@
+// Aligned memory for tensors and scratch. Large blocks ask for huge pages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace convgrad {
+
+inline constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
+
+struct FreeAligned {
+  void operator()(void* memory) const;
+};
+
+// `bytes` (0 is fine) of uninitialised memory aligned to kAlignment. Throws the I/O error
+// "memory/exhausted" that names the size when there is none.
+std::unique_ptr<std::byte[], FreeAligned> AllocateBytes(size_t bytes);
+
+// An owning array of trivial elements; uninitialised unless filled.
+template <class T>
+class AlignedArray {
+ public:
+  AlignedArray() = default;
+  explicit AlignedArray(int64_t size)
+      : bytes_(AllocateBytes(static_cast<size_t>(size) * sizeof(T))), size_(size) {}
+  T* data() { return reinterpret_cast<T*>(bytes_.get()); }
+  const T* data() const { return reinterpret_cast<const T*>(bytes_.get()); }
+  int64_t size() const { return size_; }
+  T& operator[](int64_t at) { return data()[at]; }
+  const T& operator[](int64_t at) const { return data()[at]; }
+
+ private:
+  std::unique_ptr<std::byte[], FreeAligned> bytes_;
+  int64_t size_ = 0;
+};
+
+}  // namespace convgrad

@@ -1,0 +1,59 @@
+// Loops over independent pieces of work on a fixed number of threads. The only place that knows the
+// threading library. How the pieces are dealt never changes a result: callers make each piece's
+// arithmetic depend on its index alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace convgrad {
+
+// While it lives, this thread rounds to nearest and keeps subnormals, whatever another library has
+// set; afterwards the old mode is back.
+class ScopedFpEnvironment {
+ public:
+  ScopedFpEnvironment();
+  ~ScopedFpEnvironment();
+  ScopedFpEnvironment(const ScopedFpEnvironment&) = delete;
+  ScopedFpEnvironment& operator=(const ScopedFpEnvironment&) = delete;
+
+ private:
+  uint64_t saved_;
+};
+
+class Parallel {
+ public:
+  // `num_threads` >= 1, the caller's own included.
+  explicit Parallel(int num_threads);
+  ~Parallel();
+  Parallel(const Parallel&) = delete;
+  Parallel& operator=(const Parallel&) = delete;
+
+  int num_threads() const { return num_threads_; }
+
+  // body(i) once for every i in [0, count), on up to num_threads() threads, in the floating-point
+  // environment above. The first exception of a body ends the loop and is thrown again here. After
+  // RequestStop() the rest is skipped and Stopped is thrown.
+  void For(int64_t count, const std::function<void(int64_t)>& body) const;
+
+  // Index in [0, num_threads()) of the calling thread inside For, for per-thread scratch.
+  static int ThreadIndex();
+
+ private:
+  struct Arena;
+  int num_threads_;
+  std::unique_ptr<Arena> arena_;
+};
+
+// Thrown by For when the process was asked to end.
+struct Stopped {};
+
+// Async-signal-safe: makes every running and later For end early.
+void RequestStop();
+bool StopRequested();
+
+// The CPUs this process may use: affinity and cgroup quota, at least 1.
+int UsableCpus();
+
+}  // namespace convgrad

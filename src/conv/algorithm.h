@@ -1,0 +1,43 @@
+// What an algorithm is, and the ordered lists to choose from.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/parallel.h"
+#include "conv/geometry.h"
+#include "kernels/kernel_table.h"
+
+namespace convgrad {
+
+// One computation: elements in C order of the problem's shapes and type. Of the three tensors the
+// operation's direction names the result; `result` is it and its operand pointer is null.
+struct ConvArgs {
+  const Problem& problem;
+  const void* input;
+  const void* filter;
+  const void* out_backprop;
+  void* result;
+  const KernelTable& kernels;
+  const Parallel& parallel;
+};
+
+// Every algorithm gives the bits of the canonical order for the problems it accepts, on every table
+// and any number of threads. It writes every element of the result.
+struct Algorithm {
+  const char* name;
+  const char* summary;  // one line for people: when it is the right one
+  bool (*accepts)(const Problem& problem);
+  // Bytes it allocates besides operands and result, at most.
+  int64_t (*scratch_bytes)(const Problem& problem, const KernelTable& kernels, int num_threads);
+  // Tiles and blocks it would use, for `plan`, e.g. "6x64 pixels x channels, 3 blocks".
+  std::string (*tiles)(const Problem& problem, const KernelTable& kernels);
+  void (*run)(const ConvArgs& args);
+};
+
+// Best first; the first that accepts a problem is chosen. The last, "reference", accepts everything.
+std::span<const Algorithm> AlgorithmsOf(Op op);
+
+}  // namespace convgrad

@@ -1,0 +1,61 @@
+#include "conv/canonical_order.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace convgrad {
+
+std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels) {
+  std::vector<TapBlock> blocks;
+  if (num_taps == 0 || num_channels == 0) return blocks;
+  if (num_channels <= kBlockTerms) {
+    const int64_t num_blocks = CeilDiv(num_taps, kBlockTerms / num_channels);
+    for (int64_t i = 0; i < num_blocks; ++i) {
+      blocks.push_back({num_taps * i / num_blocks, num_taps * (i + 1) / num_blocks, 0, num_channels});
+    }
+    return blocks;
+  }
+  const int64_t parts = CeilDiv(num_channels, kBlockTerms);
+  for (int64_t tap = 0; tap < num_taps; ++tap) {
+    for (int64_t i = 0; i < parts; ++i) {
+      blocks.push_back({tap, tap + 1, num_channels * i / parts, num_channels * (i + 1) / parts});
+    }
+  }
+  return blocks;
+}
+
+std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w) {
+  std::vector<PixelBlock> blocks;
+  if (batch == 0 || out_h == 0 || out_w == 0) return blocks;
+  // No overflow: both are output sizes of tensors that fit memory limits.
+  const int64_t plane = out_h * out_w;
+  if (plane <= kBlockTerms) {
+    const int64_t images = kBlockTerms / plane;
+    for (int64_t n = 0; n < batch; n += images) {
+      blocks.push_back({n, std::min(n + images, batch), 0, out_h, 0, out_w});
+    }
+    return blocks;
+  }
+  const int64_t row_runs = CeilDiv(out_h, std::max<int64_t>(1, kBlockTerms / out_w));
+  const int64_t col_parts = CeilDiv(out_w, kBlockTerms);
+  for (int64_t n = 0; n < batch; ++n) {
+    for (int64_t i = 0; i < row_runs; ++i) {
+      for (int64_t j = 0; j < col_parts; ++j) {
+        blocks.push_back({n, n + 1, out_h * i / row_runs, out_h * (i + 1) / row_runs,
+                          out_w * j / col_parts, out_w * (j + 1) / col_parts});
+      }
+    }
+  }
+  return blocks;
+}
+
+std::vector<int64_t> PhaseTaps(int64_t phase, int64_t stride, int64_t dilation, int64_t kernel) {
+  std::vector<int64_t> taps;
+  for (int64_t k = kernel - 1; k >= 0; --k) {
+    if ((phase - k * dilation) % stride == 0) taps.push_back(k);
+  }
+  return taps;
+}
+
+}  // namespace convgrad

@@ -1,0 +1,44 @@
+// The public entry: choose an algorithm and run it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "conv/algorithm.h"
+#include "conv/geometry.h"
+#include "tensor/tensor.h"
+
+namespace convgrad {
+
+struct Execution {
+  int num_threads = 0;                   // 0: all usable CPUs
+  std::optional<Isa> isa;                // none: the best this machine has
+  std::optional<std::string> algorithm;  // none: the first that accepts
+  int64_t max_memory_bytes = 0;          // 0: 80 % of what is available
+};
+
+// What will run, or ran.
+struct RunInfo {
+  std::string algorithm;
+  std::string why;       // why this algorithm, in words
+  Isa isa = Isa::kScalar;
+  int num_threads = 1;
+  std::string tiles;
+  int64_t scratch_bytes = 0;
+  int64_t memory_bytes = 0;  // operands + result + scratch
+};
+
+// Throws usage for an instruction set or algorithm that can't run this ("isa/unsupported",
+// "algorithm/unknown", "algorithm/refused"); allocates nothing.
+RunInfo PlanRun(const Problem& problem, const Execution& execution);
+
+// Operands of InfoOf(problem.op).operands, in that order, of the problem's type and shapes. Throws
+// I/O "memory/limit" before allocating when it needs more than it may.
+Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,
+               const Execution& execution, RunInfo* info = nullptr);
+
+// Memory this process may still take: the least of what the machine, the cgroup and RLIMIT_AS leave.
+int64_t AvailableMemory();
+
+}  // namespace convgrad

@@ -1,0 +1,15 @@
+// Compiles depthwise-inl.h for every target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/depthwise.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "kernels/dispatch.h"
+#include "kernels/depthwise-inl.h"
+
+#if HWY_ONCE
+namespace convgrad {
+
+void FillDepthwiseKernels(KernelTable& table) { CONVGRAD_FOR_ISA(table, FillDepthwise); }
+
+}  // namespace convgrad
+#endif

@@ -1,0 +1,31 @@
+// How the tables of the instruction sets are filled: each family compiles its kernels for every
+// target and copies those of table.isa into the table.
+#pragma once
+
+#include <hwy/highway.h>
+
+#include "kernels/kernel_table.h"
+
+namespace convgrad {
+
+void FillIndirectGemmKernels(KernelTable& table);
+void FillDepthwiseKernels(KernelTable& table);
+void FillPackKernels(KernelTable& table);
+
+}  // namespace convgrad
+
+// Calls function(table) of the namespace that was compiled for table.isa.
+#if defined(__x86_64__)
+#define CONVGRAD_FOR_ISA(table, function)                       \
+  switch ((table).isa) {                                        \
+    case Isa::kAvx512: return N_AVX3::function(table);          \
+    case Isa::kAvx2: return N_AVX2::function(table);            \
+    default: return N_SCALAR::function(table);                  \
+  }
+#else
+#define CONVGRAD_FOR_ISA(table, function)                       \
+  switch ((table).isa) {                                        \
+    case Isa::kNeon: return N_NEON::function(table);            \
+    default: return N_SCALAR::function(table);                  \
+  }
+#endif

@@ -1,0 +1,67 @@
+// The kernels of every instruction set as plain tables of function pointers. Kernels know pointers,
+// counts and strides; they know neither convolutions nor threads.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "kernels/depthwise.h"
+#include "kernels/indirect_gemm.h"
+#include "kernels/pack.h"
+
+namespace convgrad {
+
+enum class Isa { kAvx512, kAvx2, kNeon, kScalar };  // best first
+
+inline constexpr Isa kAllIsas[] = {Isa::kAvx512, Isa::kAvx2, Isa::kNeon, Isa::kScalar};
+
+// "avx512", "avx2", "neon", "scalar".
+const char* NameOf(Isa isa);
+std::optional<Isa> ParseIsa(std::string_view name);
+
+struct KernelTable {
+  Isa isa;
+  int vector_bytes;  // of one vector register; scalar: one double
+
+  IndirectGemmKernels<float> gemm_f32;
+  IndirectGemmKernels<double> gemm_f64;
+  DepthwiseKernels<float> depthwise_f32;
+  DepthwiseKernels<double> depthwise_f64;
+  PackKernels<Float16> pack_f16;
+  PackKernels<BFloat16> pack_bf16;
+  PackKernels<float> pack_f32;
+  PackKernels<double> pack_f64;
+
+  // The members by type: Compute is float or double, Stored a storage type.
+  template <class Compute>
+  const IndirectGemmKernels<Compute>& Gemm() const;
+  template <class Compute>
+  const DepthwiseKernels<Compute>& Depthwise() const;
+  template <class Stored>
+  const PackKernels<Stored>& Pack() const;
+};
+
+// The tables this machine can run, best first; the scalar one is always there.
+const std::vector<KernelTable>& SupportedKernels();
+// The table of `isa`, or null if this machine can't run it.
+const KernelTable* FindKernels(Isa isa);
+
+template <>
+inline const IndirectGemmKernels<float>& KernelTable::Gemm<float>() const { return gemm_f32; }
+template <>
+inline const IndirectGemmKernels<double>& KernelTable::Gemm<double>() const { return gemm_f64; }
+template <>
+inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const { return depthwise_f32; }
+template <>
+inline const DepthwiseKernels<double>& KernelTable::Depthwise<double>() const { return depthwise_f64; }
+template <>
+inline const PackKernels<Float16>& KernelTable::Pack<Float16>() const { return pack_f16; }
+template <>
+inline const PackKernels<BFloat16>& KernelTable::Pack<BFloat16>() const { return pack_bf16; }
+template <>
+inline const PackKernels<float>& KernelTable::Pack<float>() const { return pack_f32; }
+template <>
+inline const PackKernels<double>& KernelTable::Pack<double>() const { return pack_f64; }
+
+}  // namespace convgrad

@@ -1,0 +1,15 @@
+// Compiles pack-inl.h for every target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/pack.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "kernels/dispatch.h"
+#include "kernels/pack-inl.h"
+
+#if HWY_ONCE
+namespace convgrad {
+
+void FillPackKernels(KernelTable& table) { CONVGRAD_FOR_ISA(table, FillPack); }
+
+}  // namespace convgrad
+#endif

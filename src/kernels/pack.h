@@ -1,0 +1,29 @@
+// Moving numbers between storage and compute form: widening, narrowing, transposing. The 16-bit
+// types become float here and nowhere else.
+#pragma once
+
+#include <cstdint>
+
+#include "base/float16.h"
+
+namespace convgrad {
+
+// Stored is Float16, BFloat16, float or double; Compute is float, or double for double.
+// Strides are in elements. Ranges don't overlap. Any alignment.
+template <class Stored>
+struct PackKernels {
+  using Compute = ComputeType<Stored>;
+
+  // Exact.
+  void (*widen)(const Stored* from, Compute* to, int64_t count);
+  // Rounds to nearest even; NaN becomes the canonical one. For a 16-bit type `from` holds sums that
+  // were rounded to odd (fold-inl.h), so that this is their only rounding.
+  void (*narrow)(const Compute* from, Stored* to, int64_t count);
+  // to[col * to_stride + row] = from[row * from_stride + col] for row < rows, col < cols.
+  void (*transpose_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,
+                          int64_t rows, int64_t cols);
+  void (*transpose_narrow)(const Compute* from, int64_t from_stride, Stored* to, int64_t to_stride,
+                           int64_t rows, int64_t cols);
+};
+
+}  // namespace convgrad

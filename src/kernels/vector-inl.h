@@ -1,0 +1,157 @@
+// What every kernel needs of the vector library, with the arithmetic of the canonical order: a fused
+// multiply-add on every target, and folding of block sums. Included once per target.
+#if defined(CONVGRAD_KERNELS_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_VECTOR_INL_H_
+#undef CONVGRAD_KERNELS_VECTOR_INL_H_
+#else
+#define CONVGRAD_KERNELS_VECTOR_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// a * b + c with one rounding. Targets without a fused instruction (scalar) go through the C
+// library, which uses the machine's when it has one.
+#if HWY_TARGET == HWY_SCALAR
+template <class V>
+HWY_INLINE V Fma(V a, V b, V c) {
+  return V(std::fma(a.raw, b.raw, c.raw));
+}
+#else
+template <class V>
+HWY_INLINE V Fma(V a, V b, V c) {
+  return hn::MulAdd(a, b, c);
+}
+#endif
+
+// The canonical NaN (quiet, positive, no payload) for every NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V CanonicalNaN(D d, V value) {
+  const hn::RebindToUnsigned<D> du;
+  using U = hn::TFromD<decltype(du)>;
+  constexpr U kQuiet = sizeof(U) == 4 ? U{0x7FC00000} : static_cast<U>(0x7FF8000000000000ull);
+  return hn::IfThenElse(hn::IsNaN(value), hn::BitCast(d, hn::Set(du, kQuiet)), value);
+}
+
+// The sums of finished blocks for Lanes(d) consecutive elements (canonical_order.h has the scalar
+// form). `sum` and, for double only, `error` are arrays of Lanes(d) doubles, aligned to 64 bytes or to
+// the vector, whichever is less. For float `error` is not used and may be null.
+#if HWY_TARGET == HWY_SCALAR
+template <class D>
+HWY_INLINE void AddToDoubles(D, hn::Vec<D> block, double* HWY_RESTRICT sum) {
+  sum[0] += static_cast<double>(block.raw);
+}
+#else
+template <class D>
+HWY_INLINE void AddToDoubles(D d, hn::Vec<D> block, double* HWY_RESTRICT sum) {
+  const hn::Half<D> dh;
+  const hn::Rebind<double, decltype(dh)> dd;
+  const size_t half = hn::Lanes(dd);
+  const auto low = hn::PromoteTo(dd, hn::LowerHalf(dh, block));
+  const auto high = hn::PromoteTo(dd, hn::UpperHalf(dh, block));
+  hn::StoreU(hn::Add(hn::LoadU(dd, sum), low), dd, sum);
+  hn::StoreU(hn::Add(hn::LoadU(dd, sum + half), high), dd, sum + half);
+}
+#endif
+
+// Knuth's TwoSum on vectors of doubles.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void AddCompensated(D d, V term, double* sum, double* error) {
+  const V old = hn::LoadU(d, sum);
+  const V total = hn::Add(old, term);
+  const V back = hn::Sub(total, old);
+  const V lost = hn::Add(hn::Sub(old, hn::Sub(total, back)), hn::Sub(term, back));
+  hn::StoreU(total, d, sum);
+  hn::StoreU(hn::Add(hn::LoadU(d, error), lost), d, error);
+}
+
+// Fold{Float,Double}::AddBlock.
+template <class D>
+HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* sum, [[maybe_unused]] double* error) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    AddToDoubles(d, block, sum);
+  } else {
+    AddCompensated(d, block, sum, error);
+  }
+}
+
+// How a finished sum becomes a number of the compute type: rounded to nearest (float32, float64), or
+// to odd, for sums that will be rounded again to 16 bits: the two roundings then equal one.
+enum class Finish { kNearest, kOdd };
+
+#if HWY_TARGET == HWY_SCALAR
+template <class D>
+HWY_INLINE hn::Vec<D> RoundDoubles(D, const double* sum) {
+  return hn::Vec<D>(static_cast<float>(sum[0]));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> RoundDoublesToOdd(D d, const double* sum) {
+  const float nearest = static_cast<float>(sum[0]);
+  const double back = nearest;
+  if (!(back < sum[0]) && !(back > sum[0])) return hn::Vec<D>(nearest);  // exact, or NaN
+  const hn::RebindToUnsigned<D> du;
+  uint32_t bits = hn::BitCast(du, hn::Vec<D>(nearest)).raw;
+  if (std::fabs(back) > std::fabs(sum[0])) bits -= 1;
+  return hn::BitCast(d, hn::Vec<decltype(du)>(bits | 1));
+}
+#else
+template <class D>
+HWY_INLINE hn::Vec<D> RoundDoubles(D d, const double* sum) {
+  const hn::Half<D> dh;
+  const hn::Rebind<double, decltype(dh)> dd;
+  const auto low = hn::DemoteTo(dh, hn::LoadU(dd, sum));
+  const auto high = hn::DemoteTo(dh, hn::LoadU(dd, sum + hn::Lanes(dd)));
+  return hn::Combine(d, high, low);
+}
+// Lanes of one half: nearest, then one step towards zero where that went too far, then the last bit.
+template <class DH>
+HWY_INLINE hn::Vec<DH> HalfToOdd(DH dh, const double* sum) {
+  const hn::Rebind<double, DH> dd;
+  const hn::RebindToUnsigned<DH> du;
+  const hn::RebindToUnsigned<decltype(dd)> ddu;
+  const auto exact = hn::LoadU(dd, sum);
+  const auto nearest = hn::DemoteTo(dh, exact);
+  const auto back = hn::PromoteTo(dd, nearest);
+  const auto one = hn::Set(ddu, 1);
+  const auto over = hn::And(hn::BitCast(ddu, hn::VecFromMask(dd, hn::Gt(hn::Abs(back), hn::Abs(exact)))), one);
+  const auto inexact = hn::And(hn::BitCast(ddu, hn::VecFromMask(dd, hn::Ne(back, exact))), one);
+  const auto bits = hn::BitCast(du, nearest);
+  const auto towards_zero = hn::Sub(bits, hn::TruncateTo(du, over));
+  return hn::BitCast(dh, hn::Or(towards_zero, hn::TruncateTo(du, inexact)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> RoundDoublesToOdd(D d, const double* sum) {
+  const hn::Half<D> dh;
+  const auto low = HalfToOdd(dh, sum);
+  const auto high = HalfToOdd(dh, sum + hn::Lanes(dh));
+  return hn::Combine(d, high, low);
+}
+#endif
+
+// Fold{Float,Double}::Result, rounded as said, NaN canonical.
+template <Finish kFinish, class D>
+HWY_INLINE hn::Vec<D> FoldResult(D d, const double* sum, [[maybe_unused]] const double* error) {
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    const auto total = hn::LoadU(d, sum);
+    const auto finite = hn::Eq(hn::Sub(total, total), hn::Zero(d));
+    const auto result = hn::IfThenElse(finite, hn::Add(total, hn::LoadU(d, error)), total);
+    return CanonicalNaN(d, result);
+  } else if constexpr (kFinish == Finish::kOdd) {
+    return CanonicalNaN(d, RoundDoublesToOdd(d, sum));
+  } else {
+    return CanonicalNaN(d, RoundDoubles(d, sum));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

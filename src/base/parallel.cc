@@ -1,15 +1,11 @@
 #include "base/parallel.h"
 
-#include <sched.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <fstream>
-#include <string>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -33,15 +29,6 @@ uint64_t GetMode() {
 }
 void SetMode(uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
 #endif
-
-// CPUs of the cgroup quota "max 100000" or "150000 100000", rounded up; a huge number if unlimited.
-int QuotaCpus() {
-  std::ifstream quota("/sys/fs/cgroup/cpu.max");
-  std::string limit;
-  double period = 0;
-  if (!(quota >> limit >> period) || limit == "max" || period <= 0) return 1 << 20;
-  return std::max(1, static_cast<int>(std::ceil(std::strtod(limit.c_str(), nullptr) / period)));
-}
 
 }  // namespace
 
@@ -94,12 +81,5 @@ int Parallel::ThreadIndex() {
 void RequestStop() { stop_requested.store(true, std::memory_order_relaxed); }
 
 bool StopRequested() { return stop_requested.load(std::memory_order_relaxed); }
-
-int UsableCpus() {
-  cpu_set_t set;
-  int cpus = 1;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
-  return std::max(1, std::min(cpus, QuotaCpus()));
-}
 
 }  // namespace convgrad

@@ -53,7 +53,4 @@ struct Stopped {};
 void RequestStop();
 bool StopRequested();
 
-// The CPUs this process may use: affinity and cgroup quota, at least 1.
-int UsableCpus();
-
 }  // namespace convgrad

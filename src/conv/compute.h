@@ -38,7 +38,10 @@ RunInfo PlanRun(const Problem& problem, const Execution& execution);
 Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,
                const Execution& execution, RunInfo* info = nullptr);
 
-// Memory this process may still take: the least of what the machine, the cgroup and RLIMIT_AS leave.
-int64_t AvailableMemory();
+// Throws I/O "memory/limit", naming need and limit, when operands held in memory (mapped ones don't
+// count), result and scratch exceed what `execution` allows. Compute calls it; call it earlier, with
+// nothing allocated yet, to refuse sooner.
+void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
+                 bool operands_are_allocated);
 
 }  // namespace convgrad

@@ -1,0 +1,15 @@
+// What of the machine this process may use: CPUs and memory, container limits included.
+#pragma once
+
+#include <cstdint>
+
+namespace convgrad {
+
+// The CPUs this process may use: affinity and cgroup quota, at least 1.
+int UsableCpus();
+
+// Bytes this process may still allocate: the least of what the machine, each enclosing cgroup and
+// RLIMIT_AS leave.
+int64_t AvailableMemory();
+
+}  // namespace convgrad

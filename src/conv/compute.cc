@@ -1,0 +1,134 @@
+#include "conv/compute.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/resources.h"
+
+namespace convgrad {
+namespace {
+
+const KernelTable& ChooseKernels(const std::optional<Isa>& isa) {
+  if (!isa) return SupportedKernels().front();
+  if (const KernelTable* table = FindKernels(*isa)) return *table;
+  std::string supported;
+  for (const KernelTable& table : SupportedKernels()) {
+    supported += fmt::format("{}{}", supported.empty() ? "" : ", ", NameOf(table.isa));
+  }
+  ThrowUsage("isa/unsupported", fmt::format("--isa {}", NameOf(*isa)),
+             "this machine can't run it", fmt::format("use one of: auto, {}", supported));
+}
+
+struct Choice {
+  const Algorithm* algorithm;
+  std::string why;
+};
+
+Choice ForceAlgorithm(const Problem& problem, const std::string& name) {
+  std::string names;
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    if (name == algorithm.name) {
+      if (algorithm.accepts(problem)) return {&algorithm, "asked for"};
+      ThrowUsage("algorithm/refused", "--algorithm " + name,
+                 "it does not take this problem (" + problem.ToLine() + ")",
+                 "leave the flag out: the best one is chosen");
+    }
+    names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
+  }
+  ThrowUsage("algorithm/unknown", "--algorithm " + name,
+             fmt::format("{} has no such algorithm", InfoOf(problem.op).name),
+             "use one of: " + names);
+}
+
+Choice ChooseAlgorithm(const Problem& problem, const Execution& execution) {
+  if (execution.algorithm) return ForceAlgorithm(problem, *execution.algorithm);
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    if (algorithm.accepts(problem)) return {&algorithm, algorithm.summary};
+  }
+  ThrowInternal("no algorithm accepts " + problem.ToLine());
+}
+
+int ThreadsOf(const Execution& execution) {
+  return execution.num_threads > 0 ? execution.num_threads : UsableCpus();
+}
+
+void CheckOperand(const Problem& problem, Role role, const Tensor& tensor) {
+  if (tensor.dtype() == problem.dtype && tensor.shape() == problem.ShapeOf(role)) return;
+  ThrowData("operand/mismatch", NameOf(role),
+            fmt::format("{} {} where the problem has {} {}", InfoOf(tensor.dtype()).name,
+                        ToString(tensor.shape()), InfoOf(problem.dtype).name,
+                        ToString(problem.ShapeOf(role))));
+}
+
+// Without elements on all three sides there are no terms, and an empty sum is +0.
+bool HasTerms(const Problem& problem) {
+  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
+    if (*CheckedProduct(problem.ShapeOf(role)) == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+RunInfo PlanRun(const Problem& problem, const Execution& execution) {
+  const KernelTable& kernels = ChooseKernels(execution.isa);
+  const Choice choice = ChooseAlgorithm(problem, execution);
+  RunInfo info;
+  info.algorithm = choice.algorithm->name;
+  info.why = choice.why;
+  info.isa = kernels.isa;
+  info.num_threads = ThreadsOf(execution);
+  if (HasTerms(problem)) {
+    info.tiles = choice.algorithm->tiles(problem, kernels);
+    info.scratch_bytes = choice.algorithm->scratch_bytes(problem, kernels, info.num_threads);
+  }
+  info.memory_bytes = problem.OperandBytes() + problem.ResultBytes() + info.scratch_bytes;
+  return info;
+}
+
+void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
+                 bool operands_are_allocated) {
+  const RunInfo info = PlanRun(problem, execution);
+  const int64_t need = operand_bytes + problem.ResultBytes() + info.scratch_bytes;
+  int64_t limit = execution.max_memory_bytes;
+  if (limit == 0) {
+    limit = AvailableMemory() / 5 * 4 + (operands_are_allocated ? operand_bytes : 0);
+  }
+  if (need <= limit) return;
+  ThrowIo("memory/limit", "memory",
+          fmt::format("{} bytes are needed (operands {}, result {}, scratch {}), the limit is {}",
+                      need, operand_bytes, problem.ResultBytes(), info.scratch_bytes, limit),
+          "raise --max-memory, use fewer threads, or split the batch");
+}
+
+Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,
+               const Execution& execution, RunInfo* info) {
+  const OpInfo& op = InfoOf(problem.op);
+  CheckOperand(problem, op.operands[0], first);
+  CheckOperand(problem, op.operands[1], second);
+  const int64_t operand_bytes = (first.is_mapped() ? 0 : first.num_bytes()) +
+                                (second.is_mapped() ? 0 : second.num_bytes());
+  CheckMemory(problem, execution, operand_bytes, /*operands_are_allocated=*/true);
+  if (info != nullptr) *info = PlanRun(problem, execution);
+
+  Tensor result(problem.dtype, problem.ResultShape());
+  if (!HasTerms(problem)) {
+    std::memset(result.mutable_raw(), 0, static_cast<size_t>(result.num_bytes()));
+    return result;
+  }
+  const Parallel parallel(ThreadsOf(execution));
+  const auto operand = [&](Role role) -> const void* {
+    if (role == op.operands[0]) return first.raw();
+    return role == op.operands[1] ? second.raw() : nullptr;
+  };
+  ChooseAlgorithm(problem, execution)
+      .algorithm->run({problem, operand(Role::kInput), operand(Role::kFilter),
+                       operand(Role::kOutBackprop), result.mutable_raw(),
+                       ChooseKernels(execution.isa), parallel});
+  return result;
+}
+
+}  // namespace convgrad

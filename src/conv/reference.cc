@@ -1,0 +1,126 @@
+#include "conv/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "base/checked.h"
+
+namespace convgrad {
+namespace {
+
+// The taps of every stride phase that occurs, indexed by position % stride: the phase of position p
+// is (p + pad) % stride.
+std::vector<std::vector<int64_t>> TapsByPosition(int64_t in, int64_t stride, int64_t dilation,
+                                                 int64_t pad, int64_t kernel) {
+  std::vector<std::vector<int64_t>> taps;
+  for (int64_t p = 0; p < std::min(in, stride); ++p) {
+    taps.push_back(PhaseTaps((p + pad) % stride, stride, dilation, kernel));
+  }
+  return taps;
+}
+
+// Follows the canonical tree of one element: chains of fused multiply-adds, folded block by block.
+template <class Stored>
+class ChainVisitor {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  ChainVisitor(const Stored* first, const Stored* second) : first_(first), second_(second) {}
+
+  void Term(int64_t first, int64_t second) {
+    chain_ = std::fma(static_cast<Compute>(Widen(first_[first])),
+                      static_cast<Compute>(Widen(second_[second])), chain_);
+  }
+  void EndBlock() {
+    fold_.AddBlock(chain_);
+    chain_ = 0;
+  }
+  void EndRun() { fold_.EndRun(); }
+  Stored Result() const {
+    const double result = fold_.Result();
+    return Narrow<Stored>(std::isnan(result) ? std::numeric_limits<double>::quiet_NaN() : result);
+  }
+
+ private:
+  const Stored* first_;
+  const Stored* second_;
+  Compute chain_ = 0;
+  std::conditional_t<std::is_same_v<Stored, double>, FoldDouble, FoldFloat> fold_;
+};
+
+template <class Stored>
+void RunReference(const ConvArgs& args) {
+  const TermWalk walk(args.problem);
+  const auto& operands = InfoOf(args.problem.op).operands;
+  const auto pointer = [&](Role role) {
+    const void* data = role == Role::kInput    ? args.input
+                       : role == Role::kFilter ? args.filter
+                                               : args.out_backprop;
+    return static_cast<const Stored*>(data);
+  };
+  const Stored* first = pointer(operands[0]);
+  const Stored* second = pointer(operands[1]);
+  Stored* result = static_cast<Stored*>(args.result);
+  const int64_t num_elements = *CheckedProduct(args.problem.ResultShape());
+  constexpr int64_t kPiece = 64;
+  args.parallel.For(CeilDiv(num_elements, kPiece), [&](int64_t piece) {
+    const int64_t end = std::min(num_elements, (piece + 1) * kPiece);
+    for (int64_t element = piece * kPiece; element < end; ++element) {
+      ChainVisitor<Stored> chain(first, second);
+      walk.Visit(element, chain);
+      result[element] = chain.Result();
+    }
+  });
+}
+
+void RunAnyReference(const ConvArgs& args) {
+  VisitFloat(args.problem.dtype, [&](auto tag) { RunReference<typename decltype(tag)::Type>(args); });
+}
+
+}  // namespace
+
+TermWalk::TermWalk(const Problem& problem)
+    : direction_(InfoOf(problem.op).direction),
+      format_(problem.data_format),
+      geometry_(problem.geometry),
+      input_(StridesOf(format_, geometry_.in_h, geometry_.in_w, geometry_.in_c)),
+      output_(StridesOf(format_, geometry_.out_h, geometry_.out_w, geometry_.out_c)) {
+  const ConvGeometry& g = geometry_;
+  switch (direction_) {
+    case Direction::kForward:
+      tap_blocks_ = TapBlocks(g.kernel_h * g.kernel_w, g.group_in_c);
+      break;
+    case Direction::kBackpropInput:
+      row_taps_ = TapsByPosition(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
+      col_taps_ = TapsByPosition(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
+      break;
+    case Direction::kBackpropFilter:
+      pixel_blocks_ = PixelBlocks(g.batch, g.out_h, g.out_w);
+      break;
+  }
+}
+
+TermWalk::DataStrides TermWalk::StridesOf(DataFormat format, int64_t h, int64_t w, int64_t c) {
+  if (format == DataFormat::kNHWC) return {h * w * c, w * c, c, 1};
+  return {c * h * w, w, 1, h * w};
+}
+
+TermWalk::Position TermWalk::PositionOf(int64_t element, DataFormat format, int64_t h, int64_t w,
+                                        int64_t c) {
+  const int64_t image = element / (h * w * c), in_image = element % (h * w * c);
+  if (format == DataFormat::kNHWC) return {image, in_image / (w * c), in_image / c % w, in_image % c};
+  return {image, in_image / w % h, in_image % w, in_image / (h * w)};
+}
+
+const Algorithm kReferenceAlgorithm = {
+    .name = "reference",
+    .summary = "one element at a time, by definition; slow, for checking",
+    .accepts = [](const Problem&) { return true; },
+    .scratch_bytes = [](const Problem&, const KernelTable&, int) -> int64_t { return 0; },
+    .tiles = [](const Problem&, const KernelTable&) { return std::string("1 element"); },
+    .run = RunAnyReference,
+};
+
+}  // namespace convgrad

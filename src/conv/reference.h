@@ -1,0 +1,168 @@
+// The slow, obvious form of all six operations: which products make up an element of the result, in
+// canonical order. It is the truth that kernels, tests and `check` are held against, and knows
+// nothing of speed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "conv/algorithm.h"
+#include "conv/canonical_order.h"
+#include "conv/geometry.h"
+
+namespace convgrad {
+
+// Enumerates the products of single elements of the result. Indices are element indices in C order
+// of the tensors' own shapes (data_format order); "first" and "second" are the operands in the order
+// of InfoOf(op).operands.
+class TermWalk {
+ public:
+  explicit TermWalk(const Problem& problem);
+
+  // For result element `element`: visitor.Term(first, second) for each product on the input, in
+  // canonical order, visitor.EndBlock() after the last product of a block (which may have none),
+  // visitor.EndRun() after the last block of a run. At least one run ends.
+  template <class Visitor>
+  void Visit(int64_t element, Visitor& visitor) const;
+
+ private:
+  // Strides, in elements, of a data tensor.
+  struct DataStrides {
+    int64_t n, h, w, c;
+    int64_t At(int64_t image, int64_t row, int64_t col, int64_t channel) const {
+      return image * n + row * h + col * w + channel * c;
+    }
+  };
+  struct Position {
+    int64_t image, row, col, channel;
+  };
+
+  static DataStrides StridesOf(DataFormat format, int64_t h, int64_t w, int64_t c);
+  static Position PositionOf(int64_t element, DataFormat format, int64_t h, int64_t w, int64_t c);
+
+  // kernel[row][col][in_channel of the group][out_channel], for depthwise filters too.
+  int64_t FilterAt(int64_t row, int64_t col, int64_t in_channel, int64_t out_channel) const {
+    return ((row * geometry_.kernel_w + col) * geometry_.group_in_c + in_channel) * geometry_.out_c +
+           out_channel;
+  }
+  int64_t InRow(int64_t out_row, int64_t tap) const {
+    return out_row * geometry_.stride_h + tap * geometry_.dilation_h - geometry_.pad_top;
+  }
+  int64_t InCol(int64_t out_col, int64_t tap) const {
+    return out_col * geometry_.stride_w + tap * geometry_.dilation_w - geometry_.pad_left;
+  }
+  static bool Inside(int64_t at, int64_t size) { return at >= 0 && at < size; }
+
+  template <class Visitor>
+  void VisitForward(int64_t element, Visitor& visitor) const;
+  template <class Visitor>
+  void VisitBackpropInput(int64_t element, Visitor& visitor) const;
+  template <class Visitor>
+  void VisitBackpropFilter(int64_t element, Visitor& visitor) const;
+
+  Direction direction_;
+  DataFormat format_;
+  ConvGeometry geometry_;
+  DataStrides input_;
+  DataStrides output_;
+  std::vector<TapBlock> tap_blocks_;                // forward
+  std::vector<std::vector<int64_t>> row_taps_;      // input gradient: by PhaseIndex of the row
+  std::vector<std::vector<int64_t>> col_taps_;      // likewise of the column
+  std::vector<PixelBlock> pixel_blocks_;            // filter gradient
+};
+
+// The algorithm "reference": one element at a time, every problem.
+extern const Algorithm kReferenceAlgorithm;
+
+// --- implementation of the visits ---
+
+template <class Visitor>
+void TermWalk::Visit(int64_t element, Visitor& visitor) const {
+  switch (direction_) {
+    case Direction::kForward: return VisitForward(element, visitor);
+    case Direction::kBackpropInput: return VisitBackpropInput(element, visitor);
+    case Direction::kBackpropFilter: return VisitBackpropFilter(element, visitor);
+  }
+}
+
+// y[n,i,j,o] = sum over r,t,q of x[n, i*sh + r*dh - pt, j*sw + t*dw - pl, base(o) + q] * w[r,t,q,o]
+template <class Visitor>
+void TermWalk::VisitForward(int64_t element, Visitor& visitor) const {
+  const ConvGeometry& g = geometry_;
+  const Position y = PositionOf(element, format_, g.out_h, g.out_w, g.out_c);
+  const int64_t base = y.channel / g.group_out_c * g.group_in_c;
+  for (const TapBlock& block : tap_blocks_) {
+    for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
+      const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
+      const int64_t row = InRow(y.row, r), col = InCol(y.col, t);
+      if (!Inside(row, g.in_h) || !Inside(col, g.in_w)) continue;
+      for (int64_t q = block.channel_begin; q < block.channel_end; ++q) {
+        visitor.Term(input_.At(y.image, row, col, base + q), FilterAt(r, t, q, y.channel));
+      }
+    }
+    visitor.EndBlock();
+  }
+  visitor.EndRun();
+}
+
+// dx[n,a,b,c] = sum over (i,j,r,t,o) with i*sh + r*dh - pt = a, j*sw + t*dw - pl = b and o in the group
+// of c, of w[r,t,q,o] * g[n,i,j,o]
+template <class Visitor>
+void TermWalk::VisitBackpropInput(int64_t element, Visitor& visitor) const {
+  const ConvGeometry& g = geometry_;
+  const Position x = PositionOf(element, format_, g.in_h, g.in_w, g.in_c);
+  const int64_t group = x.channel / g.group_in_c, q = x.channel % g.group_in_c;
+  const auto& rows = row_taps_[static_cast<size_t>(x.row % g.stride_h)];
+  const auto& cols = col_taps_[static_cast<size_t>(x.col % g.stride_w)];
+  const int64_t num_cols = static_cast<int64_t>(cols.size());
+  const int64_t num_taps = static_cast<int64_t>(rows.size()) * num_cols;
+  for (const TapBlock& block : TapBlocks(num_taps, g.group_out_c)) {
+    for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
+      const int64_t r = rows[static_cast<size_t>(tap / num_cols)];
+      const int64_t t = cols[static_cast<size_t>(tap % num_cols)];
+      const int64_t row = (x.row + g.pad_top - r * g.dilation_h) / g.stride_h;
+      const int64_t col = (x.col + g.pad_left - t * g.dilation_w) / g.stride_w;
+      if (InRow(row, r) != x.row || !Inside(row, g.out_h)) continue;
+      if (InCol(col, t) != x.col || !Inside(col, g.out_w)) continue;
+      for (int64_t o = block.channel_begin; o < block.channel_end; ++o) {
+        const int64_t channel = group * g.group_out_c + o;
+        visitor.Term(FilterAt(r, t, q, channel), output_.At(x.image, row, col, channel));
+      }
+    }
+    visitor.EndBlock();
+  }
+  visitor.EndRun();
+}
+
+// dw[r,t,q,o] = sum over n,i,j of x[n, i*sh + r*dh - pt, j*sw + t*dw - pl, base(o) + q] * g[n,i,j,o]
+template <class Visitor>
+void TermWalk::VisitBackpropFilter(int64_t element, Visitor& visitor) const {
+  const ConvGeometry& g = geometry_;
+  const int64_t o = element % g.out_c;
+  const int64_t channel = o / g.group_out_c * g.group_in_c + element / g.out_c % g.group_in_c;
+  const int64_t tap = element / g.out_c / g.group_in_c;
+  const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
+  int64_t blocks_of_run = 0;
+  for (const PixelBlock& block : pixel_blocks_) {
+    if (blocks_of_run == kRunBlocks) {
+      visitor.EndRun();
+      blocks_of_run = 0;
+    }
+    for (int64_t n = block.image_begin; n < block.image_end; ++n) {
+      for (int64_t i = block.row_begin; i < block.row_end; ++i) {
+        const int64_t row = InRow(i, r);
+        if (!Inside(row, g.in_h)) continue;
+        for (int64_t j = block.col_begin; j < block.col_end; ++j) {
+          const int64_t col = InCol(j, t);
+          if (!Inside(col, g.in_w)) continue;
+          visitor.Term(input_.At(n, row, col, channel), output_.At(n, i, j, o));
+        }
+      }
+    }
+    visitor.EndBlock();
+    ++blocks_of_run;
+  }
+  visitor.EndRun();
+}
+
+}  // namespace convgrad

@@ -119,6 +119,7 @@ Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second
     std::memset(result.mutable_raw(), 0, static_cast<size_t>(result.num_bytes()));
     return result;
   }
+  const ScopedFpEnvironment environment;  // for what an algorithm does outside parallel loops
   const Parallel parallel(ThreadsOf(execution));
   const auto operand = [&](Role role) -> const void* {
     if (role == op.operands[0]) return first.raw();

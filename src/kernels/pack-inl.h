@@ -1,4 +1,5 @@
-// Packing kernels; see pack.h. Included once per target.
+// Packing kernels; see pack.h. They know storage and compute numbers and strides, not what the rows
+// and columns mean. Included once per target.
 #if defined(CONVGRAD_KERNELS_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_PACK_INL_H_
 #undef CONVGRAD_KERNELS_PACK_INL_H_
@@ -6,6 +7,7 @@
 #define CONVGRAD_KERNELS_PACK_INL_H_
 #endif
 
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -16,10 +18,20 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE float WidenOne(Float16 value) { return ToFloat(value); }
-HWY_INLINE float WidenOne(BFloat16 value) { return ToFloat(value); }
-HWY_INLINE float WidenOne(float value) { return value; }
-HWY_INLINE double WidenOne(double value) { return value; }
+// One number: the tails of the vector loops, and all of the scalar target.
+
+HWY_INLINE float WidenOne(Float16 value) {
+  return ToFloat(value);
+}
+HWY_INLINE float WidenOne(BFloat16 value) {
+  return ToFloat(value);
+}
+HWY_INLINE float WidenOne(float value) {
+  return value;
+}
+HWY_INLINE double WidenOne(double value) {
+  return value;
+}
 
 template <class Stored>
 HWY_INLINE Stored NarrowOne(ComputeType<Stored> value) {
@@ -31,6 +43,28 @@ HWY_INLINE Stored NarrowOne(ComputeType<Stored> value) {
     return value != value ? std::numeric_limits<Stored>::quiet_NaN() : value;
   }
 }
+
+template <class Stored>
+void TransposeWidenOnes(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                        int64_t to_stride, int64_t rows, int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t col = 0; col < cols; ++col) {
+      to[col * to_stride + row] = WidenOne(from[row * from_stride + col]);
+    }
+  }
+}
+
+template <class Stored>
+void TransposeNarrowOnes(const ComputeType<Stored>* from, int64_t from_stride, Stored* to,
+                         int64_t to_stride, int64_t rows, int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t col = 0; col < cols; ++col) {
+      to[col * to_stride + row] = NarrowOne<Stored>(from[row * from_stride + col]);
+    }
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
 
 template <class Stored>
 void PackWiden(const Stored* from, ComputeType<Stored>* to, int64_t count) {
@@ -45,22 +79,241 @@ void PackNarrow(const ComputeType<Stored>* from, Stored* to, int64_t count) {
 template <class Stored>
 void PackTransposeWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
                         int64_t to_stride, int64_t rows, int64_t cols) {
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t col = 0; col < cols; ++col) {
-      to[col * to_stride + row] = WidenOne(from[row * from_stride + col]);
-    }
-  }
+  TransposeWidenOnes(from, from_stride, to, to_stride, rows, cols);
 }
 
 template <class Stored>
 void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, Stored* to,
                          int64_t to_stride, int64_t rows, int64_t cols) {
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t col = 0; col < cols; ++col) {
-      to[col * to_stride + row] = NarrowOne<Stored>(from[row * from_stride + col]);
+  TransposeNarrowOnes(from, from_stride, to, to_stride, rows, cols);
+}
+
+#else
+
+template <class Stored>
+using ComputeTag = hn::ScalableTag<ComputeType<Stored> >;
+
+// Lanes(d) numbers from storage form. Targets with vectors all convert float16 in hardware,
+// exactly.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWidened(D d, const Float16* from) {
+  const hn::Rebind<hwy::float16_t, D> dh;
+  return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWidened(D d, const BFloat16* from) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> dh;
+  const auto bits = hn::PromoteTo(du, hn::LoadU(dh, reinterpret_cast<const uint16_t*>(from)));
+  return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWidened(D d, const hn::TFromD<D>* from) {
+  return hn::LoadU(d, from);
+}
+
+// The inverse, rounding to nearest even. In hardware for float16; bfloat16 by integers, since the
+// vector library truncates.
+template <class D>
+HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, Float16* to) {
+  const hn::Rebind<hwy::float16_t, D> dh;
+  const auto narrow = hn::DemoteTo(dh, CanonicalNaN(d, value));
+  hn::StoreU(narrow, dh, reinterpret_cast<hwy::float16_t*>(to));
+}
+template <class D>
+HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, BFloat16* to) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> dh;
+  const auto bits = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
+  const auto nan = hn::BitCast(du, hn::VecFromMask(d, hn::IsNaN(value)));
+  const auto kept = hn::IfVecThenElse(nan, hn::Set(du, 0x7FC00000), rounded);
+  hn::StoreU(hn::TruncateTo(dh, hn::ShiftRight<16>(kept)), dh, reinterpret_cast<uint16_t*>(to));
+}
+template <class D>
+HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, hn::TFromD<D>* to) {
+  hn::StoreU(CanonicalNaN(d, value), d, to);
+}
+
+// The same for the first `count` < Lanes(d) numbers; the other lanes of a load are zero.
+template <class D, class Stored>
+HWY_INLINE hn::Vec<D> LoadWidenedFirst(D d, const Stored* from, int64_t count) {
+  if constexpr (sizeof(Stored) >= 4) {
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+  } else {
+    Stored part[hn::MaxLanes(d)] = {};
+    std::memcpy(part, from, static_cast<size_t>(count) * sizeof(Stored));
+    return LoadWidened(d, part);
+  }
+}
+template <class D, class Stored>
+HWY_INLINE void StoreNarrowedFirst(D d, hn::Vec<D> value, Stored* to, int64_t count) {
+  if constexpr (sizeof(Stored) >= 4) {
+    hn::BlendedStore(CanonicalNaN(d, value), hn::FirstN(d, static_cast<size_t>(count)), d, to);
+  } else {
+    Stored part[hn::MaxLanes(d)];
+    StoreNarrowed(d, value, part);
+    std::memcpy(to, part, static_cast<size_t>(count) * sizeof(Stored));
+  }
+}
+
+template <class Stored>
+void PackWiden(const Stored* from, ComputeType<Stored>* to, int64_t count) {
+  const ComputeTag<Stored> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(LoadWidened(d, from + i), d, to + i);
+  for (; i < count; ++i) to[i] = WidenOne(from[i]);
+}
+
+template <class Stored>
+void PackNarrow(const ComputeType<Stored>* from, Stored* to, int64_t count) {
+  const ComputeTag<Stored> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) StoreNarrowed(d, hn::LoadU(d, from + i), to + i);
+  for (; i < count; ++i) to[i] = NarrowOne<Stored>(from[i]);
+}
+
+// How many 128-bit blocks a vector has, and lanes a block.
+template <class D>
+inline constexpr size_t kBlockLanes = 16 / sizeof(hn::TFromD<D>);
+template <class D>
+inline constexpr size_t kBlocks = hn::MaxLanes(D()) / kBlockLanes<D>;
+
+// Element e of block b of row r of each group of kBlockLanes rows moves to element r of block b of
+// row e: rounds of the perfect shuffle.
+template <class D, class V, size_t kLanes>
+HWY_INLINE void TransposeInBlocks(D d, V (&v)[kLanes]) {
+  constexpr size_t kRows = kBlockLanes<D>;
+#pragma GCC unroll 16
+  for (size_t round = 1; round < kRows; round *= 2) {
+    V next[kLanes];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kLanes; ++i) {
+      const size_t group = i / kRows * kRows;
+      const V a = v[group + i % kRows / 2];
+      const V b = v[group + i % kRows / 2 + kRows / 2];
+      next[i] = i % 2 == 0 ? hn::InterleaveLower(d, a, b) : hn::InterleaveUpper(d, a, b);
+    }
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kLanes; ++i) v[i] = next[i];
+  }
+}
+
+// Block b of v[g * kBlockLanes + e] becomes block g of v[b * kBlockLanes + e]. Exchanging
+// neighbours is a shuffle and two blends, exchanging halves two shuffles: 4 shuffles and 4 blends
+// for 4 vectors.
+template <class D, class V, size_t kLanes>
+HWY_INLINE void TransposeBlocks(D d, V (&v)[kLanes]) {
+  constexpr size_t kStep = kBlockLanes<D>;
+#pragma GCC unroll 16
+  for (size_t e = 0; e < kStep; ++e) {
+    if constexpr (kBlocks<D> == 2) {
+      const V a = v[e], b = v[kStep + e];
+      v[e] = hn::ConcatLowerLower(d, b, a);
+      v[kStep + e] = hn::ConcatUpperUpper(d, b, a);
+    } else if constexpr (kBlocks<D> == 4) {
+      const V a = v[e], b = v[kStep + e], c = v[2 * kStep + e], f = v[3 * kStep + e];
+      const V even_ab = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a);
+      const V odd_ab = hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a));
+      const V even_cf = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(f), c);
+      const V odd_cf = hn::OddEvenBlocks(f, hn::SwapAdjacentBlocks(c));
+      v[e] = hn::ConcatLowerLower(d, even_cf, even_ab);
+      v[kStep + e] = hn::ConcatLowerLower(d, odd_cf, odd_ab);
+      v[2 * kStep + e] = hn::ConcatUpperUpper(d, even_cf, even_ab);
+      v[3 * kStep + e] = hn::ConcatUpperUpper(d, odd_cf, odd_ab);
     }
   }
 }
+
+// One square, or its first `rows` x `cols` part when kWhole is false.
+template <bool kWhole, class D, class Load, class Store>
+HWY_INLINE void TransposeSquare(D d, int64_t rows, int64_t cols, const Load& load,
+                                const Store& store) {
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  hn::Vec<D> v[kLanes];
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kLanes; ++i) v[i] = kWhole || i < rows ? load(i) : hn::Zero(d);
+  TransposeInBlocks(d, v);
+  TransposeBlocks(d, v);
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kLanes; ++i) {
+    if (kWhole || i < cols) store(i, v[i]);
+  }
+}
+
+// A square's worth of columns (or fewer) is not worth the shuffles below this many.
+inline constexpr int64_t kFewLines = 2;
+
+template <class Stored>
+void TransposeWidenSquare(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                          int64_t to_stride, int64_t rows, int64_t cols) {
+  const ComputeTag<Stored> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  if (rows == kLanes && cols == kLanes) {
+    TransposeSquare<true>(
+        d, rows, cols, [&](int64_t i) { return LoadWidened(d, from + i * from_stride); },
+        [&](int64_t i, V v) { hn::StoreU(v, d, to + i * to_stride); });
+  } else if (rows <= kFewLines || cols <= kFewLines) {
+    TransposeWidenOnes(from, from_stride, to, to_stride, rows, cols);
+  } else {
+    const auto kept = hn::FirstN(d, static_cast<size_t>(rows));
+    TransposeSquare<false>(
+        d, rows, cols, [&](int64_t i) { return LoadWidenedFirst(d, from + i * from_stride, cols); },
+        [&](int64_t i, V v) { hn::BlendedStore(v, kept, d, to + i * to_stride); });
+  }
+}
+
+template <class Stored>
+void TransposeNarrowSquare(const ComputeType<Stored>* from, int64_t from_stride, Stored* to,
+                           int64_t to_stride, int64_t rows, int64_t cols) {
+  const ComputeTag<Stored> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  if (rows == kLanes && cols == kLanes) {
+    TransposeSquare<true>(
+        d, rows, cols, [&](int64_t i) { return hn::LoadU(d, from + i * from_stride); },
+        [&](int64_t i, V v) { StoreNarrowed(d, v, to + i * to_stride); });
+  } else if (rows <= kFewLines || cols <= kFewLines) {
+    TransposeNarrowOnes(from, from_stride, to, to_stride, rows, cols);
+  } else {
+    const auto kept = hn::FirstN(d, static_cast<size_t>(cols));
+    TransposeSquare<false>(
+        d, rows, cols, [&](int64_t i) { return hn::MaskedLoad(kept, d, from + i * from_stride); },
+        [&](int64_t i, V v) { StoreNarrowedFirst(d, v, to + i * to_stride, rows); });
+  }
+}
+
+// Planes (long rows) to pixels: a few rows at a time, along them, so that each is one stream.
+template <class Stored>
+void PackTransposeWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                        int64_t to_stride, int64_t rows, int64_t cols) {
+  constexpr int64_t kLanes = hn::MaxLanes(ComputeTag<Stored>());
+  for (int64_t row = 0; row < rows; row += kLanes) {
+    for (int64_t col = 0; col < cols; col += kLanes) {
+      TransposeWidenSquare(from + row * from_stride + col, from_stride, to + col * to_stride + row,
+                           to_stride, HWY_MIN(kLanes, rows - row), HWY_MIN(kLanes, cols - col));
+    }
+  }
+}
+
+// Pixels to planes: a few planes at a time; with all of them inside, 256 planes took twice as long.
+template <class Stored>
+void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, Stored* to,
+                         int64_t to_stride, int64_t rows, int64_t cols) {
+  constexpr int64_t kLanes = hn::MaxLanes(ComputeTag<Stored>());
+  for (int64_t col = 0; col < cols; col += kLanes) {
+    for (int64_t row = 0; row < rows; row += kLanes) {
+      TransposeNarrowSquare(from + row * from_stride + col, from_stride, to + col * to_stride + row,
+                            to_stride, HWY_MIN(kLanes, rows - row), HWY_MIN(kLanes, cols - col));
+    }
+  }
+}
+
+#endif  // HWY_TARGET
 
 template <class Stored>
 PackKernels<Stored> MakePackKernels() {

@@ -316,9 +316,19 @@ void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, S
 #endif  // HWY_TARGET
 
 template <class Stored>
+void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                   int64_t to_stride, int64_t rows, int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t col = 0; col < cols; ++col) {
+      to[row * to_stride + col] = WidenOne(from[row * from_stride + col]);
+    }
+  }
+}
+
+template <class Stored>
 PackKernels<Stored> MakePackKernels() {
   return {PackWiden<Stored>, PackNarrow<Stored>, PackTransposeWiden<Stored>,
-          PackTransposeNarrow<Stored>};
+          PackTransposeNarrow<Stored>, PackCopyWiden<Stored>};
 }
 
 inline void FillPack(KernelTable& table) {

@@ -24,6 +24,10 @@ struct PackKernels {
                           int64_t rows, int64_t cols);
   void (*transpose_narrow)(const Compute* from, int64_t from_stride, Stored* to, int64_t to_stride,
                            int64_t rows, int64_t cols);
+  // to[row * to_stride + col] = from[row * from_stride + col] for row < rows, col < cols; made for
+  // few columns.
+  void (*copy_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,
+                     int64_t rows, int64_t cols);
 };
 
 }  // namespace convgrad

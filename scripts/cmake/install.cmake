@@ -1,0 +1,21 @@
+# What `cmake --install` copies: the tool, the library with its headers, and the package that
+# find_package(convgrad) reads.
+set(CONVGRAD_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/convgrad)
+
+install(TARGETS convgrad_cli RUNTIME)
+install(TARGETS convgrad EXPORT convgrad_targets ARCHIVE)
+# Headers of kernels that only our own sources compile stay behind, so that users of the library
+# never see Highway.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/convgrad
+  FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "dispatch.h" EXCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(EXPORT convgrad_targets NAMESPACE convgrad:: DESTINATION ${CONVGRAD_PACKAGE_DIR})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/convgrad-config.cmake.in
+  ${PROJECT_BINARY_DIR}/convgrad-config.cmake INSTALL_DESTINATION ${CONVGRAD_PACKAGE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/convgrad-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/convgrad-config.cmake ${PROJECT_BINARY_DIR}/convgrad-config-version.cmake
+  DESTINATION ${CONVGRAD_PACKAGE_DIR})

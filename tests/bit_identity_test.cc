@@ -1,0 +1,217 @@
+// One problem, one set of bits: every algorithm on every instruction set, any number of threads and
+// both data formats give what the reference gives.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "conv/compute.h"
+#include "operands.h"
+#include "random_problem.h"
+
+namespace convgrad {
+namespace {
+
+using testing::Operands;
+using testing::RandomOperands;
+using testing::Values;
+
+// Index of the first element that differs, or -1.
+int64_t FirstDifference(const Tensor& a, const Tensor& b) {
+  const int64_t bytes = InfoOf(a.dtype()).bytes;
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    if (std::memcmp(a.data<char>() + i * bytes, b.data<char>() + i * bytes,
+                    static_cast<size_t>(bytes)) != 0) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+Tensor RunReference(const Problem& problem, const Operands& operands) {
+  Execution execution;
+  execution.num_threads = 1;
+  execution.algorithm = "reference";
+  return Compute(problem, operands.first, operands.second, execution);
+}
+
+void ExpectSameBits(const Tensor& expected, const Tensor& actual, const std::string& what) {
+  ASSERT_EQ(expected.shape(), actual.shape()) << what;
+  const int64_t at = FirstDifference(expected, actual);
+  if (at < 0) return;
+  VisitFloat(expected.dtype(), [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    ADD_FAILURE() << what << ": element " << at << " is " << Widen(actual.data<Stored>()[at])
+                  << ", the reference gives " << Widen(expected.data<Stored>()[at]);
+  });
+}
+
+// The tensor with its axes in the order of the other data format.
+Tensor Transposed(const Tensor& tensor, DataFormat from) {
+  const Shape& s = tensor.shape();
+  const bool nhwc = from == DataFormat::kNHWC;
+  const int64_t h = nhwc ? s[1] : s[2], w = nhwc ? s[2] : s[3], c = nhwc ? s[3] : s[1];
+  Tensor result(tensor.dtype(), nhwc ? Shape{s[0], c, h, w} : Shape{s[0], h, w, c});
+  const int64_t rows = nhwc ? h * w : c, cols = nhwc ? c : h * w;
+  const int64_t bytes = InfoOf(tensor.dtype()).bytes;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const int64_t image = i / (rows * cols), row = i / cols % rows, col = i % cols;
+    std::memcpy(result.mutable_data<char>() + ((image * cols + col) * rows + row) * bytes,
+                tensor.data<char>() + i * bytes, static_cast<size_t>(bytes));
+  }
+  return result;
+}
+
+// The same problem in the other data format.
+Problem InOtherFormat(const Problem& problem) {
+  Problem other = problem;
+  other.data_format =
+      problem.data_format == DataFormat::kNHWC ? DataFormat::kNCHW : DataFormat::kNHWC;
+  return other;
+}
+
+Tensor InOtherFormat(const Tensor& tensor, Role role, DataFormat from) {
+  return role == Role::kFilter ? tensor : Transposed(tensor, from);
+}
+
+Role ResultRole(const Problem& problem) {
+  switch (InfoOf(problem.op).direction) {
+    case Direction::kForward: return Role::kOutBackprop;
+    case Direction::kBackpropInput: return Role::kInput;
+    case Direction::kBackpropFilter: return Role::kFilter;
+  }
+  return Role::kInput;
+}
+
+int RunEverywhere(const Problem& problem, const Operands& operands, const Tensor& expected,
+                  const std::string& where) {
+  int combinations = 0;
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    if (!algorithm.accepts(problem)) continue;
+    const bool uses_kernels = std::string(algorithm.name) != "reference";
+    for (const KernelTable& kernels : SupportedKernels()) {
+      if (!uses_kernels && kernels.isa != Isa::kScalar) continue;
+      for (const int threads : {1, 3}) {
+        Execution execution;
+        execution.num_threads = threads;
+        execution.isa = kernels.isa;
+        execution.algorithm = algorithm.name;
+        const Tensor actual = Compute(problem, operands.first, operands.second, execution);
+        ExpectSameBits(expected, actual,
+                       where + " algorithm=" + algorithm.name + " isa=" + NameOf(kernels.isa) +
+                           " threads=" + std::to_string(threads));
+        ++combinations;
+      }
+    }
+  }
+  return combinations;
+}
+
+// How many random problems, and from which seed: CONVGRAD_TEST_PROBLEMS, CONVGRAD_TEST_SEED.
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+// Everything that may run `problem`, in both data formats, against the reference.
+int CheckProblem(const Problem& problem, uint64_t seed, Values values) {
+  const std::string where = "seed " + std::to_string(seed) + ": " + problem.ToLine() + "\n  " +
+                            ReproLine(problem, "fill:normal") + "\n ";
+  const Operands operands = RandomOperands(problem, seed, values);
+  const Tensor expected = RunReference(problem, operands);
+  int combinations = RunEverywhere(problem, operands, expected, where);
+
+  const Problem other = InOtherFormat(problem);
+  const auto& roles = InfoOf(problem.op).operands;
+  const Operands turned = {InOtherFormat(operands.first, roles[0], problem.data_format),
+                           InOtherFormat(operands.second, roles[1], problem.data_format)};
+  combinations += RunEverywhere(
+      other, turned, InOtherFormat(expected, ResultRole(problem), problem.data_format),
+      where + " in the other data format,");
+  return combinations;
+}
+
+class BitIdentity : public ::testing::TestWithParam<Values> {};
+
+TEST_P(BitIdentity, OfRandomProblems) {
+  const uint64_t num_problems = FromEnvironment("CONVGRAD_TEST_PROBLEMS", 300);
+  const uint64_t seed = FromEnvironment("CONVGRAD_TEST_SEED", 1);
+  RandomProblems problems(seed);
+  int combinations = 0;
+  for (uint64_t i = 0; i < num_problems && !HasFailure(); ++i) {
+    combinations += CheckProblem(problems.Next(), seed + i, GetParam());
+  }
+  std::printf("%d problems from seed %d, %d combinations of algorithm, target, threads, format\n",
+              static_cast<int>(num_problems), static_cast<int>(seed), combinations);
+}
+
+// What random small problems rarely reach: several blocks over taps, over channels and over columns,
+// several runs of blocks, long rows, many channels.
+struct LongReduction {
+  const char* input;
+  const char* conv_filter;
+  const char* depthwise_filter;
+  const char* rest;
+};
+constexpr LongReduction kLongReductions[] = {
+    {"1,6,7,300", "1,1,300,5", "1,1,300,2", "strides=1,1 dilations=1,1 pads=0,0,0,0"},
+    {"1,5,5,513", "3,2,513,17", "3,2,513,1", "strides=1,1 dilations=1,1 pads=1,1,0,1"},
+    {"2,9,8,40", "3,3,40,270", "3,3,40,7", "strides=1,1 dilations=2,1 pads=1,1,1,1"},
+    {"1,6,6,260", "2,2,65,12", "2,2,260,1", "strides=2,1 dilations=1,1 pads=0,1,1,0"},
+    {"1,21,22,3", "17,16,3,4", "17,16,3,2", "strides=1,1 dilations=1,1 pads=8,8,8,7"},
+    {"1,21,22,2", "1,300,2,3", "3,300,2,260", "strides=1,3 dilations=1,1 pads=1,1,150,150"},
+    {"1,3,600,4", "2,3,4,5", "2,3,4,1", "strides=1,1 dilations=1,1 pads=0,1,1,1"},
+    {"3,40,41,3", "3,3,3,8", "3,3,3,8", "strides=1,1 dilations=1,1 pads=1,1,1,1"},
+    {"40,9,9,6", "3,3,6,9", "3,3,6,1", "strides=2,2 dilations=1,1 pads=1,1,1,1"},
+    {"300,3,3,5", "3,3,5,6", "3,3,5,2", "strides=1,1 dilations=1,1 pads=1,1,1,1"},
+};
+
+TEST_P(BitIdentity, OfLongReductions) {
+  uint64_t seed = 1000;
+  for (const OpInfo& op : AllOps()) {
+    for (const LongReduction& shapes : kLongReductions) {
+      for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+        const std::string line =
+            std::string(op.name) + " " + InfoOf(dtype).name + " NHWC in=" + shapes.input +
+            " filter=" + (op.depthwise ? shapes.depthwise_filter : shapes.conv_filter) + " " +
+            shapes.rest + " padding=EXPLICIT";
+        CheckProblem(ParseProblem(line), ++seed, GetParam());
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// A depthwise convolution is a grouped one: the same terms in the same tree.
+TEST_P(BitIdentity, OfDepthwiseAndGrouped) {
+  constexpr std::pair<Op, Op> kPairs[] = {
+      {Op::kDepthwiseConv2D, Op::kConv2D},
+      {Op::kDepthwiseConv2DBackpropInput, Op::kConv2DBackpropInput},
+      {Op::kDepthwiseConv2DBackpropFilter, Op::kConv2DBackpropFilter}};
+  for (const auto& [depthwise, grouped] : kPairs) {
+    RandomProblems problems(7, {.op = depthwise, .allow_empty = false});
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Problem problem = problems.Next();
+      Problem same = problem;
+      same.op = grouped;
+      const Operands a = RandomOperands(problem, seed, GetParam());
+      const Operands b = RandomOperands(same, seed, GetParam());
+      const Tensor expected = Compute(problem, a.first, a.second, {});
+      const Tensor actual = Compute(same, b.first, b.second, {});
+      EXPECT_EQ(std::memcmp(expected.raw(), actual.raw(), static_cast<size_t>(actual.num_bytes())), 0)
+          << ReproLine(problem, "fill:normal");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, BitIdentity,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial),
+                         [](const auto& instance) {
+                           return instance.param == Values::kOrdinary ? "Ordinary" : "Special";
+                         });
+
+}  // namespace
+}  // namespace convgrad

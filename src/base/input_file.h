@@ -1,0 +1,51 @@
+// Files opened for reading: only regular ones (or standard input), read or mapped, and checked at
+// the end for changes by others. Must not know formats.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "base/mapped_file.h"
+
+namespace convgrad {
+
+class InputFile {
+ public:
+  // `path`, or standard input for "-". Never waits for a writer and never touches a device: anything
+  // but a regular file is "io/not-a-file" (standard input may be a pipe).
+  static std::shared_ptr<InputFile> Open(const std::string& path);
+
+  // How messages call it: the path, or "standard input".
+  const std::string& name() const { return name_; }
+
+  // Bytes of a regular file; none for a pipe or for a file of the kernel that claims to be empty.
+  std::optional<int64_t> size() const { return size_; }
+
+  FileIdentity identity() const { return IdentityOf(opened_as_); }
+
+  // The next bytes, up to `bytes`; fewer only at the end of the file.
+  int64_t Read(void* into, int64_t bytes);
+
+  // The whole file in memory; nullptr if it has no size or can't be mapped.
+  std::shared_ptr<const MappedFile> Map();
+
+  // Throws "io/file-changed" if the file's size or times differ from those at opening, or a mapped
+  // page could not be read. Call it when the last byte has been used, before a result counts.
+  void CheckUnchanged() const;
+
+ private:
+  InputFile(std::string name, FileDescriptor descriptor);
+
+  std::string name_;
+  FileDescriptor descriptor_;
+  struct stat opened_as_ = {};
+  std::optional<int64_t> size_;
+  std::shared_ptr<const MappedFile> mapping_;
+};
+
+}  // namespace convgrad

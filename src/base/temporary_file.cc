@@ -1,0 +1,219 @@
+#include "base/temporary_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace convgrad {
+namespace {
+
+constexpr int kMaxLinks = 40;  // as the kernel
+constexpr std::string_view kMark = ".tmp-";
+
+// What a signal handler reads: fixed memory, filled before `live` is set. A name is never used
+// twice, so removing one that has just been renamed does nothing.
+struct Slot {
+  std::atomic<bool> taken;
+  std::atomic<bool> live;
+  int directory;
+  char name[NAME_MAX + 1];
+};
+
+constexpr int kSlots = 256;
+Slot slots[kSlots];
+
+// -1 if all are taken: then only the next run's cleaning covers a deadly signal.
+int Register(int directory, const std::string& name) {
+  for (int at = 0; at < kSlots; ++at) {
+    if (slots[at].taken.exchange(true)) continue;
+    slots[at].directory = directory;
+    name.copy(slots[at].name, NAME_MAX);
+    slots[at].name[name.size()] = '\0';
+    slots[at].live = true;
+    return at;
+  }
+  return -1;
+}
+
+void Unregister(int at) {
+  if (at < 0) return;
+  slots[at].live = false;
+  slots[at].taken = false;
+}
+
+std::string NewName(const std::string& name) {
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random)) {
+    static std::atomic<uint64_t> count;
+    random = static_cast<uint64_t>(std::time(nullptr)) * 0x9E3779B97F4A7C15u + ++count;
+  }
+  const std::string tail = fmt::format("{}{}-{:016x}", kMark, getpid(), random);
+  return "." + name.substr(0, NAME_MAX - 1 - tail.size()) + tail;
+}
+
+// The process that made the temporary file `name`, or none if it isn't one.
+std::optional<pid_t> MakerOf(std::string_view name) {
+  const size_t mark = name.rfind(kMark);
+  if (name.empty() || name[0] != '.' || mark == std::string_view::npos || mark < 2) return std::nullopt;
+  const std::string_view tail = name.substr(mark + kMark.size());
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(tail.data(), tail.data() + tail.size(), pid);
+  const std::string_view random = tail.substr(end - tail.data());
+  if (error != std::errc() || pid <= 0 || random.size() < 2 || random[0] != '-') return std::nullopt;
+  const auto is_random = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); };
+  for (const char c : random.substr(1)) {
+    if (!is_random(c)) return std::nullopt;
+  }
+  return pid;
+}
+
+bool IsGone(pid_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
+
+// A dead process number alone proves nothing when several machines or containers share the
+// directory; the lock, which ends with its process wherever that runs, does.
+void RemoveIfStale(int directory, const char* name) {
+  const std::optional<pid_t> maker = MakerOf(name);
+  if (!maker || !IsGone(*maker)) return;
+  const FileDescriptor file(
+      openat(directory, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status;
+  if (!file.is_open() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (status.st_uid != geteuid()) return;
+  if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) unlinkat(directory, name, 0);
+}
+
+// True the first time it sees a directory.
+bool IsFirstVisit(int directory) {
+  static std::mutex mutex;
+  static std::set<FileIdentity> visited;
+  struct stat status;
+  if (fstat(directory, &status) != 0) return false;
+  const std::lock_guard lock(mutex);
+  return visited.insert(IdentityOf(status)).second;
+}
+
+}  // namespace
+
+TemporaryFile::TemporaryFile(int directory, const std::string& name, const std::string& path)
+    : directory_(directory) {
+  for (;;) {
+    name_ = NewName(name);
+    slot_ = Register(directory, name_);
+    descriptor_ = FileDescriptor(
+        openat(directory, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    const int error = errno;
+    if (!descriptor_.is_open()) {
+      Unregister(std::exchange(slot_, -1));
+      if (error == EINTR) {
+        RetryUnlessStopped();
+      } else if (error != EEXIST) {
+        ThrowSystemError(path, "created", error);
+      }
+      continue;
+    }
+    // Another process's cleaning may have met the file before it was locked: then take a new one.
+    // A file system without locks is none the worse: cleaning finds no lock there either.
+    const bool being_removed = flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    struct stat status;
+    if (!being_removed && fstat(descriptor_.get(), &status) == 0 && status.st_nlink > 0) return;
+    Discard();
+    directory_ = directory;
+  }
+}
+
+TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
+    : directory_(std::exchange(other.directory_, -1)),
+      slot_(std::exchange(other.slot_, -1)),
+      name_(std::move(other.name_)),
+      descriptor_(std::move(other.descriptor_)) {}
+
+TemporaryFile& TemporaryFile::operator=(TemporaryFile&& other) noexcept {
+  if (this != &other) {
+    Discard();
+    directory_ = std::exchange(other.directory_, -1);
+    slot_ = std::exchange(other.slot_, -1);
+    name_ = std::move(other.name_);
+    descriptor_ = std::move(other.descriptor_);
+  }
+  return *this;
+}
+
+int TemporaryFile::RenameTo(const std::string& name, bool replace) {
+  const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
+  int error = renameat2(directory_, name_.c_str(), directory_, name.c_str(), flags) == 0 ? 0 : errno;
+  // NFS and others know no RENAME_NOREPLACE; a hard link refuses an existing name as well, and
+  // Discard() then removes the first name.
+  if (!replace && (error == EINVAL || error == ENOSYS)) {
+    return linkat(directory_, name_.c_str(), directory_, name.c_str(), 0) == 0 ? 0 : errno;
+  }
+  if (error == 0) {
+    Unregister(std::exchange(slot_, -1));
+    directory_ = -1;
+  }
+  return error;
+}
+
+void TemporaryFile::Discard() noexcept {
+  if (directory_ >= 0) unlinkat(directory_, name_.c_str(), 0);
+  Unregister(std::exchange(slot_, -1));
+  directory_ = -1;
+  descriptor_.Close();
+}
+
+void RemoveTemporaryFiles() {
+  const int saved_errno = errno;
+  for (const Slot& slot : slots) {
+    if (slot.live) unlinkat(slot.directory, slot.name, 0);
+  }
+  errno = saved_errno;
+}
+
+void RemoveStaleTemporaryFiles(int directory) {
+  if (!IsFirstVisit(directory)) return;
+  const int listed = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (listed < 0) return;  // a directory that may be written but not listed
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(listed), closedir);
+  if (!entries) {
+    close(listed);
+    return;
+  }
+  while (const struct dirent* entry = readdir(entries.get())) {
+    RemoveIfStale(directory, entry->d_name);
+  }
+}
+
+std::pair<std::string, std::string> SplitPath(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+std::string FollowLinks(const std::string& path) {
+  std::string current = path;
+  char target[PATH_MAX];
+  for (int links = 0; links <= kMaxLinks; ++links) {
+    const ssize_t length = readlink(current.c_str(), target, sizeof(target));
+    if (length < 0) return current;  // not a link, or nothing there
+    const std::string next(target, static_cast<size_t>(length));
+    current = next.starts_with('/') ? next : SplitPath(current).first + "/" + next;
+  }
+  ThrowSystemError(path, "followed", ELOOP);
+}
+
+}  // namespace convgrad

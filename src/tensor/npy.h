@@ -1,10 +1,13 @@
 // Reading and writing .npy files (versions 1.0 to 3.0). Must not know what the tensors are for.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/input_file.h"
+#include "base/output_file.h"
 #include "tensor/tensor.h"
 
 namespace convgrad {
@@ -14,6 +17,9 @@ struct NpyReadOptions {
   // A typed file of another dtype is not an error here: the caller compares.
   std::optional<DType> view_as;
   bool allow_trailing = false;  // accept bytes after the array
+  // The most memory that elements may take that can't be mapped (0: no limit); a file that needs
+  // more is "memory/limit". Mapped ones take none.
+  int64_t max_copied_bytes = 0;
 };
 
 // What a header says. `descr` is as written; `data_offset` is where the elements start.
@@ -31,13 +37,22 @@ struct NpyHeader {
 struct NpyArray {
   NpyHeader header;
   Tensor tensor;
+  std::shared_ptr<const InputFile> source;
+
+  // Throws "io/file-changed" if the file was changed or cut while its elements were in use. A mapped
+  // file is read as it is computed with: call this after the computation, before its result counts.
+  void CheckUnchanged() const { source->CheckUnchanged(); }
 };
 
 // Reads `path`, or standard input for "-". A regular file in C order and native byte order is
-// mapped, anything else is read; the elements come in C order either way. Only regular files.
+// mapped (unless so small that copying is cheaper), anything else is read; the elements come in C
+// order either way. Only regular files. Allocates nothing that the file's size does not bear out.
 // Errors: data "npy/..." (malformed, with the byte offset), I/O "io/..." (missing, unreadable,
 // changed while read).
 NpyArray ReadNpy(const std::string& path, const NpyReadOptions& options = {});
+
+// The header alone, checked against the file's size as ReadNpy would.
+NpyHeader ReadNpyHeader(const std::string& path, const NpyReadOptions& options = {});
 
 enum class BFloat16Form { kV2, kU2, kF4 };
 
@@ -48,10 +63,15 @@ std::string NpyHeaderBytes(DType dtype, const Shape& shape,
 struct NpyWriteOptions {
   BFloat16Form bfloat16_as = BFloat16Form::kV2;
   bool no_clobber = false;  // an existing file is an error (io/exists)
+  bool hash = false;        // compute the data hash while writing
 };
 
 // Writes `tensor` to `path` (whole or not at all; an existing file is replaced) or to standard
-// output for "-".
-void WriteNpy(const std::string& path, const Tensor& tensor, const NpyWriteOptions& options = {});
+// output for "-". Returns the data hash (data_hash.h) if asked for, else "".
+std::string WriteNpy(const std::string& path, const Tensor& tensor,
+                     const NpyWriteOptions& options = {});
+
+// The same to an output that was opened before the computation; commits it.
+std::string WriteNpy(OutputFile& file, const Tensor& tensor, const NpyWriteOptions& options = {});
 
 }  // namespace convgrad

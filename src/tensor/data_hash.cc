@@ -1,0 +1,79 @@
+#include "tensor/data_hash.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace convgrad {
+namespace {
+
+constexpr int64_t kPieceBytes = 8 << 20;  // between two looks at a request to stop
+
+struct FreeContext {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+class Digest {
+ public:
+  Digest() : context_(EVP_MD_CTX_new()) {
+    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) {
+      ThrowInternal("SHA-256 is not available");
+    }
+  }
+  void Update(const void* from, int64_t bytes) {
+    if (EVP_DigestUpdate(context_.get(), from, static_cast<size_t>(bytes)) != 1) {
+      ThrowInternal("SHA-256 failed");
+    }
+  }
+  std::string Finish() {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    if (EVP_DigestFinal_ex(context_.get(), digest, &size) != 1) ThrowInternal("SHA-256 failed");
+    return fmt::format("{:02x}", fmt::join(digest, digest + size, ""));
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, FreeContext> context_;
+};
+
+}  // namespace
+
+struct DataHasher::State {
+  Digest digest;
+};
+
+DataHasher::DataHasher(DType dtype, const Shape& shape) : state_(std::make_unique<State>()) {
+  const std::string line = fmt::format("{} {}\n", InfoOf(dtype).name, fmt::join(shape, ","));
+  state_->digest.Update(line.data(), static_cast<int64_t>(line.size()));
+}
+
+DataHasher::~DataHasher() = default;
+DataHasher::DataHasher(DataHasher&&) noexcept = default;
+DataHasher& DataHasher::operator=(DataHasher&&) noexcept = default;
+
+void DataHasher::Update(const void* elements, int64_t bytes) { state_->digest.Update(elements, bytes); }
+
+std::string DataHasher::Finish() { return state_->digest.Finish(); }
+
+std::string DataHash(const Tensor& tensor) {
+  DataHasher hasher(tensor.dtype(), tensor.shape());
+  const char* elements = static_cast<const char*>(tensor.raw());
+  for (int64_t done = 0; done < tensor.num_bytes(); done += kPieceBytes) {
+    RetryUnlessStopped();
+    hasher.Update(elements + done, std::min(kPieceBytes, tensor.num_bytes() - done));
+  }
+  return hasher.Finish();
+}
+
+std::string Sha256(const void* from, int64_t bytes) {
+  Digest digest;
+  digest.Update(from, bytes);
+  return digest.Finish();
+}
+
+}  // namespace convgrad

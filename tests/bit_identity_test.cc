@@ -192,7 +192,9 @@ TEST_P(BitIdentity, OfDepthwiseAndGrouped) {
       {Op::kDepthwiseConv2DBackpropInput, Op::kConv2DBackpropInput},
       {Op::kDepthwiseConv2DBackpropFilter, Op::kConv2DBackpropFilter}};
   for (const auto& [depthwise, grouped] : kPairs) {
-    RandomProblems problems(7, {.op = depthwise, .allow_empty = false});
+    RandomProblemOptions options;
+    options.op = depthwise;
+    RandomProblems problems(7, options);
     for (uint64_t seed = 0; seed < 20; ++seed) {
       const Problem problem = problems.Next();
       Problem same = problem;

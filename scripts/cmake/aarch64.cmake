@@ -11,6 +11,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_CXX_FLAGS_INIT "-isystem ${ARM64_SYSROOT}/usr/include/aarch64-linux-gnu")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${ARM64_SYSROOT}/usr/lib/aarch64-linux-gnu")
 set(CMAKE_CROSSCOMPILING_EMULATOR
     "qemu-aarch64;-cpu;cortex-a72;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=${ARM64_SYSROOT}/usr/lib/aarch64-linux-gnu")

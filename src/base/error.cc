@@ -43,8 +43,8 @@ std::string EscapeControls(const std::string& text) {
 Error::Error(ExitCode exit_code, std::string code, std::string what, std::string why,
              std::string fix)
     : exit_code_(exit_code), code_(std::move(code)) {
-  message_ = EscapeControls(what) + ": " + EscapeControls(why);
-  if (!fix.empty()) message_ += "; " + EscapeControls(fix);
+  message_ = fmt::format("{}: {}{}{}", EscapeControls(what), EscapeControls(why),
+                         fix.empty() ? "" : "; ", EscapeControls(fix));
 }
 
 void ThrowUsage(std::string code, std::string what, std::string why, std::string fix) {

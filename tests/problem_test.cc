@@ -39,7 +39,8 @@ TEST(Problem, CountsItsTerms) {
   for (int i = 0; i < 500; ++i) {
     const Problem problem = problems.Next();
     const ConvGeometry& g = problem.geometry;
-    EXPECT_EQ(problem.ValidTerms(), g.in_c == 0 ? 0 : PairsByDefinition(problem) * g.batch * g.out_c * g.group_in_c)
+    EXPECT_EQ(problem.ValidTerms(),
+              g.in_c == 0 ? 0 : PairsByDefinition(problem) * g.batch * g.out_c * g.group_in_c)
         << problem.ToLine();
     EXPECT_EQ(problem.Flops(), 2 * problem.ValidTerms());
     // No element has more than the largest, so the result can't have fewer elements than this.

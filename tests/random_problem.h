@@ -74,16 +74,17 @@ class RandomProblems {
     spec.op = options_.op.value_or(AllOps()[Between(0, std::ssize(AllOps()) - 1)].op);
     spec.dtype = options_.dtype.value_or(OneOf(
         {DType::kFloat32, DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}));
-    spec.data_format =
-        options_.data_format.value_or(OneOf({DataFormat::kNHWC, DataFormat::kNHWC, DataFormat::kNCHW}));
-    spec.padding = options_.padding.value_or(
-        OneOf({Padding::kSame, Padding::kValid, Padding::kExplicit}));
+    spec.data_format = options_.data_format.value_or(
+        OneOf({DataFormat::kNHWC, DataFormat::kNHWC, DataFormat::kNCHW}));
+    spec.padding =
+        options_.padding.value_or(OneOf({Padding::kSame, Padding::kValid, Padding::kExplicit}));
     spec.strides = {OneOf<int64_t>({1, 1, 1, 2, 2, 3, 4}), OneOf<int64_t>({1, 1, 1, 2, 2, 3, 4})};
     if (OneIn(2)) spec.strides[1] = spec.strides[0];
     spec.dilations = {OneOf<int64_t>({1, 1, 1, 1, 2, 3}), OneOf<int64_t>({1, 1, 1, 1, 2, 3})};
     if (OneIn(2)) spec.dilations[1] = spec.dilations[0];
     if (spec.padding == Padding::kExplicit) {
-      for (int i = 0; i < 4; ++i) spec.explicit_paddings.push_back(OneOf<int64_t>({0, 0, 1, 1, 2, 3, 6}));
+      for (int i = 0; i < 4; ++i)
+        spec.explicit_paddings.push_back(OneOf<int64_t>({0, 0, 1, 1, 2, 3, 6}));
     }
     DrawShapes(spec);
     return spec;
@@ -103,8 +104,8 @@ class RandomProblems {
       spec.filter = Shape{Taps(), Taps(), groups > 1 ? group_in_c : in_c,
                           groups > 1 ? groups * Multiplier() : Channels()};
     }
-    spec.input = spec.data_format == DataFormat::kNHWC ? Shape{batch, h, w, in_c}
-                                                       : Shape{batch, in_c, h, w};
+    spec.input =
+        spec.data_format == DataFormat::kNHWC ? Shape{batch, h, w, in_c} : Shape{batch, in_c, h, w};
   }
 
   int64_t Multiplier() {
@@ -160,14 +161,16 @@ inline std::string ReproLine(const Problem& problem, const std::string& fill = "
   line += " --dilations " + JoinNumbers({g.dilation_h, g.dilation_w});
   line += std::string(" --padding ") + NameOf(problem.padding);
   if (problem.padding == Padding::kExplicit) {
-    line += " --explicit-paddings " +
-            JoinNumbers({g.pad_top, g.pad_bottom, g.pad_left, g.pad_right});
+    line +=
+        " --explicit-paddings " + JoinNumbers({g.pad_top, g.pad_bottom, g.pad_left, g.pad_right});
   }
   return line + " --data-format " + NameOf(problem.data_format) + " --dtype " +
          InfoOf(problem.dtype).name;
 }
 
 // What a failing parameterised test prints.
-inline void PrintTo(const Problem& problem, std::ostream* out) { *out << problem.ToLine(); }
+inline void PrintTo(const Problem& problem, std::ostream* out) {
+  *out << problem.ToLine();
+}
 
 }  // namespace convgrad

@@ -43,15 +43,15 @@ constexpr Worked kWorked[] = {
 };
 
 Window WindowOf(const Worked& row) {
-  return {row.in, row.kernel, row.stride, row.dilation, row.padding, row.given_before,
-          row.given_after};
+  return {row.in,      row.kernel,       row.stride,     row.dilation,
+          row.padding, row.given_before, row.given_after};
 }
 
 TEST(FitWindow, GivesTensorFlowsWorkedValues) {
   for (const Worked& row : kWorked) {
-    SCOPED_TRACE(testing::Message() << "in " << row.in << " kernel " << row.kernel << " dilation "
-                                    << row.dilation << " stride " << row.stride << " "
-                                    << NameOf(row.padding));
+    SCOPED_TRACE(testing::Message()
+                 << "in " << row.in << " kernel " << row.kernel << " dilation " << row.dilation
+                 << " stride " << row.stride << " " << NameOf(row.padding));
     const WindowFit fit = FitWindow(WindowOf(row));
     EXPECT_EQ(EffectiveKernel(row.kernel, row.dilation), row.effective);
     EXPECT_EQ(fit.out, row.out);
@@ -72,8 +72,8 @@ TEST(InputSizesFor, AreExactlyThoseThatLeadToTheOutput) {
         Window window = WindowOf(row);
         window.in = in;
         EXPECT_EQ(in >= range.first && in <= range.last, FitWindow(window).out == out)
-            << "in " << in << " out " << out << " kernel " << row.kernel << " stride "
-            << row.stride << " " << NameOf(row.padding);
+            << "in " << in << " out " << out << " kernel " << row.kernel << " stride " << row.stride
+            << " " << NameOf(row.padding);
       }
     }
   }
@@ -136,7 +136,8 @@ TEST(ValidTaps, AreTheTapsOnTheInput) {
     ASSERT_LE(taps.last, d.kernel) << Describe(d);
     for (int64_t k = 0; k < d.kernel; ++k) {
       const int64_t x = pos * d.stride + k * d.dilation - d.pad;
-      ASSERT_EQ(taps.first <= k && k < taps.last, 0 <= x && x < d.in) << Describe(d) << " pos " << pos;
+      ASSERT_EQ(taps.first <= k && k < taps.last, 0 <= x && x < d.in)
+          << Describe(d) << " pos " << pos;
     }
   }
 }
@@ -189,9 +190,13 @@ TEST(FitWindow, IsExactAtTheLimits) {
 TEST(Dimension, CountsPairsAtTheLimits) {
   std::mt19937_64 random(4);
   for (int i = 0; i < 20'000; ++i) {
-    Window w = {Extreme(random), Extreme(random), std::max<int64_t>(1, Extreme(random)),
-                std::max<int64_t>(1, Extreme(random)), static_cast<Padding>(random() % 3),
-                Extreme(random), Extreme(random)};
+    Window w = {Extreme(random),
+                Extreme(random),
+                std::max<int64_t>(1, Extreme(random)),
+                std::max<int64_t>(1, Extreme(random)),
+                static_cast<Padding>(random() % 3),
+                Extreme(random),
+                Extreme(random)};
     const WindowFit fit = FitWindow(w);
     if (fit.out < 0 || fit.out > 100) continue;
     const Dimension d = {w.in, fit.out, w.kernel, w.stride, w.dilation, fit.pad_before};

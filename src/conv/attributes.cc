@@ -25,6 +25,15 @@ void CheckLimit(const char* attribute, const Values& values) {
   }
 }
 
+DataFormat OtherFormat(DataFormat format) {
+  return format == DataFormat::kNHWC ? DataFormat::kNCHW : DataFormat::kNHWC;
+}
+
+// Whether 4 strides or dilations are 1 in the batch and channel dimensions.
+bool IsOneOutside(const Values& values, const ImageAxes& axes) {
+  return values[axes.batch] == 1 && values[axes.channel] == 1;
+}
+
 // Strides or dilations, as height and width.
 std::pair<int64_t, int64_t> CheckSteps(const char* attribute, const Values& values,
                                        DataFormat format) {
@@ -35,16 +44,15 @@ std::pair<int64_t, int64_t> CheckSteps(const char* attribute, const Values& valu
     ThrowUsage(code, given, fmt::format("has {} values", values.size()),
                fmt::format("give 1, 2 (height, width) or 4 ({} order)", NameOf(format)));
   }
-  if (values.size() == 4 && (values[axes.batch] != 1 || values[axes.channel] != 1)) {
+  if (values.size() == 4 && !IsOneOutside(values, axes)) {
+    const bool fits_other = IsOneOutside(values, AxesOf(OtherFormat(format)));
     ThrowUsage(code, given, "must be 1 in the batch and channel dimensions",
-               fmt::format("the order is that of data_format {}: give height and width at "
-                           "positions {} and {}, or only these 2 values",
-                           NameOf(format), axes.height, axes.width));
+               fmt::format("the order is that of data_format {}{}; or give only height and width",
+                           NameOf(format), fits_other ? ", this seems to be the other one" : ""));
   }
   for (const int64_t value : values) {
     if (value < 1) {
-      ThrowUsage(code, given, fmt::format("must be at least 1, got {}", value),
-                 "give 1 for none");
+      ThrowUsage(code, given, fmt::format("must be at least 1, got {}", value), "give 1 for none");
     }
   }
   CheckLimit(attribute, values);

@@ -46,7 +46,7 @@ struct ConvSpec {
 struct ConvGeometry {
   int64_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
   int64_t kernel_h, kernel_w;
-  int64_t groups;  // 0 only if in_c is 0
+  int64_t groups;  // 0 only if in_c is 0, then group_out_c too unless depthwise
   int64_t group_in_c, group_out_c;  // channels of one group; 1 and the multiplier for depthwise
   int64_t stride_h, stride_w, dilation_h, dilation_w;
   int64_t pad_top, pad_bottom, pad_left, pad_right;
@@ -73,6 +73,8 @@ struct Problem {
 
   // Products that fall on the input, over all outputs: each is one multiplication and one addition.
   int64_t ValidTerms() const;
+  // The same where it is not known to fit 62 bits; MakeProblem refuses more.
+  std::optional<int64_t> CheckedTerms() const;
   int64_t Flops() const { return 2 * ValidTerms(); }
   // Largest number of terms of one element of the result.
   int64_t MaxTerms() const;

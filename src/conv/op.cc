@@ -22,22 +22,54 @@ constexpr const char* kDepthwiseAliases[] = {"depthwise_conv2d_native", "Depthwi
 
 // In the order of the enum.
 constexpr std::array<OpInfo, 6> kOps = {{
-    {Op::kConv2DBackpropFilter, "conv2d_backprop_filter", kConv2DBackpropFilterAliases,
-     Direction::kBackpropFilter, false, {Role::kInput, Role::kOutBackprop}, "filter_sizes",
+    {Op::kConv2DBackpropFilter,
+     "conv2d_backprop_filter",
+     kConv2DBackpropFilterAliases,
+     Direction::kBackpropFilter,
+     false,
+     {Role::kInput, Role::kOutBackprop},
+     "filter_sizes",
      "filter_backprop"},
-    {Op::kConv2DBackpropInput, "conv2d_backprop_input", kConv2DBackpropInputAliases,
-     Direction::kBackpropInput, false, {Role::kFilter, Role::kOutBackprop}, "input_sizes",
+    {Op::kConv2DBackpropInput,
+     "conv2d_backprop_input",
+     kConv2DBackpropInputAliases,
+     Direction::kBackpropInput,
+     false,
+     {Role::kFilter, Role::kOutBackprop},
+     "input_sizes",
      "input_backprop"},
-    {Op::kDepthwiseConv2DBackpropFilter, "depthwise_conv2d_backprop_filter",
-     kDepthwiseBackpropFilterAliases, Direction::kBackpropFilter, true,
-     {Role::kInput, Role::kOutBackprop}, "filter_sizes", "filter_backprop"},
-    {Op::kDepthwiseConv2DBackpropInput, "depthwise_conv2d_backprop_input",
-     kDepthwiseBackpropInputAliases, Direction::kBackpropInput, true,
-     {Role::kFilter, Role::kOutBackprop}, "input_sizes", "input_backprop"},
-    {Op::kConv2D, "conv2d", kConv2DAliases, Direction::kForward, false,
-     {Role::kInput, Role::kFilter}, nullptr, "output"},
-    {Op::kDepthwiseConv2D, "depthwise_conv2d", kDepthwiseAliases, Direction::kForward, true,
-     {Role::kInput, Role::kFilter}, nullptr, "output"},
+    {Op::kDepthwiseConv2DBackpropFilter,
+     "depthwise_conv2d_backprop_filter",
+     kDepthwiseBackpropFilterAliases,
+     Direction::kBackpropFilter,
+     true,
+     {Role::kInput, Role::kOutBackprop},
+     "filter_sizes",
+     "filter_backprop"},
+    {Op::kDepthwiseConv2DBackpropInput,
+     "depthwise_conv2d_backprop_input",
+     kDepthwiseBackpropInputAliases,
+     Direction::kBackpropInput,
+     true,
+     {Role::kFilter, Role::kOutBackprop},
+     "input_sizes",
+     "input_backprop"},
+    {Op::kConv2D,
+     "conv2d",
+     kConv2DAliases,
+     Direction::kForward,
+     false,
+     {Role::kInput, Role::kFilter},
+     nullptr,
+     "output"},
+    {Op::kDepthwiseConv2D,
+     "depthwise_conv2d",
+     kDepthwiseAliases,
+     Direction::kForward,
+     true,
+     {Role::kInput, Role::kFilter},
+     nullptr,
+     "output"},
 }};
 
 constexpr std::string_view kPrefixes[] = {"tf.nn.", "tf.compat.v1.nn.", "tf.compat.v2.nn.",
@@ -74,9 +106,13 @@ std::string FixOfUnknownOp(std::string_view bare) {
 
 }  // namespace
 
-std::span<const OpInfo> AllOps() { return kOps; }
+std::span<const OpInfo> AllOps() {
+  return kOps;
+}
 
-const OpInfo& InfoOf(Op op) { return kOps[static_cast<size_t>(op)]; }
+const OpInfo& InfoOf(Op op) {
+  return kOps[static_cast<size_t>(op)];
+}
 
 Op ParseOp(std::string_view name) {
   const std::string_view bare = WithoutPrefix(name);

@@ -1,17 +1,18 @@
-// What follows from a legal problem: shapes, counts, its one-line form.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "conv/geometry.h"
+#include "conv/shapes.h"
 #include "conv/window.h"
 
 namespace convgrad {
@@ -25,10 +26,6 @@ Dimension ColsOf(const ConvGeometry& g) {
   return {g.in_w, g.out_w, g.kernel_w, g.stride_w, g.dilation_w, g.pad_left};
 }
 
-Shape ImageShape(DataFormat format, int64_t batch, int64_t h, int64_t w, int64_t c) {
-  return format == DataFormat::kNHWC ? Shape{batch, h, w, c} : Shape{batch, c, h, w};
-}
-
 // The bytes of a tensor whose shape was checked.
 int64_t BytesOf(const Shape& shape, DType dtype) {
   return *CheckedProduct(shape) * InfoOf(dtype).bytes;
@@ -36,7 +33,9 @@ int64_t BytesOf(const Shape& shape, DType dtype) {
 
 }  // namespace
 
-const char* NameOf(DataFormat format) { return format == DataFormat::kNHWC ? "NHWC" : "NCHW"; }
+const char* NameOf(DataFormat format) {
+  return format == DataFormat::kNHWC ? "NHWC" : "NCHW";
+}
 
 const char* NameOf(Padding padding) {
   switch (padding) {
@@ -48,7 +47,7 @@ const char* NameOf(Padding padding) {
 }
 
 Shape Problem::InputShape() const {
-  return ImageShape(data_format, geometry.batch, geometry.in_h, geometry.in_w, geometry.in_c);
+  return ToShape({geometry.batch, geometry.in_h, geometry.in_w, geometry.in_c}, data_format);
 }
 
 Shape Problem::FilterShape() const {
@@ -58,7 +57,7 @@ Shape Problem::FilterShape() const {
 }
 
 Shape Problem::OutputShape() const {
-  return ImageShape(data_format, geometry.batch, geometry.out_h, geometry.out_w, geometry.out_c);
+  return ToShape({geometry.batch, geometry.out_h, geometry.out_w, geometry.out_c}, data_format);
 }
 
 Shape Problem::ShapeOf(Role role) const {
@@ -79,14 +78,18 @@ Shape Problem::ResultShape() const {
   ThrowInternal("unknown direction");
 }
 
-int64_t Problem::ValidTerms() const {
+std::optional<int64_t> Problem::CheckedTerms() const {
   const ConvGeometry& g = geometry;
   if (g.groups == 0) return 0;
   const int64_t factors[] = {g.batch, RowsOf(g).ValidPairs(), ColsOf(g).ValidPairs(), g.out_c,
                              g.group_in_c};
-  const auto terms = CheckedProduct(factors);
-  if (!terms) ThrowInternal("number of terms was not checked");
-  return *terms;
+  const std::optional<int64_t> terms = CheckedProduct(factors);
+  constexpr int64_t kLimit = int64_t{1} << 62;
+  return terms && *terms < kLimit ? terms : std::nullopt;
+}
+
+int64_t Problem::ValidTerms() const {
+  return CheckedTerms().value();
 }
 
 int64_t Problem::MaxTerms() const {
@@ -96,8 +99,7 @@ int64_t Problem::MaxTerms() const {
   const Dimension cols = ColsOf(g);
   // No overflow: at most ValidTerms.
   switch (InfoOf(op).direction) {
-    case Direction::kForward:
-      return rows.MaxTapsOfOutput() * cols.MaxTapsOfOutput() * g.group_in_c;
+    case Direction::kForward: return rows.MaxTapsOfOutput() * cols.MaxTapsOfOutput() * g.group_in_c;
     case Direction::kBackpropInput:
       return rows.MaxPairsOfInput() * cols.MaxPairsOfInput() * g.group_out_c;
     case Direction::kBackpropFilter:
@@ -112,7 +114,9 @@ int64_t Problem::OperandBytes() const {
   return bytes;
 }
 
-int64_t Problem::ResultBytes() const { return BytesOf(ResultShape(), dtype); }
+int64_t Problem::ResultBytes() const {
+  return BytesOf(ResultShape(), dtype);
+}
 
 std::string Problem::ToLine() const {
   const ConvGeometry& g = geometry;
@@ -125,77 +129,113 @@ std::string Problem::ToLine() const {
 
 namespace {
 
-[[noreturn]] void ThrowLine(const std::string& line, const std::string& why) {
-  ThrowUsage("problem/syntax", fmt::format("problem '{}'", line), why,
-             "the form is OP DTYPE FORMAT in=N,H,W,C filter=H,W,I,O strides=H,W dilations=H,W "
-             "pads=TOP,BOTTOM,LEFT,RIGHT padding=SAME");
-}
+// Takes one line apart.
+class LineParser {
+ public:
+  explicit LineParser(const std::string& line) : line_(line), words_(line) {}
 
-// The comma-separated numbers of one field.
-std::vector<int64_t> ParseNumbers(const std::string& line, std::string_view text, size_t count) {
-  std::vector<int64_t> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (true) {
-    int64_t number;
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc()) ThrowLine(line, fmt::format("'{}' are no numbers", text));
-    numbers.push_back(number);
-    if (next == end) break;
-    if (*next != ',') ThrowLine(line, fmt::format("'{}' are no numbers", text));
-    at = next + 1;
+  std::string Word() {
+    std::string word;
+    if (!(words_ >> word)) Throw("has too few words");
+    return word;
   }
-  if (numbers.size() != count) ThrowLine(line, fmt::format("'{}' must be {} numbers", text, count));
-  return numbers;
+
+  // The words that are left are fields, KEY=VALUE.
+  void ReadFields() {
+    for (std::string word; words_ >> word;) {
+      const size_t equals = word.find('=');
+      if (equals == std::string::npos) Throw(fmt::format("'{}' is no field", word));
+      const std::string key = word.substr(0, equals);
+      if (std::ranges::find(kKeys, key) == std::end(kKeys)) {
+        Throw(fmt::format("'{}' is no field", key));
+      }
+      if (!fields_.emplace(key, word.substr(equals + 1)).second) {
+        Throw(fmt::format("'{}' is there twice", key));
+      }
+    }
+  }
+
+  const std::string& Field(const char* key) const {
+    const auto field = fields_.find(key);
+    if (field == fields_.end()) Throw(fmt::format("has no '{}='", key));
+    return field->second;
+  }
+
+  // The comma-separated numbers of a field.
+  std::vector<int64_t> Numbers(const char* key, size_t count) const {
+    const std::string& text = Field(key);
+    const char* const end = text.data() + text.size();
+    std::vector<int64_t> numbers;
+    for (const char* at = text.data();; ++at) {
+      int64_t number = 0;
+      const auto [next, error] = std::from_chars(at, end, number);
+      if (error != std::errc() || (next != end && *next != ',')) break;
+      numbers.push_back(number);
+      at = next;
+      if (at == end) break;
+    }
+    const size_t commas = static_cast<size_t>(std::ranges::count(text, ','));
+    if (numbers.size() == count && commas == count - 1) return numbers;
+    Throw(fmt::format("{}={} is not {} numbers", key, text, count));
+  }
+
+  [[noreturn]] void Throw(const std::string& why) const {
+    ThrowUsage("problem/syntax", fmt::format("problem '{}'", line_), why,
+               "the form is OP DTYPE FORMAT in=... filter=... strides=H,W dilations=H,W "
+               "pads=TOP,BOTTOM,LEFT,RIGHT padding=SAME|VALID|EXPLICIT");
+  }
+
+ private:
+  static constexpr std::string_view kKeys[] = {"in",        "filter", "strides",
+                                               "dilations", "pads",   "padding"};
+  const std::string& line_;
+  std::istringstream words_;
+  std::map<std::string, std::string, std::less<>> fields_;
+};
+
+// The one of `choices` that is called `name`.
+template <class Choice>
+Choice ParseName(const LineParser& line, const std::string& name,
+                 std::initializer_list<Choice> choices) {
+  for (const Choice choice : choices) {
+    if (name == NameOf(choice)) return choice;
+  }
+  line.Throw(fmt::format("'{}' is not known", name));
 }
 
-Op ForwardOf(Op op) { return InfoOf(op).depthwise ? Op::kDepthwiseConv2D : Op::kConv2D; }
+// The forward op of the same kind: its operands' shapes say everything about a problem.
+Op ForwardOf(Op op) {
+  return InfoOf(op).depthwise ? Op::kDepthwiseConv2D : Op::kConv2D;
+}
 
 }  // namespace
 
-Problem ParseProblem(const std::string& line) {
-  std::istringstream words(line);
-  std::string op, dtype, format, word;
-  if (!(words >> op >> dtype >> format)) ThrowLine(line, "has too few words");
-  std::map<std::string, std::string> fields;
-  while (words >> word) {
-    const size_t equals = word.find('=');
-    if (equals == std::string::npos) ThrowLine(line, fmt::format("'{}' is no field", word));
-    if (!fields.emplace(word.substr(0, equals), word.substr(equals + 1)).second) {
-      ThrowLine(line, fmt::format("'{}' is there twice", word.substr(0, equals)));
-    }
-  }
-  const auto numbers = [&](const char* key, size_t count) {
-    if (!fields.contains(key)) ThrowLine(line, fmt::format("has no '{}='", key));
-    return ParseNumbers(line, fields[key], count);
-  };
+Problem ParseProblem(const std::string& text) {
+  LineParser line(text);
+  const Op op = ParseOp(line.Word());
+  const std::string dtype_name = line.Word();
+  const std::optional<DType> dtype = ParseDType(dtype_name);
+  if (!dtype) line.Throw(fmt::format("'{}' is no element type", dtype_name));
+
   ConvSpec spec;
-  const Op parsed_op = ParseOp(op);
-  spec.op = ForwardOf(parsed_op);
-  const auto parsed_dtype = ParseDType(dtype);
-  if (!parsed_dtype) ThrowLine(line, fmt::format("'{}' is no element type", dtype));
-  spec.dtype = *parsed_dtype;
-  if (format != "NHWC" && format != "NCHW") ThrowLine(line, fmt::format("'{}' is no data format", format));
-  spec.data_format = format == "NHWC" ? DataFormat::kNHWC : DataFormat::kNCHW;
-  const std::string padding = fields["padding"];
-  if (padding == "SAME") spec.padding = Padding::kSame;
-  else if (padding == "VALID") spec.padding = Padding::kValid;
-  else if (padding == "EXPLICIT") spec.padding = Padding::kExplicit;
-  else ThrowLine(line, fmt::format("'{}' is no padding", padding));
-  spec.input = numbers("in", 4);
-  spec.filter = numbers("filter", 4);
-  spec.strides = numbers("strides", 2);
-  spec.dilations = numbers("dilations", 2);
-  const std::vector<int64_t> pads = numbers("pads", 4);
+  spec.op = ForwardOf(op);
+  spec.dtype = *dtype;
+  spec.data_format = ParseName(line, line.Word(), {DataFormat::kNHWC, DataFormat::kNCHW});
+  line.ReadFields();
+  spec.padding =
+      ParseName(line, line.Field("padding"), {Padding::kSame, Padding::kValid, Padding::kExplicit});
+  spec.input = line.Numbers("in", 4);
+  spec.filter = line.Numbers("filter", 4);
+  spec.strides = line.Numbers("strides", 2);
+  spec.dilations = line.Numbers("dilations", 2);
+  const std::vector<int64_t> pads = line.Numbers("pads", 4);
   if (spec.padding == Padding::kExplicit) spec.explicit_paddings = pads;
-  // The shapes of the forward op say everything; the direction only names the result.
+
   Problem problem = MakeProblem(spec);
-  problem.op = parsed_op;
+  problem.op = op;
   const ConvGeometry& g = problem.geometry;
-  if (pads != std::vector<int64_t>{g.pad_top, g.pad_bottom, g.pad_left, g.pad_right}) {
-    ThrowLine(line, fmt::format("the pads of padding {} are {},{},{},{}", padding, g.pad_top,
-                                g.pad_bottom, g.pad_left, g.pad_right));
-  }
+  const std::vector<int64_t> expected = {g.pad_top, g.pad_bottom, g.pad_left, g.pad_right};
+  if (pads != expected) line.Throw(fmt::format("the pads must be {}", fmt::join(expected, ",")));
   return problem;
 }
 

@@ -8,7 +8,9 @@ namespace convgrad {
 namespace {
 
 // floor(a / b) for b > 0.
-int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+int64_t FloorDiv(int64_t a, int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
 
 // Sum of floor((slope * i + start) / divisor) over i in [0, n), all arguments non-negative and
 // divisor positive: Euclid's algorithm on (slope, divisor), each step swapping the axes of the
@@ -39,8 +41,7 @@ struct Lattice {
     const int64_t room = limit - (num_j - 1) * step_j;
     const int64_t full = room < 0 ? 0 : std::min(some, room / step_i + 1);
     const int64_t partial = some - full;
-    return full * num_j + partial +
-           FloorSum(partial, step_j, step_i, limit - (some - 1) * step_i);
+    return full * num_j + partial + FloorSum(partial, step_j, step_i, limit - (some - 1) * step_i);
   }
 
   // Points with a value in [first, last).
@@ -50,7 +51,8 @@ struct Lattice {
   }
 };
 
-// The largest m in [0, limit] for which holds(m); it holds for 0 and for all below one it holds for.
+// The largest m in [0, limit] for which holds(m); it holds for 0 and for all below one it holds
+// for.
 template <class Predicate>
 int64_t LargestWith(int64_t limit, Predicate holds) {
   int64_t low = 0;
@@ -67,14 +69,15 @@ int64_t LargestWith(int64_t limit, Predicate holds) {
 
 }  // namespace
 
-int64_t EffectiveKernel(int64_t kernel, int64_t dilation) { return (kernel - 1) * dilation + 1; }
+int64_t EffectiveKernel(int64_t kernel, int64_t dilation) {
+  return (kernel - 1) * dilation + 1;
+}
 
 WindowFit FitWindow(const Window& window) {
   const int64_t effective = EffectiveKernel(window.kernel, window.dilation);
   if (window.padding == Padding::kSame) {
     const int64_t out = (window.in + window.stride - 1) / window.stride;
-    const int64_t need =
-        std::max<int64_t>(0, (out - 1) * window.stride + effective - window.in);
+    const int64_t need = std::max<int64_t>(0, (out - 1) * window.stride + effective - window.in);
     return {out, need / 2, need - need / 2};
   }
   const bool is_explicit = window.padding == Padding::kExplicit;

@@ -141,10 +141,14 @@ Operand MakeOperand(const Run& run, Role role) {
   return operand;
 }
 
+bool IsFilterGradient(const Run& run) {
+  return InfoOf(ParseOp(run.json["op"].get<std::string>())).direction == Direction::kBackpropFilter;
+}
+
 // The result in the order of NHWC.
 std::vector<double> Values(const Run& run, const Tensor& tensor) {
   const std::vector<int64_t> shape = Numbers(run.json["result"]["shape"]);
-  const bool permuted = run.to_nchw && tensor.shape() != shape;
+  const bool permuted = run.to_nchw && !IsFilterGradient(run);
   std::vector<double> values(static_cast<size_t>(tensor.num_elements()));
   VisitFloat(run.dtype, [&](auto tag) {
     const auto* data = tensor.data<typename decltype(tag)::Type>();
@@ -235,8 +239,7 @@ void CheckComputed(const Run& run) {
   SCOPED_TRACE(problem.ToLine());
   const OpInfo& info = InfoOf(problem.op);
   const std::vector<int64_t> shape = Numbers(run.json["result"]["shape"]);
-  const bool is_image = info.direction != Direction::kBackpropFilter;
-  ASSERT_EQ(problem.ResultShape(), is_image ? run.InOrder(shape) : shape);
+  ASSERT_EQ(problem.ResultShape(), IsFilterGradient(run) ? shape : run.InOrder(shape));
   EXPECT_EQ(problem.MaxTerms(), run.json["result"]["terms_max"].get<int64_t>());
   const Operand first = MakeOperand(run, info.operands[0]);
   const Operand second = MakeOperand(run, info.operands[1]);

@@ -1,10 +1,16 @@
-// Included once per target.
+// The indirect matrix micro-kernel; see indirect_gemm.h. Included once per target.
+//
+// The accumulators of a whole tile stay in registers: every loop over them is unrolled, also those
+// that set and store, or GCC keeps the array in memory. Segments and blocks are loops inside the
+// kernel, because entering it anew for each filter row cost more than half of its speed.
 #if defined(CONVGRAD_KERNELS_INDIRECT_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_INDIRECT_GEMM_INL_H_
 #undef CONVGRAD_KERNELS_INDIRECT_GEMM_INL_H_
 #else
 #define CONVGRAD_KERNELS_INDIRECT_GEMM_INL_H_
 #endif
+
+#include <algorithm>
 
 #include "kernels/kernel_table.h"
 #include "kernels/vector-inl.h"
@@ -13,7 +19,200 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-inline void FillIndirectGemm(KernelTable&) {}
+// The first `count` lanes of `value`, touching no memory behind them.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
+#if defined(__x86_64__)
+  hn::BlendedStore(value, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+#else  // the library's masked store writes whole vectors there
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+  hn::Store(value, d, lanes);
+  std::copy_n(lanes, count, to);
+#endif
+}
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (count >= lanes) {
+    hn::StoreU(value, d, to);
+  } else if (count > 0) {
+    StoreFirst(d, value, to, count);
+  }
+}
+
+template <Finish kFinish, class D, class T = hn::TFromD<D>>
+void FinishRows(D d, const GemmTileArgs<T>& args, int64_t rows, int64_t cols) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const double* errors = args.sums + rows * cols;
+  for (int64_t i = 0; i < args.num_rows; ++i) {
+    for (int64_t j = 0; j < args.num_cols; j += lanes) {
+      const auto result = FoldResult<kFinish>(d, args.sums + i * cols + j, errors + i * cols + j);
+      StoreUpTo(d, result, args.c + args.c_rows[i] + j, args.num_cols - j);
+    }
+  }
+}
+
+template <class T>
+HWY_NOINLINE void FinishTile(const GemmTileArgs<T>& args, int64_t rows, int64_t cols) {
+  const hn::ScalableTag<T> d;
+  if (args.odd) {
+    FinishRows<Finish::kOdd>(d, args, rows, cols);
+  } else {
+    FinishRows<Finish::kNearest>(d, args, rows, cols);
+  }
+}
+
+template <class T>
+void AddRun(const double* sums, double* total, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      total[i] += sums[i];
+    } else {
+      const double term = sums[i];
+      const double sum = total[i] + term;
+      const double back = sum - total[i];
+      total[count + i] += (total[i] - (sum - back)) + (term - back);
+      total[count + i] += sums[count + i];
+      total[i] = sum;
+    }
+  }
+}
+
+template <class T, int kRows, int kVectors>
+class Tile {
+ public:
+  static void Run(const GemmTileArgs<T>& args) {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const bool single = args.num_blocks == 1 && !args.resume && !args.keep;
+    if (single) {
+      PrefetchResult(args);
+    } else if (!args.resume) {
+      ZeroSums(args.sums);
+    }
+    V acc[kRows][kVectors];
+    const GemmSegment* segment = args.segments;
+    for (int64_t block = 0; block < args.num_blocks; ++block) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
+      }
+      for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end; ++segment) {
+        // Pointers of the rows and one common index: with as many increments as rows the loop would
+        // be bound by them.
+        const T* rows[kRows];
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) rows[i] = args.a + args.a_rows[i] + segment->a;
+        const T* b = args.b + segment->b;
+        int64_t at = 0;
+        for (int64_t k = segment->length; k > 0; --k, at += args.a_step, b += args.b_step) {
+          V column[kVectors];
+#pragma GCC unroll 16
+          for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * lanes);
+#pragma GCC unroll 16
+          for (int i = 0; i < kRows; ++i) {
+            const V factor = hn::Set(d, rows[i][at]);
+#pragma GCC unroll 16
+            for (int v = 0; v < kVectors; ++v) acc[i][v] = Fma(factor, column[v], acc[i][v]);
+          }
+        }
+      }
+      if (single) return StoreOnly(args, acc);
+      Fold(args.sums, acc);
+    }
+    if (!args.keep) FinishTile(args, kRows, kVectors * lanes);
+  }
+
+ private:
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+
+  // The lines of the result are asked for while the chains run.
+  static HWY_INLINE void PrefetchResult(const GemmTileArgs<T>& args) {
+    constexpr int64_t kLine = 64 / sizeof(T);
+    for (int64_t i = 0; i < args.num_rows; ++i) {
+      const T* row = args.c + args.c_rows[i];
+      for (int64_t j = 0; j < args.num_cols; j += kLine) __builtin_prefetch(row + j, 1);
+    }
+  }
+
+  // A loop of its own: a call (to memset) would make the compiler spill accumulators.
+  static HWY_INLINE void ZeroSums(double* sums) {
+    const hn::ScalableTag<double> d;
+    const size_t count = kRows * kVectors * hn::Lanes(D()) * (sizeof(T) / 4);
+    for (size_t i = 0; i < count; i += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, sums + i);
+  }
+
+  // A single block: its sum is the result, with -0 made +0.
+  static HWY_INLINE void StoreOnly(const GemmTileArgs<T>& args, const V (&acc)[kRows][kVectors]) {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      if (i >= args.num_rows) return;
+      T* row = args.c + args.c_rows[i];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        const V sum = CanonicalNaN(d, hn::Add(acc[i][v], hn::Zero(d)));
+        StoreUpTo(d, sum, row + v * lanes, args.num_cols - v * lanes);
+      }
+    }
+  }
+
+  static HWY_INLINE void Fold(double* sums, const V (&acc)[kRows][kVectors]) {
+    const D d;
+    const size_t lanes = hn::Lanes(d);
+    double* errors = sums + kRows * kVectors * lanes;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        const size_t at = (i * kVectors + v) * lanes;
+        FoldBlock(d, acc[i][v], sums + at, errors + at);
+      }
+    }
+  }
+};
+
+// Sizes by registers: accumulators, the vectors of a column and one broadcast factor must fit, and
+// one load or broadcast should serve two multiply-adds.
+template <class T, int kRows, int kVectors>
+GemmTile<T> MakeTile() {
+  const int lanes = static_cast<int>(hn::Lanes(hn::ScalableTag<T>()));
+  return {kRows, kVectors * lanes, Tile<T, kRows, kVectors>::Run};
+}
+
+template <class T>
+std::span<const GemmTile<T>> Tiles() {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
+  static const GemmTile<T> tiles[] = {
+      MakeTile<T, 14, 1>(), MakeTile<T, 8, 1>(), MakeTile<T, 4, 1>(), MakeTile<T, 1, 1>(),
+      MakeTile<T, 12, 2>(), MakeTile<T, 8, 2>(), MakeTile<T, 4, 2>(), MakeTile<T, 1, 2>(),
+      MakeTile<T, 8, 3>(),  MakeTile<T, 4, 3>(), MakeTile<T, 2, 3>(), MakeTile<T, 1, 3>(),
+      MakeTile<T, 6, 4>(),  MakeTile<T, 4, 4>(), MakeTile<T, 3, 4>(), MakeTile<T, 2, 4>(),
+      MakeTile<T, 1, 4>(),
+  };
+#else  // 16 registers
+  static const GemmTile<T> tiles[] = {
+      MakeTile<T, 12, 1>(), MakeTile<T, 6, 1>(), MakeTile<T, 3, 1>(), MakeTile<T, 1, 1>(),
+      MakeTile<T, 6, 2>(),  MakeTile<T, 4, 2>(), MakeTile<T, 2, 2>(), MakeTile<T, 1, 2>(),
+      MakeTile<T, 4, 3>(),  MakeTile<T, 2, 3>(), MakeTile<T, 1, 3>(),
+  };
+#endif
+  return tiles;
+}
+
+template <class T>
+IndirectGemmKernels<T> MakeIndirectGemmKernels() {
+  return {static_cast<int>(hn::Lanes(hn::ScalableTag<T>())), Tiles<T>(), AddRun<T>, FinishTile<T>};
+}
+
+inline void FillIndirectGemm(KernelTable& table) {
+  table.gemm_f32 = MakeIndirectGemmKernels<float>();
+  table.gemm_f64 = MakeIndirectGemmKernels<double>();
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace convgrad

@@ -1,11 +1,65 @@
-// The indirect matrix micro-kernel; see indirect_gemm-inl.h.
+// The indirect matrix micro-kernel that all of conv2d runs on: a small tile of a matrix product whose
+// operands lie where the caller's offsets say. It knows nothing of convolutions.
+//
+//   tile[i][j] = sum over blocks (in double) of
+//                  chain over the block's segments and k < length of
+//                    a[a_rows[i] + segment.a + k * a_step] * b[segment.b + k * b_step + j]
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace convgrad {
 
+// `length` consecutive terms, at these offsets (in elements) into the operands.
+struct GemmSegment {
+  int64_t a, b, length;
+};
+
 template <class Compute>
-struct IndirectGemmKernels {};
+struct GemmTileArgs {
+  const Compute* a;
+  const int64_t* a_rows;  // as many as the kernel has rows; surplus ones repeat a valid row
+  int64_t a_step;
+  const Compute* b;  // readable for all columns of the kernel
+  int64_t b_step;
+
+  // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.
+  const GemmSegment* segments;
+  const int64_t* block_ends;
+  int64_t num_blocks;
+
+  // The sums of finished blocks: rows x columns of the kernel in row-major order, then, for double
+  // only, as many error terms. Aligned to kAlignment. `resume`: they hold earlier blocks; else they
+  // start from zero. `keep`: the sums stay there; else the finished tile goes to c.
+  double* sums;
+  bool resume, keep;
+
+  // c[c_rows[i] + j] for i < num_rows, j < num_cols; `odd`: rounded for a later rounding to 16 bits.
+  Compute* c;
+  const int64_t* c_rows;
+  int64_t num_rows, num_cols;
+  bool odd;
+};
+
+// One size of the kernel. `cols` is a whole number of vectors.
+template <class Compute>
+struct GemmTile {
+  int rows, cols;
+  void (*run)(const GemmTileArgs<Compute>& args);
+};
+
+template <class Compute>
+struct IndirectGemmKernels {
+  int lanes;  // numbers in a vector
+  // Grouped by columns, ascending; rows descending inside a group, down to 1.
+  std::span<const GemmTile<Compute>> tiles;
+
+  // total += sums, as the canonical order adds a run: `count` sums, then, for double, the errors.
+  void (*add_run)(const double* sums, double* total, int64_t count);
+  // The last step of the kernel alone: the tile of `cols` columns whose sums are `args.sums`, to
+  // args.c. Reads sums, c, c_rows, num_rows, num_cols and odd.
+  void (*finish)(const GemmTileArgs<Compute>& args, int64_t rows, int64_t cols);
+};
 
 }  // namespace convgrad

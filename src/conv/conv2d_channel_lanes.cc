@@ -1,0 +1,445 @@
+// Rows of the micro-kernel are pixels of the result, columns its channels. Pixels that meet the same
+// taps form a class; tiles take rows from anywhere in a class, so padding is skipped, not
+// multiplied, and nothing is copied to make rows. The filter is packed once into panels.
+#include "conv/conv2d_channel_lanes.h"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+#include <vector>
+
+#include "base/memory.h"
+#include "conv/gemm_tiles.h"
+#include "conv/staging.h"
+#include "conv/tap_sum.h"
+
+namespace convgrad {
+namespace {
+
+// A phase of rows with a phase of columns: one set of taps, one canonical list of blocks.
+struct Phase {
+  const AxisPhase* rows;
+  const AxisPhase* cols;
+  std::vector<TapBlock> blocks;
+  int64_t first_term;  // of its taps, in a panel
+
+  int64_t num_taps() const {
+    return static_cast<int64_t>(rows->taps.size()) * static_cast<int64_t>(cols->taps.size());
+  }
+};
+
+// Terms of a chunk of blocks: a panel's part that should stay in the second-level cache while tiles
+// pass over it.
+constexpr int64_t kPanelBytes = 640 << 10;
+constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of filter panels at a time
+constexpr int64_t kStageBytes = int64_t{36} << 20;   // of source and result slabs at a time
+
+// Everything that follows from problem, kernels and threads: how the work is cut.
+template <class Stored>
+struct Plan {
+  using Compute = ComputeType<Stored>;
+
+  Plan(const Problem& problem, const KernelTable& table, int num_threads);
+
+  int64_t PanelTerms() const { return phases.back().first_term + phases.back().num_taps() * sum.source_c; }
+  int64_t PanelElements() const { return PanelTerms() * panels.cols; }
+  int64_t NumPanels() const { return sum.groups * panels.count; }
+  int64_t PartsOf(const Phase& phase) const;
+  int64_t SumsPerThread() const;
+  int64_t SourceElements(const Slab& stage) const;
+  int64_t ResultElements(const Slab& stage) const;
+  int64_t ScratchBytes() const;
+
+  const IndirectGemmKernels<Compute>& kernels;
+  TapSum sum;
+  DataShape source, result;
+  bool staged;  // else source and result are used where they lie
+  std::vector<Phase> phases;
+  Panels panels;  // of one group
+  int64_t panels_per_pass;
+  std::vector<Slab> stages;
+  int64_t chunk_pixels;
+  int num_threads;
+};
+
+template <class Stored>
+Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_threads_in)
+    : kernels(table.Gemm<Compute>()),
+      sum(problem),
+      source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
+      result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
+      staged(problem.data_format == DataFormat::kNCHW || !std::is_same_v<Stored, Compute>),
+      panels(CutPanels(kernels, sum.result_c)),
+      num_threads(num_threads_in) {
+  int64_t terms = 0;
+  for (const AxisPhase& rows : sum.row_phases) {
+    for (const AxisPhase& cols : sum.col_phases) {
+      phases.push_back({&rows, &cols, {}, terms});
+      phases.back().blocks = TapBlocks(phases.back().num_taps(), sum.source_c);
+      terms += phases.back().num_taps() * sum.source_c;
+    }
+  }
+  panels_per_pass = std::clamp<int64_t>(
+      kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Compute)}), 1, NumPanels());
+  const Slab whole{0, sum.batch, 0, sum.result_h};
+  const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
+  if (staged) {
+    const int64_t bytes = (sum.batch * (source.Image() + result.Image())) * int64_t{sizeof(Compute)};
+    stages = SplitSlab(whole, sum.result_w, std::max<int64_t>(1, pixels / CeilDiv(bytes, kStageBytes)));
+  } else {
+    stages = {whole};
+  }
+  // Enough pixels for every class to fill its tiles and for a panel's way into the cache to pay, few
+  // enough for the source to stay in a cache from panel to panel.
+  const int64_t num_phases = static_cast<int64_t>(phases.size());
+  const int64_t cached = std::clamp<int64_t>((int64_t{1} << 18) / sum.source_c, 1024, 4096) * num_phases;
+  const int64_t shared = CeilDiv(CeilDiv(pixels, static_cast<int64_t>(stages.size())) *
+                                     std::min(NumPanels(), panels_per_pass),
+                                 4 * int64_t{num_threads} * std::min(NumPanels(), panels_per_pass));
+  chunk_pixels = std::min(cached, std::max<int64_t>(shared, 256 * num_phases));
+}
+
+// How many parts the blocks of a phase are taken in, so that a part of a panel fits the cache.
+template <class Stored>
+int64_t Plan<Stored>::PartsOf(const Phase& phase) const {
+  const int64_t bytes = phase.num_taps() * sum.source_c * panels.cols * int64_t{sizeof(Compute)};
+  return std::clamp<int64_t>(CeilDiv(bytes, kPanelBytes), 1,
+                             std::max<int64_t>(1, static_cast<int64_t>(phase.blocks.size())));
+}
+
+// One tile, or all tiles of a chunk where a phase is taken in parts.
+template <class Stored>
+int64_t Plan<Stored>::SumsPerThread() const {
+  const auto& tile = TilesOfWidth(kernels, panels.cols).front();
+  int64_t tiles = 1;
+  for (const Phase& phase : phases) {
+    if (PartsOf(phase) == 1) continue;
+    const int64_t pixels = std::max(chunk_pixels, sum.result_w);
+    const int64_t classes = static_cast<int64_t>(phase.rows->classes.size()) *
+                            static_cast<int64_t>(phase.cols->classes.size());
+    tiles = std::max(tiles, std::min(pixels, pixels / tile.rows + classes));
+  }
+  return tiles * SumsOfTile(tile);
+}
+
+template <class Stored>
+int64_t Plan<Stored>::SourceElements(const Slab& stage) const {
+  const RowRange rows = SourceRows(sum, stage);
+  return stage.num_images() * (rows.end - rows.begin) * source.w * source.c;
+}
+
+template <class Stored>
+int64_t Plan<Stored>::ResultElements(const Slab& stage) const {
+  return stage.num_images() * stage.num_rows() * result.w * result.c;
+}
+
+template <class Stored>
+int64_t Plan<Stored>::ScratchBytes() const {
+  int64_t elements = panels_per_pass * PanelElements();
+  int64_t staged_elements = 0;
+  for (const Slab& stage : stages) {
+    if (staged) {
+      staged_elements = std::max(staged_elements, SourceElements(stage) + ResultElements(stage));
+    }
+  }
+  elements += staged_elements;
+  int64_t list_bytes = 0;
+  for (const Phase& phase : phases) {
+    const int64_t segments = std::max(phase.num_taps(), static_cast<int64_t>(phase.blocks.size()));
+    list_bytes = std::max(list_bytes, segments * int64_t{sizeof(GemmSegment) + sizeof(int64_t)});
+  }
+  return elements * int64_t{sizeof(Compute)} +
+         num_threads * (SumsPerThread() * int64_t{sizeof(double)} + 2 * list_bytes);
+}
+
+// The segments of some blocks for one class of pixels.
+class SegmentList {
+ public:
+  void Build(const Phase& phase, const AxisClass& rows, const AxisClass& cols,
+             const PixelOffsets& source, int64_t num_channels, int64_t b_step, int64_t first_block,
+             int64_t last_block) {
+    segments_.clear();
+    block_ends_.clear();
+    const int64_t num_cols = static_cast<int64_t>(phase.cols->taps.size());
+    for (int64_t i = first_block; i < last_block; ++i) {
+      const TapBlock& block = phase.blocks[static_cast<size_t>(i)];
+      const size_t block_begin = segments_.size();
+      for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
+        const int64_t r = tap / num_cols, t = tap % num_cols;
+        if (r < rows.tap_begin || r >= rows.tap_end || t < cols.tap_begin || t >= cols.tap_end) continue;
+        const int64_t a = Offset(*phase.rows, rows, r) * source.row_stride +
+                          Offset(*phase.cols, cols, t) * source.col_stride + block.channel_begin;
+        const int64_t b = (phase.first_term + tap * num_channels + block.channel_begin) * b_step;
+        Append({a, b, block.channel_end - block.channel_begin}, b_step, block_begin);
+      }
+      block_ends_.push_back(static_cast<int64_t>(segments_.size()));
+    }
+    if (block_ends_.empty()) block_ends_.push_back(0);  // no taps at all: an empty sum
+  }
+
+  void Give(auto& gatherer) const {
+    gatherer.SetSegments(segments_.data(), block_ends_.data(), static_cast<int64_t>(block_ends_.size()));
+  }
+
+ private:
+  // From the class' first tap, so that no offset of a pixel lies outside the tensor.
+  static int64_t Offset(const AxisPhase& phase, const AxisClass& c, int64_t tap) {
+    return phase.offsets[static_cast<size_t>(tap)] - phase.offsets[static_cast<size_t>(c.tap_begin)];
+  }
+
+  // Joins neighbours: with dilation 1 the taps of a filter row are one segment.
+  void Append(const GemmSegment& next, int64_t b_step, size_t block_begin) {
+    if (segments_.size() > block_begin) {
+      GemmSegment& last = segments_.back();
+      if (last.a + last.length == next.a && last.b + last.length * b_step == next.b) {
+        last.length += next.length;
+        return;
+      }
+    }
+    segments_.push_back(next);
+  }
+
+  std::vector<GemmSegment> segments_;
+  std::vector<int64_t> block_ends_;
+};
+
+template <class Stored>
+class Runner {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  Runner(const ConvArgs& args, const Plan<Stored>& plan)
+      : args_(args),
+        plan_(plan),
+        pack_(args.kernels.Pack<Stored>()),
+        packed_(plan.panels_per_pass * plan.PanelElements()),
+        threads_(static_cast<size_t>(args.parallel.num_threads())) {
+    for (auto& thread : threads_) thread.sums = AlignedArray<double>(plan.SumsPerThread());
+  }
+
+  void Run() {
+    int64_t packed_from = -1;  // the first panel of the pass that is packed
+    for (const Slab& stage : plan_.stages) {
+      Load(stage);
+      const int64_t num_panels = plan_.NumPanels();
+      for (int64_t first = 0; first < num_panels; first += plan_.panels_per_pass) {
+        const int64_t count = std::min(plan_.panels_per_pass, num_panels - first);
+        if (packed_from != first) {
+          args_.parallel.For(count, [&](int64_t i) { PackPanel(first + i, PackedPanel(i)); });
+        }
+        packed_from = first;
+        RunPass(stage, first, count);
+      }
+      Store(stage);
+    }
+  }
+
+ private:
+  struct ThreadScratch {
+    SegmentList segments;
+    AlignedArray<double> sums;
+  };
+  struct PanelOfGroup {
+    int64_t group, first_col, num_cols;  // columns are channels of the group
+  };
+
+  Compute* PackedPanel(int64_t index) { return packed_.data() + index * plan_.PanelElements(); }
+
+  PanelOfGroup PanelAt(int64_t panel) const {
+    const Panels& panels = plan_.panels;
+    const int64_t in_group = panel % panels.count;
+    return {panel / panels.count, in_group * panels.cols,
+            panels.ColsOf(in_group, plan_.sum.result_c)};
+  }
+
+  void Load(const Slab& stage);
+  void Store(const Slab& stage);
+  void PackPanel(int64_t panel, Compute* to) const;
+  void RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels);
+  void RunTask(const Slab& chunk, const PanelOfGroup& panel, const Compute* packed);
+  void RunClass(const Slab& chunk, const Phase& phase, const AxisClass& rows, const AxisClass& cols,
+                RowGatherer<Compute>& gatherer) const;
+
+  const ConvArgs& args_;
+  const Plan<Stored>& plan_;
+  const PackKernels<Stored>& pack_;
+  AlignedArray<Compute> packed_;
+  std::vector<ThreadScratch> threads_;
+
+  // The source and result of the current stage as the kernels see them.
+  AlignedArray<Compute> source_scratch_, result_scratch_;
+  const Compute* source_ = nullptr;
+  Compute* result_ = nullptr;
+  PixelOffsets source_offsets_{{}, 0, 0, 0}, result_offsets_{{}, 0, 0, 0};
+};
+
+template <class Stored>
+void Runner<Stored>::Load(const Slab& stage) {
+  const auto* source = static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
+  if (!plan_.staged) {
+    if constexpr (std::is_same_v<Stored, Compute>) {
+      source_ = source;
+      result_ = static_cast<Stored*>(args_.result);
+    }
+    source_offsets_ = PixelOffsets(plan_.source, 0, 0, plan_.source.h);
+    result_offsets_ = PixelOffsets(plan_.result, 0, 0, plan_.result.h);
+    return;
+  }
+  const RowRange rows = SourceRows(plan_.sum, stage);
+  const int64_t need_source = plan_.SourceElements(stage), need_result = plan_.ResultElements(stage);
+  if (source_scratch_.size() < need_source) source_scratch_ = AlignedArray<Compute>(need_source);
+  if (result_scratch_.size() < need_result) result_scratch_ = AlignedArray<Compute>(need_result);
+  source_ = source_scratch_.data();
+  result_ = result_scratch_.data();
+  source_offsets_ = PixelOffsets(plan_.source, stage.image_begin, rows.begin, rows.end - rows.begin);
+  result_offsets_ = PixelOffsets(plan_.result, stage.image_begin, stage.row_begin, stage.num_rows());
+  LoadSlab(args_.parallel, pack_, plan_.source,
+           {stage.image_begin, stage.image_end, rows.begin, rows.end}, source, source_scratch_.data());
+}
+
+template <class Stored>
+void Runner<Stored>::Store(const Slab& stage) {
+  if (!plan_.staged) return;
+  StoreSlab(args_.parallel, pack_, plan_.result, stage, result_scratch_.data(),
+            static_cast<Stored*>(args_.result));
+}
+
+// [phase][tap in canonical order][source channel][columns]; surplus columns are zero.
+template <class Stored>
+void Runner<Stored>::PackPanel(int64_t index, Compute* to) const {
+  const TapSum& sum = plan_.sum;
+  const PanelOfGroup panel = PanelAt(index);
+  const int64_t cols = plan_.panels.cols;
+  if (panel.num_cols < cols) std::fill_n(to, plan_.PanelElements(), Compute{0});
+  const int64_t group_out_c = sum.forward ? sum.result_c : sum.source_c;
+  const int64_t group_in_c = sum.forward ? sum.source_c : sum.result_c;
+  const int64_t out_c = group_out_c * sum.groups;
+  const auto* filter = static_cast<const Stored*>(args_.filter) + panel.group * group_out_c;
+  for (const Phase& phase : plan_.phases) {
+    for (const int64_t r : phase.rows->taps) {
+      for (const int64_t t : phase.cols->taps) {
+        const Stored* tap = filter + (r * sum.kernel_w + t) * group_in_c * out_c;
+        if (sum.forward) {
+          pack_.copy_widen(tap + panel.first_col, out_c, to, cols, group_in_c, panel.num_cols);
+        } else {
+          pack_.transpose_widen(tap + panel.first_col * out_c, out_c, to, cols, panel.num_cols,
+                                group_out_c);
+        }
+        to += sum.source_c * cols;
+      }
+    }
+  }
+}
+
+template <class Stored>
+void Runner<Stored>::RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels) {
+  const std::vector<Slab> chunks = SplitSlab(stage, plan_.result.w, plan_.chunk_pixels);
+  args_.parallel.For(static_cast<int64_t>(chunks.size()) * num_panels, [&](int64_t i) {
+    const int64_t panel = i % num_panels;
+    RunTask(chunks[static_cast<size_t>(i / num_panels)], PanelAt(first_panel + panel),
+            PackedPanel(panel));
+  });
+}
+
+// One panel of channels for one chunk of pixels.
+template <class Stored>
+void Runner<Stored>::RunTask(const Slab& chunk, const PanelOfGroup& panel, const Compute* packed) {
+  const TapSum& sum = plan_.sum;
+  ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
+  GemmTileArgs<Compute> tile{};
+  tile.a = source_ + panel.group * sum.source_c;
+  tile.a_step = 1;
+  tile.b = packed;
+  tile.b_step = plan_.panels.cols;
+  tile.sums = scratch.sums.data();
+  tile.c = result_ + panel.group * sum.result_c + panel.first_col;
+  tile.num_cols = panel.num_cols;
+  tile.odd = sizeof(Stored) == 2;
+  const auto tiles = TilesOfWidth(plan_.kernels, panel.num_cols);
+  for (const Phase& phase : plan_.phases) {
+    const int64_t parts = plan_.PartsOf(phase);
+    const int64_t num_blocks = static_cast<int64_t>(phase.blocks.size());
+    for (int64_t part = 0; part < parts; ++part) {
+      tile.resume = part > 0;
+      tile.keep = part + 1 < parts;
+      RowGatherer<Compute> gatherer(tiles, tile);
+      for (const AxisClass& rows : phase.rows->classes) {
+        for (const AxisClass& cols : phase.cols->classes) {
+          scratch.segments.Build(phase, rows, cols, source_offsets_, sum.source_c, tile.b_step,
+                                 num_blocks * part / parts, num_blocks * (part + 1) / parts);
+          scratch.segments.Give(gatherer);
+          RunClass(chunk, phase, rows, cols, gatherer);
+        }
+      }
+    }
+  }
+}
+
+// All pixels of one class in the chunk.
+template <class Stored>
+void Runner<Stored>::RunClass(const Slab& chunk, const Phase& phase, const AxisClass& row_class,
+                              const AxisClass& col_class,
+                              RowGatherer<Compute>& gatherer) const {
+  const RowRange within = IndicesWithin(*phase.rows, chunk.row_begin, chunk.row_end);
+  const int64_t row_begin = std::max(row_class.begin, within.begin);
+  const int64_t row_end = std::min(row_class.end, within.end);
+  const auto source_at = [](const AxisPhase& axis, const AxisClass& c, int64_t p) {
+    if (c.tap_begin == c.tap_end) return int64_t{0};
+    return axis.source_first + p * axis.source_step + axis.offsets[static_cast<size_t>(c.tap_begin)];
+  };
+  for (int64_t n = chunk.image_begin; n < chunk.image_end; ++n) {
+    for (int64_t i = row_begin; i < row_end; ++i) {
+      const int64_t source_row = source_at(*phase.rows, row_class, i);
+      const int64_t result_row = phase.rows->first + i * phase.rows->step;
+      for (int64_t j = col_class.begin; j < col_class.end; ++j) {
+        gatherer.Add(source_offsets_.At(n, source_row, source_at(*phase.cols, col_class, j)),
+                     result_offsets_.At(n, result_row, phase.cols->first + j * phase.cols->step));
+      }
+    }
+  }
+  gatherer.Flush();
+}
+
+bool Accepts(const Problem& problem) {
+  return InfoOf(problem.op).direction != Direction::kBackpropFilter;
+}
+
+int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  return VisitFloat(problem.dtype, [&](auto tag) {
+    return Plan<typename decltype(tag)::Type>(problem, kernels, num_threads).ScratchBytes();
+  });
+}
+
+std::string Tiles(const Problem& problem, const KernelTable& kernels) {
+  return VisitFloat(problem.dtype, [&](auto tag) {
+    const Plan<typename decltype(tag)::Type> plan(problem, kernels, 1);
+    const auto& tile = TilesOfWidth(plan.kernels, plan.panels.cols).front();
+    int64_t blocks = 0;
+    for (const Phase& phase : plan.phases) {
+      blocks = std::max(blocks, static_cast<int64_t>(phase.blocks.size()));
+    }
+    return fmt::format("{}x{} pixels x channels, {} panels, {} blocks", tile.rows, tile.cols,
+                       plan.NumPanels(), blocks);
+  });
+}
+
+void Run(const ConvArgs& args) {
+  VisitFloat(args.problem.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    const Plan<Stored> plan(args.problem, args.kernels, args.parallel.num_threads());
+    Runner<Stored>(args, plan).Run();
+  });
+}
+
+}  // namespace
+
+const Algorithm kConv2DChannelLanes = {
+    .name = "channel-lanes",
+    .summary = "tiles of pixels by channels, padding skipped",
+    .accepts = Accepts,
+    .scratch_bytes = ScratchBytes,
+    .tiles = Tiles,
+    .run = Run,
+};
+
+}  // namespace convgrad

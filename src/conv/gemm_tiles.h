@@ -1,0 +1,96 @@
+// How algorithms cut a matrix product into the micro-kernel's tiles: panels of columns of one width,
+// and rows gathered one by one until a tile is full. Knows offsets, not convolutions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "base/checked.h"
+#include "kernels/indirect_gemm.h"
+
+namespace convgrad {
+
+// Columns cut into `count` panels of `cols` columns (whole vectors), the last one maybe narrower.
+struct Panels {
+  int64_t count, cols;
+
+  int64_t ColsOf(int64_t panel, int64_t num_cols) const {
+    return std::min(cols, num_cols - panel * cols);
+  }
+};
+
+template <class Compute>
+Panels CutPanels(const IndirectGemmKernels<Compute>& kernels, int64_t num_cols) {
+  const int64_t widest = kernels.tiles.back().cols / kernels.lanes;
+  const int64_t vectors = CeilDiv(num_cols, int64_t{kernels.lanes});
+  const int64_t count = CeilDiv(vectors, widest);
+  const int64_t cols = CeilDiv(vectors, count) * kernels.lanes;
+  return {CeilDiv(num_cols, cols), cols};
+}
+
+// The tiles of the least width that has num_cols columns, most rows first.
+template <class Compute>
+std::span<const GemmTile<Compute>> TilesOfWidth(const IndirectGemmKernels<Compute>& kernels,
+                                                int64_t num_cols) {
+  const auto& tiles = kernels.tiles;
+  size_t begin = 0;
+  while (begin + 1 < tiles.size() && tiles[begin].cols < num_cols) ++begin;
+  size_t end = begin;
+  while (end < tiles.size() && tiles[end].cols == tiles[begin].cols) ++end;
+  return tiles.subspan(begin, end - begin);
+}
+
+// Doubles that the sums of one tile take.
+template <class Compute>
+int64_t SumsOfTile(const GemmTile<Compute>& tile) {
+  return int64_t{tile.rows} * tile.cols * int64_t{sizeof(Compute) / sizeof(float)};
+}
+
+// Runs the micro-kernel on rows that are handed over one at a time. `args` holds everything but the
+// rows; when its sums are kept, each tile has its own, one behind the other from args.sums.
+template <class Compute>
+class RowGatherer {
+ public:
+  RowGatherer(std::span<const GemmTile<Compute>> tiles, const GemmTileArgs<Compute>& args)
+      : tiles_(tiles), args_(args) {
+    args_.a_rows = a_rows_;
+    args_.c_rows = c_rows_;
+  }
+
+  void SetSegments(const GemmSegment* segments, const int64_t* block_ends, int64_t num_blocks) {
+    args_.segments = segments;
+    args_.block_ends = block_ends;
+    args_.num_blocks = num_blocks;
+  }
+
+  void Add(int64_t a_row, int64_t c_row) {
+    a_rows_[num_rows_] = a_row;
+    c_rows_[num_rows_] = c_row;
+    if (++num_rows_ == tiles_.front().rows) Flush();
+  }
+
+  // Runs the last, unfilled tile.
+  void Flush() {
+    if (num_rows_ == 0) return;
+    const GemmTile<Compute>* tile = &tiles_.front();
+    for (const auto& smaller : tiles_) {
+      if (smaller.rows >= num_rows_) tile = &smaller;
+    }
+    std::fill(a_rows_ + num_rows_, a_rows_ + tile->rows, a_rows_[num_rows_ - 1]);
+    args_.num_rows = num_rows_;
+    tile->run(args_);
+    if (args_.keep || args_.resume) args_.sums += SumsOfTile(*tile);
+    num_rows_ = 0;
+  }
+
+ private:
+  static constexpr int kMaxRows = 16;
+  std::span<const GemmTile<Compute>> tiles_;
+  GemmTileArgs<Compute> args_;
+  int64_t num_rows_ = 0;
+  int64_t a_rows_[kMaxRows];
+  int64_t c_rows_[kMaxRows];
+};
+
+}  // namespace convgrad

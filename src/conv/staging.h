@@ -1,0 +1,91 @@
+// Slabs of a tensor as channels-innermost numbers of the compute type, and back: what an algorithm
+// needs when the tensor is NCHW or of a 16-bit type.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/checked.h"
+#include "base/parallel.h"
+#include "conv/geometry.h"
+#include "conv/slab.h"
+#include "kernels/pack.h"
+
+namespace convgrad {
+
+// A data tensor's logical sizes, and how it lies in memory.
+struct DataShape {
+  DataFormat format;
+  int64_t h, w, c;
+
+  int64_t Image() const { return h * w * c; }
+};
+
+// Where the pixel (image, row, col) of some rows of some images starts in channels-innermost memory.
+struct PixelOffsets {
+  int64_t image_stride, row_stride, col_stride, origin;
+
+  PixelOffsets(const DataShape& shape, int64_t first_image, int64_t first_row, int64_t num_rows)
+      : image_stride(num_rows * shape.w * shape.c),
+        row_stride(shape.w * shape.c),
+        col_stride(shape.c),
+        origin(first_image * image_stride + first_row * row_stride) {}
+  int64_t At(int64_t image, int64_t row, int64_t col) const {
+    return image * image_stride + row * row_stride + col * col_stride - origin;
+  }
+};
+
+namespace staging {
+
+// Pieces of a slab's image plane for threads: all of it, in runs of pixels.
+inline constexpr int64_t kPiecePixels = 512;
+
+// body(image index in the slab, first pixel, pixels) for pieces of every image's rows.
+template <class Body>
+void ForPieces(const Parallel& parallel, const DataShape& shape, const Slab& slab,
+               const Body& body) {
+  const int64_t plane = slab.num_rows() * shape.w;
+  const int64_t pieces = CeilDiv(plane, kPiecePixels);
+  parallel.For(slab.num_images() * pieces, [&](int64_t i) {
+    const int64_t pixel = i % pieces * kPiecePixels;
+    body(i / pieces, pixel, std::min(kPiecePixels, plane - pixel));
+  });
+}
+
+}  // namespace staging
+
+// `to`: [images][rows][w][c] of the slab.
+template <class Stored>
+void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
+              const Slab& slab, const Stored* tensor, ComputeType<Stored>* to) {
+  const int64_t plane = slab.num_rows() * shape.w;
+  staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
+    const Stored* image = tensor + (slab.image_begin + n) * shape.Image();
+    const int64_t first = slab.row_begin * shape.w + pixel;
+    auto* piece = to + (n * plane + pixel) * shape.c;
+    if (shape.format == DataFormat::kNHWC) {
+      kernels.widen(image + first * shape.c, piece, pixels * shape.c);
+    } else {
+      kernels.transpose_widen(image + first, shape.h * shape.w, piece, shape.c, shape.c, pixels);
+    }
+  });
+}
+
+// The opposite of LoadSlab.
+template <class Stored>
+void StoreSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
+               const Slab& slab, const ComputeType<Stored>* from, Stored* tensor) {
+  const int64_t plane = slab.num_rows() * shape.w;
+  staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
+    Stored* image = tensor + (slab.image_begin + n) * shape.Image();
+    const int64_t first = slab.row_begin * shape.w + pixel;
+    const auto* piece = from + (n * plane + pixel) * shape.c;
+    if (shape.format == DataFormat::kNHWC) {
+      kernels.narrow(piece, image + first * shape.c, pixels * shape.c);
+    } else {
+      kernels.transpose_narrow(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c);
+    }
+  });
+}
+
+}  // namespace convgrad

@@ -4,12 +4,12 @@ namespace convgrad {
 namespace {
 
 constexpr DTypeInfo kDTypes[] = {
-    {DType::kFloat16, "float16", 2, "<f2", true, 10},
-    {DType::kBFloat16, "bfloat16", 2, "<V2", true, 7},
-    {DType::kFloat32, "float32", 4, "<f4", true, 23},
-    {DType::kFloat64, "float64", 8, "<f8", true, 52},
-    {DType::kInt32, "int32", 4, "<i4", false, 0},
-    {DType::kInt64, "int64", 8, "<i8", false, 0},
+    {DType::kFloat16, "float16", 2, "<f2", true, 10, 15},
+    {DType::kBFloat16, "bfloat16", 2, "<V2", true, 7, 127},
+    {DType::kFloat32, "float32", 4, "<f4", true, 23, 127},
+    {DType::kFloat64, "float64", 8, "<f8", true, 52, 1023},
+    {DType::kInt32, "int32", 4, "<i4", false, 0, 0},
+    {DType::kInt64, "int64", 8, "<i8", false, 0, 0},
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct DTypeInfo {
   const char* npy_descr;  // what NumPy (with ml_dtypes) writes on a little-endian machine
   bool is_float;          // may be an operand or a result; the others only hold sizes
   int fraction_bits;      // explicit bits of the significand
+  int max_exponent;       // of a finite number's leading bit; the least of a normal one is 1 - this
 };
 
 // All rows, in the order of the enum.

@@ -1,6 +1,6 @@
-// The verdict on a result: is it right, why, and where not. Levels, from sharp to loose: bits; exact
-// class (every summation order gives the same value); bound (an error that the data themselves
-// allow); the user's own tolerance. Must not know files, JSON or terminals.
+// The verdict on a result: is it right, why, and where not. Levels, from sharp to loose: bits;
+// exact class (every summation order gives the same value); bound (an error that the data
+// themselves allow); the user's own tolerance. Must not know files, JSON or terminals.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include "base/parallel.h"
 #include "conv/geometry.h"
 #include "tensor/tensor.h"
+#include "verify/bound.h"
+#include "verify/tally.h"
 #include "verify/tolerance.h"
 
 namespace convgrad {
@@ -23,7 +25,6 @@ struct CompareOptions {
   bool golden_is_ours = false;
 };
 
-enum class Verdict { kPassed, kSuspect, kFailed };
 const char* NameOf(Verdict verdict);  // "PASSED", "SUSPECT", "FAILED"
 ExitCode ExitCodeOf(Verdict verdict, bool strict);
 
@@ -35,19 +36,16 @@ struct WorstElement {
   double value = 0;  // by bound: error / bound; abs; rel: of |expected|; ulp. May be infinite
 };
 
-struct SpecialCounts {
-  int64_t nan = 0, inf = 0, subnormal = 0;
-};
-
 struct CheckResult {
-  std::string policy;  // the level that judged: "bits", "exact class", "bound", or "ulp:4" and so on
+  std::string
+      policy;  // the level that judged: "bits", "exact class", "bound", or "ulp:4" and so on
   Verdict status = Verdict::kPassed;
   std::string reason;  // one sentence; exactly "incomparable" for another shape or dtype
   std::string detail;  // a second one, for people: what is incomparable, what would help; or empty
 
   struct Counts {
     int64_t elements = 0;
-    int64_t differ = 0;   // other values (NaN matches NaN); by bits: other bits
+    int64_t differ = 0;  // other values (NaN matches NaN); by bits: other bits
     int64_t suspect = 0;
     int64_t fail = 0;
     int64_t nan = 0, inf = 0;  // on either side
@@ -63,9 +61,10 @@ struct CheckResult {
     double ulp = 0, abs = 0, rel = 0;
   } needs;
 
-  std::string where;  // of the failing, else the suspect elements: "border", "one tap (...)", ...; or ""
-  // The smallest single missing term that this check could have seen; NaN where nothing was compared
-  // with the data.
+  std::string
+      where;  // of the failing, else the suspect elements: "border", "one tap (...)", ...; or ""
+  // The smallest single missing term that this check could have seen; NaN where nothing was
+  // compared with the data.
   double power = 0;
   // How many terms of average size the loosest element's bound could hide; over 1, a probe with
   // integer data sees more.

@@ -1,6 +1,6 @@
-// Generated tensors: `fill:normal` and its kin. Element i depends on the seed, the tensor's role and
-// i alone and is computed with exactly rounded operations only, so that every machine, thread count
-// and shard sees the same data. Must not know files or the command line.
+// Generated tensors: `fill:normal` and its kin. Element i depends on the seed, the tensor's role
+// and i alone and is computed with exactly rounded operations only, so that every machine, thread
+// count and shard sees the same data. Must not know files or the command line.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ bool IsFill(std::string_view operand);
 // "@8,56,56,32"; a leading "fill:" is fine. Throws usage "fill/syntax".
 FillSpec ParseFill(std::string_view text);
 
-// The tensor; `shape` counts, not spec.shape. Throws usage "fill/range" for an impulse outside it or
-// a uniform range that the type does not hold.
+// The tensor; `shape` counts, not spec.shape. Throws usage "fill/range" for an impulse outside it
+// or a uniform range that the type does not hold.
 Tensor MakeFill(const FillSpec& spec, DType dtype, const Shape& shape, uint64_t seed, Role role,
                 const Parallel& parallel);
 

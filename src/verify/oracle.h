@@ -9,14 +9,19 @@
 
 #include "base/parallel.h"
 #include "conv/geometry.h"
+#include "conv/reference.h"
 #include "tensor/tensor.h"
 
 namespace convgrad {
 
 // The sum of one element's products. Finite numbers are kept as value * 2^exponent, so that sums
 // outside double's range stay comparable; the exponent is 0 unless they need it.
+//
+// high + low is the exact sum r but for (K * 2^-53)^2 * S: products are exact, in two parts for
+// float64, and summed with compensation (Ogita, Rump and Oishi, "Accurate sum and dot product",
+// SIAM J. Sci. Comput. 26 (2005), algorithm Dot2).
 struct Truth {
-  double high = 0;       // r = high + low, to about 2^-100 of `magnitude`; or infinity, or NaN
+  double high = 0;  // the nearest double to r; or infinity, or NaN
   double low = 0;
   double magnitude = 0;  // S: sum of |x*y| over the finite products
   double norm = 0;       // Q: square root of the sum of squares of the finite products
@@ -24,27 +29,38 @@ struct Truth {
   int exponent = 0;
 };
 
-// r rounded once, to nearest even, to `dtype`, as a double.
+// r rounded to `dtype`, to nearest even, as a double. Once, but for float64 numbers below 2^-1022.
 double RoundTo(DType dtype, const Truth& truth);
 
 class Oracle {
  public:
   // The operands, in the order of InfoOf(problem.op).operands, must outlive it.
-  Oracle(const Problem& problem, const Tensor& first, const Tensor& second);
+  Oracle(const Problem& problem, const Tensor& first, const Tensor& second,
+         const Parallel& parallel);
 
-  // Every product is an integer times 2^unit_exponent (0 when there is no non-zero product).
+  // Every finite product is an integer times 2^unit_exponent(), the largest such power that the
+  // operands' own units give. 0 when an operand has no finite element but zeros.
   int unit_exponent() const { return unit_exponent_; }
 
   // visit(begin, truths) for consecutive pieces [begin, begin + truths.size()) that cover all
   // elements of the result once, from several threads at once.
   using Visit = std::function<void(int64_t begin, std::span<const Truth> truths)>;
-  void ForEachPiece(const Parallel& parallel, const Visit& visit) const;
+  void ForEachPiece(const Visit& visit) const;
+
+  Truth At(int64_t element) const;
+  // Every element's RoundTo, as a result of the problem.
+  Tensor Rounded() const;
 
  private:
-  const Problem& problem_;
+  DType dtype_;
+  Shape shape_;
+  TermWalk walk_;
   const Tensor& first_;
   const Tensor& second_;
-  int unit_exponent_ = 0;
+  const Parallel& parallel_;
+  int64_t num_elements_;
+  int64_t piece_;  // elements
+  int unit_exponent_;
 };
 
 }  // namespace convgrad

@@ -1,5 +1,5 @@
-// Checks that need no golden and no tolerance: a problem run on small integers, where every order of
-// summation gives the same value, and the adjoint identity of the three directions.
+// Checks that need no golden and no tolerance: a problem run on small integers, where every order
+// of summation gives the same value, and the adjoint identity of the three directions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace convgrad {
 
-// Runs `problem` (its shape and type) with `execution` on integer fills and demands the exact values.
+// Runs `problem` (its shape and type) with `execution` on integer fills and demands the exact
+// values.
 CheckResult Probe(const Problem& problem, const Execution& execution, uint64_t seed);
 
 // The three sides of <conv(x,w), g> = <x, backprop_input(w,g)> = <w, backprop_filter(x,g)> for the

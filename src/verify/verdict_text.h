@@ -1,0 +1,13 @@
+// A comparison's outcome in words. Must not judge: it only says what a tally holds.
+#pragma once
+
+#include "verify/compare.h"
+#include "verify/tally.h"
+
+namespace convgrad {
+
+// Set policy, reason and detail of `result`, whose status and numbers are there.
+void ExplainByData(const Tally& tally, DType dtype, DType accumulator, CheckResult& result);
+void ExplainByTolerance(const Tally& tally, const Tolerance& tolerance, CheckResult& result);
+
+}  // namespace convgrad

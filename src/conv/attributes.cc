@@ -34,6 +34,17 @@ bool IsOneOutside(const Values& values, const ImageAxes& axes) {
   return values[axes.batch] == 1 && values[axes.channel] == 1;
 }
 
+std::string FixOfOrder(bool fits_other_format, DataFormat format) {
+  const ImageAxes axes = AxesOf(format);
+  if (fits_other_format) {
+    return fmt::format("they fit the order of data_format {}, given is {}",
+                       NameOf(OtherFormat(format)), NameOf(format));
+  }
+  return fmt::format(
+      "data_format is {}, so height and width are values {} and {}; or give only these",
+      NameOf(format), axes.height + 1, axes.width + 1);
+}
+
 // Strides or dilations, as height and width.
 std::pair<int64_t, int64_t> CheckSteps(const char* attribute, const Values& values,
                                        DataFormat format) {
@@ -45,10 +56,8 @@ std::pair<int64_t, int64_t> CheckSteps(const char* attribute, const Values& valu
                fmt::format("give 1, 2 (height, width) or 4 ({} order)", NameOf(format)));
   }
   if (values.size() == 4 && !IsOneOutside(values, axes)) {
-    const bool fits_other = IsOneOutside(values, AxesOf(OtherFormat(format)));
     ThrowUsage(code, given, "must be 1 in the batch and channel dimensions",
-               fmt::format("the order is that of data_format {}{}; or give only height and width",
-                           NameOf(format), fits_other ? ", this seems to be the other one" : ""));
+               FixOfOrder(IsOneOutside(values, AxesOf(OtherFormat(format))), format));
   }
   for (const int64_t value : values) {
     if (value < 1) {
@@ -67,14 +76,15 @@ constexpr const char* kPaddingsCode = "attribute/explicit_paddings";
 // 8 values in data_format order as top, bottom, left, right.
 Values SpatialPaddings(const Values& values, DataFormat format) {
   const ImageAxes axes = AxesOf(format);
-  for (const int axis : {axes.batch, axes.channel}) {
-    if (values[2 * axis] != 0 || values[2 * axis + 1] != 0) {
-      ThrowUsage(kPaddingsCode, Given(kPaddings, values),
-                 "must be 0 in the batch and channel dimensions",
-                 fmt::format("the order is that of data_format {}; or give only 4 values: "
-                             "top,bottom,left,right",
-                             NameOf(format)));
-    }
+  const auto is_zero_outside = [&](const ImageAxes& a) {
+    return values[2 * a.batch] == 0 && values[2 * a.batch + 1] == 0 && values[2 * a.channel] == 0 &&
+           values[2 * a.channel + 1] == 0;
+  };
+  if (!is_zero_outside(axes)) {
+    const bool fits_other = is_zero_outside(AxesOf(OtherFormat(format)));
+    ThrowUsage(kPaddingsCode, Given(kPaddings, values),
+               "must be 0 in the batch and channel dimensions",
+               fits_other ? FixOfOrder(true, format) : "give only 4 values: top,bottom,left,right");
   }
   return {values[2 * axes.height], values[2 * axes.height + 1], values[2 * axes.width],
           values[2 * axes.width + 1]};

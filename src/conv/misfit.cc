@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "conv/attributes.h"
+#include "conv/shapes.h"
 
 namespace convgrad {
 namespace {
@@ -36,10 +37,25 @@ ConvSpec WithShortAttributes(const ConvSpec& spec) {
   return copy;
 }
 
-// The filter's shape, whether it is an operand or a sizes vector; null if there is none.
+// The filter's shape, whether it is an operand or a sizes vector.
 Shape* FilterOf(ConvSpec& spec) {
-  if (spec.filter) return &*spec.filter;
-  return spec.filter_sizes ? &spec.filter_sizes->values : nullptr;
+  return spec.filter ? &*spec.filter : &spec.filter_sizes->values;
+}
+
+// The input's shape likewise; null for the short form of the sizes.
+const Shape* InputOf(const ConvSpec& spec) {
+  if (spec.input) return &*spec.input;
+  const bool is_full = spec.input_sizes && spec.input_sizes->values.size() == 4;
+  return is_full ? &spec.input_sizes->values : nullptr;
+}
+
+// A filter that is larger than the image may be legal but is hardly what was meant.
+bool IsPlausible(ConvSpec spec) {
+  const Shape* input = InputOf(spec);
+  if (!input) return true;
+  const ImageSizes image = ImageSizesOf(*input, spec.data_format);
+  const Shape& filter = *FilterOf(spec);
+  return filter[0] <= image.h && filter[1] <= image.w;
 }
 
 void AddOtherFormat(const ConvSpec& spec, std::vector<Variation>& variations) {
@@ -61,6 +77,19 @@ void AddFilterLayout(const ConvSpec& spec, const char* layout, const std::vector
   if (shape == given) return;
   other.suggestion =
       fmt::format("the filter seems to be in {} order: {} would fit", layout, ToString(shape));
+  variations.push_back(std::move(other));
+}
+
+// Sizes in NCHW order beside tensors in NHWC, or the other way round.
+void AddOtherSizesOrder(const ConvSpec& spec, std::vector<Variation>& variations) {
+  if (!spec.input_sizes || spec.input_sizes->values.size() != 4) return;
+  const DataFormat other_format =
+      spec.data_format == DataFormat::kNHWC ? DataFormat::kNCHW : DataFormat::kNHWC;
+  Variation other = {spec, ""};
+  Shape& sizes = other.spec.input_sizes->values;
+  sizes = ToShape(ImageSizesOf(sizes, other_format), spec.data_format);
+  other.suggestion = fmt::format("input_sizes seem to be in {} order: {} would fit",
+                                 NameOf(other_format), ToString(sizes));
   variations.push_back(std::move(other));
 }
 
@@ -145,11 +174,14 @@ std::string SuggestOtherMeaning(const ConvSpec& given, const IsLegal& is_legal) 
   const ConvSpec spec = WithShortAttributes(given);
   std::vector<Variation> variations;
   AddOtherFormat(spec, variations);
+  AddOtherSizesOrder(spec, variations);
   AddFilterLayout(spec, "OIHW", {2, 3, 1, 0}, variations);
   AddFilterLayout(spec, "[height,width,out,in]", {0, 1, 3, 2}, variations);
   AddSwappedOperands(spec, variations);
   AddOtherKindOfOp(spec, variations);
-  return FirstLegal(variations, is_legal);
+  return FirstLegal(variations, [&](const ConvSpec& variation) {
+    return is_legal(variation) && IsPlausible(variation);
+  });
 }
 
 std::string SuggestOtherAttributes(const ConvSpec& given, const WantedWindows& wanted,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <system_error>
 #include <tuple>
@@ -13,10 +14,11 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/temporary_file.h"
 
 namespace convgrad {
 namespace {
+
+constexpr int kMaxLinks = 40;  // as the kernel
 
 struct SystemErrorRow {
   int number;
@@ -103,6 +105,24 @@ void CheckPath(const std::string& path) {
   if (path.find('\0') != std::string::npos) {
     ThrowIo("io/bad-path", path, "the path contains a NUL byte", "name a file without one");
   }
+}
+
+std::pair<std::string, std::string> SplitPath(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+std::string FollowLinks(const std::string& path) {
+  std::string current = path;
+  char target[PATH_MAX];
+  for (int links = 0; links <= kMaxLinks; ++links) {
+    const ssize_t length = readlink(current.c_str(), target, sizeof(target));
+    if (length < 0) return current;  // not a link, or nothing there
+    const std::string next(target, static_cast<size_t>(length));
+    current = next.starts_with('/') ? next : SplitPath(current).first + "/" + next;
+  }
+  ThrowSystemError(path, "followed", ELOOP);
 }
 
 void WaitFor(int descriptor, short events) {

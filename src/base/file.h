@@ -37,6 +37,13 @@ class FileDescriptor {
 // Throws "io/bad-path" for an empty path or one with a NUL in it.
 void CheckPath(const std::string& path);
 
+// "a/b/c" as "a/b" and "c"; "c" as "." and "c".
+std::pair<std::string, std::string> SplitPath(const std::string& path);
+
+// Where a path leads after its last part's symbolic links, even if nothing is there yet. Throws
+// "io/bad-path" for a loop.
+std::string FollowLinks(const std::string& path);
+
 // Waits until a descriptor in non-blocking mode can go on; `events` as in poll().
 void WaitFor(int descriptor, short events);
 

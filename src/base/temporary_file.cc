@@ -23,7 +23,6 @@
 namespace convgrad {
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel
 constexpr std::string_view kMark = ".tmp-";
 
 // What a signal handler reads: fixed memory, filled before `live` is set. A name is never used
@@ -196,24 +195,6 @@ void RemoveStaleTemporaryFiles(int directory) {
   while (const struct dirent* entry = readdir(entries.get())) {
     RemoveIfStale(directory, entry->d_name);
   }
-}
-
-std::pair<std::string, std::string> SplitPath(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return {".", path};
-  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
-}
-
-std::string FollowLinks(const std::string& path) {
-  std::string current = path;
-  char target[PATH_MAX];
-  for (int links = 0; links <= kMaxLinks; ++links) {
-    const ssize_t length = readlink(current.c_str(), target, sizeof(target));
-    if (length < 0) return current;  // not a link, or nothing there
-    const std::string next(target, static_cast<size_t>(length));
-    current = next.starts_with('/') ? next : SplitPath(current).first + "/" + next;
-  }
-  ThrowSystemError(path, "followed", ELOOP);
 }
 
 }  // namespace convgrad

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 #include "base/file.h"
 
@@ -42,12 +41,5 @@ void RemoveTemporaryFiles();
 
 // Removes from a directory, once per process and directory, temporary files whose process is gone.
 void RemoveStaleTemporaryFiles(int directory);
-
-// "a/b/c" as "a/b" and "c"; "c" as "." and "c".
-std::pair<std::string, std::string> SplitPath(const std::string& path);
-
-// Where a path leads after its last part's symbolic links, even if nothing is there yet. Throws
-// "io/bad-path" for a loop.
-std::string FollowLinks(const std::string& path);
 
 }  // namespace convgrad

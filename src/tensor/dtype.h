@@ -49,11 +49,22 @@ decltype(auto) VisitFloat(DType dtype, F&& f) {
   ThrowInternal("an integer type where a floating-point type is needed");
 }
 
-// Exact widening to double, and rounding once from it, for every storage type.
+// The same for every type, with int32_t or int64_t for the integers.
+template <class F>
+decltype(auto) VisitStored(DType dtype, F&& f) {
+  if (dtype == DType::kInt32) return std::forward<F>(f)(TypeTag<int32_t>{});
+  if (dtype == DType::kInt64) return std::forward<F>(f)(TypeTag<int64_t>{});
+  return VisitFloat(dtype, std::forward<F>(f));
+}
+
+// Exact widening to double (of an int64_t: to the nearest), and rounding once from it, for every
+// storage type.
 inline double Widen(Float16 value) { return ToFloat(value); }
 inline double Widen(BFloat16 value) { return ToFloat(value); }
 inline double Widen(float value) { return value; }
 inline double Widen(double value) { return value; }
+inline double Widen(int32_t value) { return value; }
+inline double Widen(int64_t value) { return static_cast<double>(value); }
 
 template <class Stored>
 Stored Narrow(double value);

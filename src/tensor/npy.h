@@ -15,7 +15,7 @@ namespace convgrad {
 struct NpyReadOptions {
   // What '<V2', '|V2', '<u2' and '<i2' elements mean; without it they are "npy/dtype-ambiguous".
   // A typed file of another dtype is not an error here: the caller compares.
-  std::optional<DType> view_as;
+  std::optional<DType> view_as = {};
   bool allow_trailing = false;  // accept bytes after the array
   // The most memory that elements may take that can't be mapped (0: no limit); a file that needs
   // more is "memory/limit". Mapped ones take none.
@@ -67,7 +67,7 @@ struct NpyWriteOptions {
 };
 
 // Writes `tensor` to `path` (whole or not at all; an existing file is replaced) or to standard
-// output for "-". Returns the data hash (data_hash.h) if asked for, else "".
+// output for "-". Returns the data hash (tensor_hash.h) if asked for, else "".
 std::string WriteNpy(const std::string& path, const Tensor& tensor,
                      const NpyWriteOptions& options = {});
 

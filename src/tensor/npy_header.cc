@@ -254,7 +254,7 @@ std::string QuoteForMessage(std::string_view text) {
 
 void ThrowNpy(const std::string& name, const std::string& code, int64_t offset,
               const std::string& why, const std::string& fix) {
-  ThrowData(code, name, fmt::format("at byte {}: {}", offset, why), fix);
+  ThrowData(code, name, fmt::format("{} at byte {}: {}", code, offset, why), fix);
 }
 
 NpyHeader ParseNpyHeader(std::string_view text, const NpyHeaderSource& source,

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/memory.h"
-#include "tensor/data_hash.h"
+#include "tensor/tensor_hash.h"
 #include "tensor/npy.h"
 
 namespace convgrad {

@@ -1,4 +1,4 @@
-#include "tensor/data_hash.h"
+#include "tensor/tensor_hash.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,0 +1,95 @@
+#include "tensor/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/file.h"
+#include "base/parallel.h"
+
+namespace convgrad {
+namespace {
+
+constexpr int64_t kBlock = 1 << 16;  // between two looks at a request to stop
+
+// The least magnitude of a normal number.
+double LeastNormal(DType dtype) {
+  switch (InfoOf(dtype).fraction_bits) {
+    case 0: return 0;  // an integer
+    case 10: return 0x1p-14;
+    case 52: return 0x1p-1022;
+    default: return 0x1p-126;
+  }
+}
+
+// A sum that keeps what each addition rounds away (Neumaier), so that a mean of many values is right
+// to the last digits.
+class CompensatedSum {
+ public:
+  void Add(double value) {
+    const double sum = sum_ + value;
+    lost_ += std::abs(sum_) >= std::abs(value) ? (sum_ - sum) + value : (value - sum) + sum_;
+    sum_ = sum;
+  }
+  double Total() const { return std::isfinite(sum_) ? sum_ + lost_ : sum_; }
+
+ private:
+  double sum_ = 0;
+  double lost_ = 0;
+};
+
+class Gatherer {
+ public:
+  explicit Gatherer(DType dtype) : least_normal_(LeastNormal(dtype)) {
+    statistics_.min = std::numeric_limits<double>::infinity();
+    statistics_.max = -std::numeric_limits<double>::infinity();
+  }
+
+  void Add(double value) {
+    if (!std::isfinite(value)) {
+      AddSpecial(value);
+      return;
+    }
+    ++statistics_.finite;
+    statistics_.zero += value == 0;
+    statistics_.subnormal += value != 0 && std::abs(value) < least_normal_;
+    statistics_.min = std::min(statistics_.min, value);
+    statistics_.max = std::max(statistics_.max, value);
+    sum_.Add(value);
+  }
+
+  TensorStatistics Result() const {
+    TensorStatistics result = statistics_;
+    result.mean = sum_.Total() / static_cast<double>(result.finite);
+    if (result.finite == 0) result.min = result.max = std::numeric_limits<double>::quiet_NaN();
+    return result;
+  }
+
+ private:
+  void AddSpecial(double value) {
+    statistics_.nan += std::isnan(value);
+    statistics_.positive_infinity += value > 0;
+    statistics_.negative_infinity += value < 0;
+  }
+
+  double least_normal_;
+  TensorStatistics statistics_;
+  CompensatedSum sum_;
+};
+
+}  // namespace
+
+TensorStatistics ComputeStatistics(const Tensor& tensor) {
+  const ScopedFpEnvironment environment;  // or subnormals might count as zeros
+  Gatherer gatherer(tensor.dtype());
+  VisitStored(tensor.dtype(), [&](auto tag) {
+    const auto* elements = tensor.data<typename decltype(tag)::Type>();
+    for (int64_t at = 0; at < tensor.num_elements(); ++at) {
+      if (at % kBlock == 0) RetryUnlessStopped();
+      gatherer.Add(Widen(elements[at]));
+    }
+  });
+  return gatherer.Result();
+}
+
+}  // namespace convgrad

@@ -1,0 +1,27 @@
+// What a tensor's values look like at a glance: range, mean, and how many are special. Must not know
+// what they are for.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace convgrad {
+
+struct TensorStatistics {
+  int64_t nan = 0;
+  int64_t positive_infinity = 0;
+  int64_t negative_infinity = 0;
+  int64_t subnormal = 0;  // of the storage type
+  int64_t zero = 0;       // of either sign
+  int64_t finite = 0;     // how many values the following three are of; without any they are NaN
+  double min = 0;
+  double max = 0;
+  double mean = 0;
+
+  int64_t infinite() const { return positive_infinity + negative_infinity; }
+};
+
+TensorStatistics ComputeStatistics(const Tensor& tensor);
+
+}  // namespace convgrad

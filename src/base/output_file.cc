@@ -39,6 +39,7 @@ OutputFile::OutputFile(const std::string& path, const OutputFileOptions& options
   CheckPath(path);
   struct stat status;
   const bool exists = stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT && errno != ENOTDIR) ThrowSystemError(path, "created", errno);
   if (path.back() == '/' || (exists && S_ISDIR(status.st_mode))) ThrowIsDirectory(path);
   if (exists && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode))) {
     OpenStream(path);

@@ -97,13 +97,15 @@ void RemoveIfStale(int directory, const char* name) {
   if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) unlinkat(directory, name, 0);
 }
 
-// True the first time it sees a directory.
+// True the first time this process sees a directory (a fork begins anew).
 bool IsFirstVisit(int directory) {
   static std::mutex mutex;
   static std::set<FileIdentity> visited;
+  static pid_t visitor = 0;
   struct stat status;
   if (fstat(directory, &status) != 0) return false;
   const std::lock_guard lock(mutex);
+  if (std::exchange(visitor, getpid()) != getpid()) visited.clear();
   return visited.insert(IdentityOf(status)).second;
 }
 

@@ -3,6 +3,7 @@
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <tbb/version.h>
 
 #include <algorithm>
 #include <atomic>
@@ -77,6 +78,8 @@ int Parallel::ThreadIndex() {
   const int index = tbb::this_task_arena::current_thread_index();
   return index == tbb::task_arena::not_initialized ? 0 : index;
 }
+
+const char* ThreadingLibraryVersion() { return TBB_runtime_version(); }
 
 void RequestStop() { stop_requested.store(true, std::memory_order_relaxed); }
 

@@ -49,6 +49,9 @@ class Parallel {
 // Thrown by For when the process was asked to end.
 struct Stopped {};
 
+// Of the threading library, e.g. "2021.8.0".
+const char* ThreadingLibraryVersion();
+
 // Async-signal-safe: makes every running and later For end early.
 void RequestStop();
 bool StopRequested();

@@ -42,6 +42,14 @@ std::vector<KernelTable> MakeTables() {
 
 const char* NameOf(Isa isa) { return kIsas[static_cast<int>(isa)].name; }
 
+#define CONVGRAD_TEXT_OF(number) #number
+#define CONVGRAD_VERSION_TEXT(major, minor, patch) \
+  CONVGRAD_TEXT_OF(major) "." CONVGRAD_TEXT_OF(minor) "." CONVGRAD_TEXT_OF(patch)
+
+const char* VectorLibraryVersion() {
+  return CONVGRAD_VERSION_TEXT(HWY_MAJOR, HWY_MINOR, HWY_PATCH);
+}
+
 std::optional<Isa> ParseIsa(std::string_view name) {
   for (const IsaRow& row : kIsas) {
     if (name == row.name) return row.isa;

@@ -20,6 +20,9 @@ inline constexpr Isa kAllIsas[] = {Isa::kAvx512, Isa::kAvx2, Isa::kNeon, Isa::kS
 const char* NameOf(Isa isa);
 std::optional<Isa> ParseIsa(std::string_view name);
 
+// Of the vector library, e.g. "1.0.3".
+const char* VectorLibraryVersion();
+
 struct KernelTable {
   Isa isa;
   int vector_bytes;  // of one vector register; scalar: one double

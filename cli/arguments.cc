@@ -1,0 +1,175 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace convgrad::cli {
+namespace {
+
+bool IsFlagWord(const std::string& word) {
+  return word.size() > 1 && word[0] == '-';
+}
+
+std::vector<std::string_view> FlagNamesOf(const Command* command) {
+  std::vector<std::string_view> names;
+  for (const Flag& flag : AllFlags()) {
+    if (command == nullptr || Contains(flag.commands, command->id)) names.push_back(flag.name);
+  }
+  return names;
+}
+
+[[noreturn]] void ThrowUnknownFlag(const std::string& word, const Command* command) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  const std::string help =
+      command == nullptr ? "convgrad help" : fmt::format("convgrad help {}", command->name);
+  const auto nearest = Nearest(bare, FlagNamesOf(command));
+  ThrowUsage("flag/unknown", name, "there is no such flag",
+             nearest ? fmt::format("did you mean --{}?", *nearest)
+                     : fmt::format("'{}' lists the flags", help));
+}
+
+}  // namespace
+
+Arguments::Arguments(std::vector<std::string> words) : words_(std::move(words)) {
+  Read({words_.begin() + 1, words_.end()});
+}
+
+// The library only splits words into flags, values and operands; what they mean, and every message,
+// comes from the tables.
+void Arguments::Read(std::vector<std::string> words) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::vector<CLI::Option*> options;
+  for (const Flag& flag : AllFlags()) {
+    options.push_back(flag.value == nullptr ? app.add_flag(Spell(flag))
+                                            : app.add_option(Spell(flag)));
+    options.back()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    read_error_ = error.what();
+  }
+  for (size_t i = 0; i < options.size(); ++i) {
+    for (const std::string& value : options[i]->results())
+      given_.push_back({&AllFlags()[i], value});
+  }
+  bool only_operands = false;  // after "--"
+  for (const std::string& word : app.remaining()) {
+    if (!only_operands && word == "--") {
+      only_operands = true;
+    } else {
+      (IsFlagWord(word) && !only_operands ? unknown_ : operands_).push_back(word);
+    }
+  }
+  if (operands_.empty()) return;
+  command_name_ = operands_.front();
+  operands_.erase(operands_.begin());
+  for (const Command& command : AllCommands()) {
+    if (command_name_ == command.name) command_ = &command;
+  }
+}
+
+void Arguments::Validate() const {
+  CheckValues();
+  if (command_ == nullptr && !command_name_.empty()) FindCommand(command_name_);
+  if (!unknown_.empty()) ThrowUnknownFlag(unknown_.front(), command_);
+  if (!read_error_.empty()) ThrowUsage("flag/syntax", "command line", read_error_);
+  if (Has(FlagId::kHelp) || Has(FlagId::kVersion)) return;
+  if (command_ == nullptr) {
+    ThrowUsage("command/missing", "command line", "names no command", "see 'convgrad help'");
+  }
+  CheckFlagsOfCommand();
+  CheckOperandCount();
+}
+
+// Where a value is missing, the library takes the next flag for it.
+void Arguments::CheckValues() const {
+  for (size_t i = 1; i < words_.size() && words_[i] != "--"; ++i) {
+    const bool takes_next = i + 1 < words_.size() && !words_[i + 1].starts_with("--");
+    for (const Flag& flag : AllFlags()) {
+      if (flag.value == nullptr) continue;
+      const std::string name = Spell(flag);
+      if (words_[i] == name + "=" || (words_[i] == name && !takes_next)) {
+        ThrowUsage("flag/value", name, "needs a value",
+                   fmt::format("give {} {}", name, flag.value));
+      }
+    }
+  }
+}
+
+void Arguments::CheckFlagsOfCommand() const {
+  for (size_t i = 0; i < given_.size(); ++i) {
+    const Flag& flag = *given_[i].flag;
+    if (!Contains(flag.commands, command_->id)) {
+      ThrowUsage("flag/no-effect", Spell(flag),
+                 fmt::format("has no effect on '{}'", command_->name), "leave it out");
+    }
+    if (flag.value == nullptr && given_[i].value != "true") {
+      ThrowUsage("flag/value", Spell(flag), "is a switch and takes no value", "give it alone");
+    }
+    if (i > 0 && given_[i - 1].flag == &flag) {
+      ThrowUsage("flag/repeated", Spell(flag), "is given more than once", "keep one");
+    }
+  }
+}
+
+void Arguments::CheckOperandCount() const {
+  const int count = static_cast<int>(operands_.size());
+  if (count >= command_->min_operands && count <= command_->max_operands) return;
+  ThrowUsage("command/operands", fmt::format("convgrad {}", command_->name),
+             count < command_->min_operands ? fmt::format("needs {}", command_->operands)
+                                            : fmt::format("does not know what to do with '{}'",
+                                                          operands_[command_->max_operands]),
+             fmt::format("see 'convgrad help {}'", command_->name));
+}
+
+const std::string* Arguments::Find(FlagId id) const {
+  for (const Given& given : given_) {
+    if (given.flag->id == id) return &given.value;
+  }
+  return nullptr;
+}
+
+std::string Arguments::Get(FlagId id, const std::string& otherwise) const {
+  const std::string* value = Find(id);
+  return value == nullptr ? otherwise : *value;
+}
+
+std::string Arguments::CommandLine() const {
+  std::string line;
+  for (const std::string& word : words_) line += (line.empty() ? "" : " ") + ShellQuote(word);
+  return line;
+}
+
+std::string Arguments::ReproLine() const {
+  std::string line = ShellQuote(words_.front()) + " " + command_->name;
+  for (const Given& given : given_) {
+    if (!given.flag->in_repro) continue;
+    line += " " + Spell(*given.flag);
+    if (given.flag->value != nullptr) line += " " + ShellQuote(given.value);
+  }
+  if (std::any_of(operands_.begin(), operands_.end(), IsFlagWord)) line += " --";
+  for (const std::string& operand : operands_) line += " " + ShellQuote(operand);
+  return line;
+}
+
+std::string ShellQuote(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted + "'";
+}
+
+}  // namespace convgrad::cli

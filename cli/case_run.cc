@@ -1,0 +1,156 @@
+#include "cli/case_run.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <future>
+#include <string_view>
+
+#include "cli/values.h"
+#include "tensor/statistics.h"
+#include "tensor/tensor_hash.h"
+
+namespace convgrad::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MillisecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+// Time on CPUs, of all threads of the process.
+double CpuMilliseconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
+bool HasNonFinite(const Tensor& tensor) {
+  const TensorStatistics statistics = ComputeStatistics(tensor);
+  return statistics.nan + statistics.infinite() > 0;
+}
+
+}  // namespace
+
+CaseRecord& BeginCase(Session& session) {
+  CaseRecord entry;
+  entry.name = session.arguments.Get(FlagId::kName, session.arguments.operands().front());
+  entry.repro = session.arguments.ReproLine();
+  session.report.cases.push_back(entry);
+  return session.report.cases.back();
+}
+
+CaseRun::CaseRun(Session& session)
+    : session_(session),
+      entry_(BeginCase(session)),
+      begin_(Clock::now()),
+      spec_(ParseCase(session.arguments)),
+      write_options_(ParseWriteOptions(session.arguments)) {
+  session.report.execution = spec_.execution;
+  entry_.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
+  operands_.emplace(spec_, session.console);
+  entry_.problem = problem();
+  if (spec_.name.empty()) entry_.name = problem().ToLine();
+  entry_.inputs = operands_->Records(/*with_hashes=*/false);
+  entry_.run = PlanRun(problem(), spec_.execution);
+  DescribePlan();
+  parallel_.emplace(entry_.run->num_threads);
+  OpenOutputs();
+}
+
+void CaseRun::DescribePlan() const {
+  const RunInfo& run = *entry_.run;
+  session_.console.Detail(fmt::format("problem: {}", problem().ToLine()));
+  session_.console.Detail(fmt::format("algorithm: {} ({}), {}, {} threads, tiles {}", run.algorithm,
+                                      run.why, NameOf(run.isa), run.num_threads, run.tiles));
+  session_.console.Detail(fmt::format("memory: {}, {} of it scratch", FormatBytes(run.memory_bytes),
+                                      FormatBytes(run.scratch_bytes)));
+}
+
+void CaseRun::OpenOutputs() {
+  if (const std::string* report = session_.arguments.Find(FlagId::kReport))
+    CheckOutputPath(*report);
+  const std::string* path = session_.arguments.Find(FlagId::kOutput);
+  if (path == nullptr) return;
+  output_.emplace(*path, OutputFileOptions{write_options_.no_clobber});
+}
+
+void CaseRun::LoadAndCompute() {
+  TimingRecord timing;
+  {
+    const Progress progress(session_.console, "reading operands");
+    operands_->Load(*parallel_);
+  }
+  timing.load_ms = MillisecondsSince(begin_);
+  const Clock::time_point begin = Clock::now();
+  const double cpu_begin = CpuMilliseconds();
+  {
+    const Progress progress(session_.console,
+                            fmt::format("computing {}", InfoOf(problem().op).name));
+    result_ =
+        Compute(problem(), operands_->first(), operands_->second(), spec_.execution, &*entry_.run);
+  }
+  timing.compute_ms = MillisecondsSince(begin);
+  timing.compute_cpu_ms = CpuMilliseconds() - cpu_begin;
+  timing.total_ms = MillisecondsSince(begin_);
+  operands_->CheckUnchanged();
+  entry_.timing = timing;
+}
+
+OutputRecord CaseRun::DescribeResult() const {
+  OutputRecord record;
+  const TensorStatistics statistics = ComputeStatistics(result_);
+  record.special = {statistics.nan, statistics.infinite(), statistics.subnormal};
+  const bool is_known = statistics.infinite() == 0 ||
+                        (!HasNonFinite(operands_->first()) && !HasNonFinite(operands_->second()));
+  if (is_known) record.overflow = statistics.infinite();
+  return record;
+}
+
+void CaseRun::WriteResult() {
+  const Progress progress(session_.console, "writing");
+  const bool with_hashes =
+      session_.arguments.Has(FlagId::kReport) && !session_.arguments.Has(FlagId::kNoHash);
+  // Where no thread is to be had, these run when they are asked for.
+  const auto policy = std::launch::async | std::launch::deferred;
+  auto inputs = std::async(policy, [&] { return operands_->Records(with_hashes); });
+  auto described = std::async(policy, [&] { return DescribeResult(); });
+  const Clock::time_point begin = Clock::now();
+  std::string hash;
+  if (output_) {
+    write_options_.hash = with_hashes;
+    hash = WriteNpy(*output_, result_, write_options_);
+    entry_.timing->write_ms = MillisecondsSince(begin);
+  } else if (with_hashes) {
+    hash = DataHash(result_);
+  }
+  entry_.inputs = inputs.get();
+  entry_.output = described.get();
+  if (output_) entry_.output->path = *session_.arguments.Find(FlagId::kOutput);
+  if (with_hashes) entry_.output->sha256 = hash;
+  entry_.timing->total_ms = MillisecondsSince(begin_);
+}
+
+NpyWriteOptions ParseWriteOptions(const Arguments& arguments) {
+  constexpr std::string_view kNames[] = {"V2", "u2", "f4"};
+  constexpr BFloat16Form kForms[] = {BFloat16Form::kV2, BFloat16Form::kU2, BFloat16Form::kF4};
+  NpyWriteOptions options;
+  options.bfloat16_as =
+      kForms[ParseChoice("--bfloat16-as", arguments.Get(FlagId::kBFloat16As, "V2"), kNames)];
+  options.no_clobber = arguments.Has(FlagId::kNoClobber);
+  return options;
+}
+
+std::string DescribeTiming(const CaseRecord& entry) {
+  const double milliseconds = entry.timing->compute_ms;
+  const double gflops = static_cast<double>(entry.problem->Flops()) / milliseconds / 1e6;
+  return fmt::format("{:.4g} ms, {:.4g} GFLOP/s", milliseconds, gflops);
+}
+
+std::string PythonHint(const std::string& path, DType dtype, BFloat16Form form) {
+  if (dtype != DType::kBFloat16 || form == BFloat16Form::kF4 || path == "-") return "";
+  return fmt::format("numpy.load('{}').view(ml_dtypes.bfloat16)", path);
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,44 @@
+// The command `run`: one operation from files to a file.
+#include <fmt/format.h>
+
+#include "cli/case_run.h"
+#include "cli/commands.h"
+#include "cli/values.h"
+
+namespace convgrad::cli {
+namespace {
+
+std::string Summary(const Session& session, const CaseRecord& entry) {
+  const Problem& problem = *entry.problem;
+  const OutputRecord& output = *entry.output;
+  std::string text = fmt::format("{}\n", problem.ToLine());
+  text += fmt::format("  result       {} {}{}\n", InfoOf(problem.op).result,
+                      ToString(problem.ResultShape()),
+                      output.path ? ", written to " + *output.path : "");
+  if (output.path) {
+    const std::string hint =
+        PythonHint(*output.path, problem.dtype, ParseWriteOptions(session.arguments).bfloat16_as);
+    if (!hint.empty()) text += fmt::format("  in Python    {}\n", hint);
+  }
+  text += fmt::format("  special      {} NaN, {} infinite, {} subnormal\n", output.special.nan,
+                      output.special.inf, output.special.subnormal);
+  if (output.sha256) text += fmt::format("  sha256       {}\n", *output.sha256);
+  text += fmt::format("  computed in  {} ({}, {}, {} threads)\n", DescribeTiming(entry),
+                      entry.run->algorithm, NameOf(entry.run->isa), entry.run->num_threads);
+  return text;
+}
+
+}  // namespace
+
+ExitCode Run(Session& session) {
+  CaseRun run(session);
+  run.LoadAndCompute();
+  run.WriteResult();
+  CaseRecord& entry = run.entry();
+  entry.status = CaseStatus::kPassed;
+  entry.exit_code = ExitCode::kOk;
+  session.console.Result(Summary(session, entry));
+  return ExitCode::kOk;
+}
+
+}  // namespace convgrad::cli

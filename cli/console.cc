@@ -1,0 +1,126 @@
+#include "cli/console.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "base/output_file.h"
+
+namespace convgrad::cli {
+namespace {
+
+bool IsEnvironmentSet(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+bool IsDumbTerminal() {
+  const char* term = std::getenv("TERM");
+  return term == nullptr || std::string_view(term) == "dumb";
+}
+
+bool WantsColor(const std::string& choice, int descriptor) {
+  if (choice == "always" || choice == "never") return choice == "always";
+  return isatty(descriptor) != 0 && !IsDumbTerminal() && !IsEnvironmentSet("NO_COLOR");
+}
+
+const char* CodeOf(Color color) {
+  switch (color) {
+    case Color::kNone: return "";
+    case Color::kGreen: return "\x1b[32m";
+    case Color::kYellow: return "\x1b[33m";
+    case Color::kRed: return "\x1b[31m";
+    case Color::kBold: return "\x1b[1m";
+  }
+  return "";
+}
+
+// There is nobody to tell if this fails.
+void WriteToStandardError(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t done = write(STDERR_FILENO, text.data(), text.size());
+    if (done <= 0) return;
+    text.remove_prefix(static_cast<size_t>(done));
+  }
+}
+
+}  // namespace
+
+Console::Console(const Arguments& arguments)
+    : quiet_(arguments.Has(FlagId::kQuiet)), verbose_(arguments.Has(FlagId::kVerbose)) {
+  const std::string choice = arguments.Get(FlagId::kColor, "auto");
+  paints_ = WantsColor(choice, STDOUT_FILENO);
+  paints_errors_ = WantsColor(choice, STDERR_FILENO);
+  shows_progress_ = !quiet_ && isatty(STDERR_FILENO) != 0 && !IsDumbTerminal();
+  stdout_is_taken_ =
+      arguments.Get(FlagId::kOutput, "") == "-" || arguments.Get(FlagId::kReport, "") == "-";
+}
+
+void Console::Result(std::string_view text) {
+  if (!quiet_ && !stdout_is_taken_) result_ += text;
+}
+
+void Console::Print(std::string_view text) {
+  result_ += text;
+}
+
+void Console::Detail(const std::string& text) const {
+  if (verbose_) WriteToStandardError(EscapeControls(text) + "\n");
+}
+
+void Console::Warn(const std::string& text) const {
+  if (!quiet_) WriteToStandardError(fmt::format("convgrad: warning: {}\n", EscapeControls(text)));
+}
+
+void Console::Fail(const Error& error) const {
+  const char* begin = paints_errors_ ? CodeOf(Color::kRed) : "";
+  const char* end = paints_errors_ ? "\x1b[0m" : "";
+  WriteToStandardError(fmt::format("convgrad: {}error:{} {}\n", begin, end, error.message()));
+}
+
+std::string Console::Paint(Color color, const std::string& text) const {
+  return paints_ && color != Color::kNone ? CodeOf(color) + text + "\x1b[0m" : text;
+}
+
+void Console::Flush() {
+  if (result_.empty()) return;
+  const std::string text = std::exchange(result_, {});
+  WriteTextFile("-", text);
+}
+
+Progress::Progress(const Console& console, std::string what) : what_(std::move(what)) {
+  if (!console.shows_progress()) return;
+  try {
+    thread_ = std::thread([this] { Show(); });
+  } catch (const std::system_error&) {
+    // No thread to be had: then there is no progress line.
+  }
+}
+
+Progress::~Progress() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Progress::Show() {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, std::chrono::seconds(1), [this] { return ended_; })) return;
+  do {
+    const std::chrono::duration<double> elapsed = Clock::now() - begin;
+    WriteToStandardError(fmt::format("\r\x1b[K{} ... {:.0f} s", what_, elapsed.count()));
+  } while (!changed_.wait_for(lock, std::chrono::milliseconds(500), [this] { return ended_; }));
+  WriteToStandardError("\r\x1b[K");
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,135 @@
+#include "cli/flags.h"
+
+namespace convgrad::cli {
+namespace {
+
+constexpr CommandSet kRun = Only(CommandId::kRun);
+constexpr CommandSet kCheck = Only(CommandId::kCheck);
+constexpr CommandSet kDiff = Only(CommandId::kDiff);
+constexpr CommandSet kPlan = Only(CommandId::kPlan);
+constexpr CommandSet kGen = Only(CommandId::kGen);
+constexpr CommandSet kInspect = Only(CommandId::kInspect);
+constexpr CommandSet kInfo = Only(CommandId::kInfo);
+constexpr CommandSet kHelp = Only(CommandId::kHelp);
+constexpr CommandSet kOneOp = kRun | kCheck | kPlan;
+constexpr CommandSet kComparing = kCheck | kDiff;
+constexpr CommandSet kWriting = kRun | kCheck | kGen;
+constexpr CommandSet kReported = kOneOp | kDiff;
+constexpr CommandSet kWorking = kReported | kGen | kInspect;
+constexpr CommandSet kEvery = kWorking | kInfo | kHelp;
+
+using enum FlagGroup;
+using enum FlagFile;
+
+constexpr Flag kFlags[] = {
+    {FlagId::kInput, "input", "F", kOperands, kOneOp, true, kRead,
+     "a .npy file, '-' for standard input (one operand), or fill:SPEC"},
+    {FlagId::kFilter, "filter", "F", kOperands, kOneOp, true, kRead, "likewise"},
+    {FlagId::kOutBackprop, "out-backprop", "F", kOperands, kOneOp, true, kRead, "likewise"},
+    {FlagId::kFilterSizes, "filter-sizes", "S", kOperands, kOneOp, true, kRead,
+     "shape of the filter: 3,3,32,1, or a .npy of int32 or int64"},
+    {FlagId::kInputSizes, "input-sizes", "S", kOperands, kOneOp, true, kRead,
+     "shape of the input, likewise"},
+    {FlagId::kStrides, "strides", "N,...", kOperands, kOneOp, true, kNone,
+     "1, 2 (H,W) or 4 values in the order of the data format; default 1"},
+    {FlagId::kDilations, "dilations", "N,...", kOperands, kOneOp, true, kNone, "likewise"},
+    {FlagId::kPadding, "padding", "SAME|VALID|EXPLICIT", kOperands, kOneOp, true, kNone,
+     "default SAME"},
+    {FlagId::kExplicitPaddings, "explicit-paddings", "N,...", kOperands, kOneOp, true, kNone,
+     "for EXPLICIT: top,bottom,left,right, or 8 values in the order of the data format"},
+    {FlagId::kDataFormat, "data-format", "NHWC|NCHW", kOperands, kOneOp, true, kNone,
+     "default NHWC"},
+    {FlagId::kUseCudnnOnGpu, "use-cudnn-on-gpu", "true|false", kOperands, kOneOp, true, kNone,
+     "recorded in the report; changes no value"},
+    {FlagId::kName, "name", "TEXT", kOperands, kOneOp, true, kNone,
+     "the case's name in the report; changes no value"},
+    {FlagId::kDtype, "dtype", "T", kData, kWorking, true, kNone,
+     "float16, bfloat16, float32 or float64: what a '<V2', '|V2', '<u2' or '<i2' file holds, and "
+     "the type of fills (default: that of the other operand, else float32)"},
+    {FlagId::kSeed, "seed", "N", kData, kOneOp | kGen, true, kNone,
+     "of generated tensors and of --probe; default 0"},
+    {FlagId::kFill, "fill", "SPEC", kData, kGen, true, kNone,
+     "integer, normal, uniform:LOW:HIGH, zeros, ones or impulse:INDEX"},
+    {FlagId::kShape, "shape", "S", kData, kGen, true, kNone, "the tensor's shape: 8,56,56,32"},
+    {FlagId::kRole, "role", "R", kData, kGen, true, kNone,
+     "input (default), filter or out_backprop: each role has its own numbers"},
+    {FlagId::kAllowTrailing, "allow-trailing", nullptr, kData, kReported | kInspect, true, kNone,
+     "accept bytes after the array in a .npy file"},
+    {FlagId::kOutput, "output", "F", kOutput, kWriting, false, kWritten,
+     "where the result goes, whole or not at all; '-' for standard output"},
+    {FlagId::kNoClobber, "no-clobber", nullptr, kOutput, kWriting, false, kNone,
+     "refuse to replace an existing output"},
+    {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kNone,
+     "how bfloat16 is written; default V2, as NumPy with ml_dtypes does"},
+    {FlagId::kThreads, "threads", "N|all", kExecution, kOneOp | kDiff | kGen, true, kNone,
+     "default all: the CPUs this process may use; changes no bit of a result"},
+    {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp, true, kNone,
+     "instruction set; changes no bit of a result"},
+    {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp, true, kNone,
+     "force one ('convgrad info' lists them); changes no bit of a result"},
+    {FlagId::kPrecision, "precision", "standard", kExecution, kOneOp, true, kNone,
+     "default standard"},
+    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp, true, kNone,
+     "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
+    {FlagId::kExpect, "expect", "F", kChecking, kCheck, true, kRead,
+     "the golden .npy file, or sha256:HASH; without it, the built-in reference"},
+    {FlagId::kTolerance, "tolerance", "T", kChecking, kComparing, true, kNone,
+     "auto (default), bits, ulp:N, abs:X, rel:X or rtol:X,atol:Y"},
+    {FlagId::kGoldenAccumulator, "golden-accumulator", "f16|bf16|f32|f64", kChecking, kComparing,
+     true, kNone, "what the golden's maker summed in; default f64 for float64, else f32"},
+    {FlagId::kProbe, "probe", nullptr, kChecking, kCheck, true, kNone,
+     "first run the same shape on small integers, where any slip shows"},
+    {FlagId::kStrict, "strict", nullptr, kChecking, kComparing, true, kNone,
+     "the verdict SUSPECT exits with 1 too"},
+    {FlagId::kReport, "report", "F", kReporting, kReported, false, kWritten,
+     "write the JSON report; '-' for standard output"},
+    {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing, false, kNone,
+     "leave the data hashes out"},
+    {FlagId::kJson, "json", nullptr, kReporting, kInfo, false, kNone, "print JSON"},
+    {FlagId::kMan, "man", nullptr, kReporting, kHelp, false, kNone,
+     "print the manual page's source (roff)"},
+    {FlagId::kQuiet, "quiet", nullptr, kReporting, kWorking, false, kNone,
+     "print nothing but errors"},
+    {FlagId::kVerbose, "verbose", nullptr, kReporting, kWorking, false, kNone,
+     "say more, on standard error"},
+    {FlagId::kColor, "color", "auto|always|never", kReporting, kEvery, false, kNone,
+     "default auto: on a terminal, unless NO_COLOR is set or TERM is dumb"},
+    {FlagId::kHelp, "help", nullptr, kReporting, kEvery, false, kNone, "print this help"},
+    {FlagId::kVersion, "version", nullptr, kReporting, kEvery, false, kNone, "print the version"},
+};
+
+constexpr bool IsInEnumOrder() {
+  for (size_t i = 0; i < std::size(kFlags); ++i) {
+    if (static_cast<size_t>(kFlags[i].id) != i) return false;
+  }
+  return std::size(kFlags) == static_cast<size_t>(FlagId::kVersion) + 1;
+}
+static_assert(IsInEnumOrder());
+
+}  // namespace
+
+std::span<const Flag> AllFlags() {
+  return kFlags;
+}
+
+const Flag& InfoOf(FlagId id) {
+  return kFlags[static_cast<size_t>(id)];
+}
+
+const char* TitleOf(FlagGroup group) {
+  switch (group) {
+    case FlagGroup::kOperands: return "Operands and attributes";
+    case FlagGroup::kData: return "Data";
+    case FlagGroup::kOutput: return "Output";
+    case FlagGroup::kExecution: return "Execution";
+    case FlagGroup::kChecking: return "Checking";
+    case FlagGroup::kReporting: return "Reporting";
+  }
+  return "";
+}
+
+std::string Spell(const Flag& flag) {
+  return std::string("--") + flag.name;
+}
+
+}  // namespace convgrad::cli

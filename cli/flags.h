@@ -1,0 +1,89 @@
+// The table of flags: each is declared once, and parsing, help, the manual page and repro lines
+// follow from it. Must not know what a flag does.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace convgrad::cli {
+
+enum class CommandId { kRun, kCheck, kDiff, kPlan, kGen, kInspect, kInfo, kHelp };
+
+// A set of commands, one bit each.
+using CommandSet = uint32_t;
+constexpr CommandSet Only(CommandId id) {
+  return CommandSet{1} << static_cast<int>(id);
+}
+constexpr bool Contains(CommandSet set, CommandId id) {
+  return (set & Only(id)) != 0;
+}
+
+// In the order of the table.
+enum class FlagId {
+  kInput,
+  kFilter,
+  kOutBackprop,
+  kFilterSizes,
+  kInputSizes,
+  kStrides,
+  kDilations,
+  kPadding,
+  kExplicitPaddings,
+  kDataFormat,
+  kUseCudnnOnGpu,
+  kName,
+  kDtype,
+  kSeed,
+  kFill,
+  kShape,
+  kRole,
+  kAllowTrailing,
+  kOutput,
+  kNoClobber,
+  kBFloat16As,
+  kThreads,
+  kIsa,
+  kAlgorithm,
+  kPrecision,
+  kMaxMemory,
+  kExpect,
+  kTolerance,
+  kGoldenAccumulator,
+  kProbe,
+  kStrict,
+  kReport,
+  kNoHash,
+  kJson,
+  kMan,
+  kQuiet,
+  kVerbose,
+  kColor,
+  kHelp,
+  kVersion,
+};
+
+enum class FlagGroup { kOperands, kData, kOutput, kExecution, kChecking, kReporting };
+
+// What a flag's value names.
+enum class FlagFile { kNone, kRead, kWritten };
+
+struct Flag {
+  FlagId id;
+  const char* name;   // without the dashes
+  const char* value;  // what help calls its value; null: a switch
+  FlagGroup group;
+  CommandSet commands;  // those on which it has an effect
+  bool in_repro;        // part of the case, not of where its results go
+  FlagFile file;
+  const char* help;
+};
+
+std::span<const Flag> AllFlags();
+const Flag& InfoOf(FlagId id);
+const char* TitleOf(FlagGroup group);
+
+// "--out-backprop".
+std::string Spell(const Flag& flag);
+
+}  // namespace convgrad::cli

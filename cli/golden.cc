@@ -1,0 +1,128 @@
+#include "cli/golden.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "conv/canonical_order.h"
+#include "tensor/tensor_hash.h"
+
+namespace convgrad::cli {
+namespace {
+
+constexpr std::string_view kHashPrefix = "sha256:";
+constexpr const char* kSchema = "convgrad-golden/1";
+
+bool IsHash(const std::string& text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+bool Exists(const std::string& path) {
+  return IdentityOf(path).has_value();
+}
+
+[[noreturn]] void ThrowMalformed(const std::string& path, const std::string& why) {
+  ThrowData("golden/malformed", path, why, "record the golden again");
+}
+
+GoldenRecord ReadRecord(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) ThrowIo("io/permission", path, "cannot be opened", "check the permissions");
+  GoldenRecord record;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(file);
+    const std::string schema = json.at("schema").get<std::string>();
+    if (schema != kSchema)
+      ThrowMalformed(path, fmt::format("schema '{}' is not {}", schema, kSchema));
+    record = {json.at("sha256").get<std::string>(), json.at("dtype").get<std::string>(),
+              json.at("shape").get<Shape>(), json.at("algo").get<std::string>(),
+              json.at("precision").get<std::string>()};
+  } catch (const nlohmann::json::exception& exception) {
+    ThrowMalformed(path, exception.what());
+  }
+  if (!IsHash(record.sha256)) ThrowMalformed(path, "sha256 is no hash of 64 lower-case digits");
+  return record;
+}
+
+CheckResult VerdictByBits(const Tensor& actual, bool passed, std::string reason) {
+  CheckResult result;
+  result.policy = "bits";
+  result.status = passed ? Verdict::kPassed : Verdict::kFailed;
+  result.reason = std::move(reason);
+  result.counts.elements = actual.num_elements();
+  result.power = std::numeric_limits<double>::quiet_NaN();
+  return result;
+}
+
+CheckResult CompareHash(const std::string& expected, const Tensor& actual) {
+  const std::string hash = DataHash(actual);
+  if (hash == expected) return VerdictByBits(actual, true, "the data hash is the golden's");
+  CheckResult result = VerdictByBits(actual, false, "the data hash is not the golden's");
+  result.detail =
+      fmt::format("{} where {} is expected; a golden file would show where", hash, expected);
+  return result;
+}
+
+CheckResult CompareRecord(const GoldenRecord& record, const Tensor& actual) {
+  if (record.dtype != InfoOf(actual.dtype()).name || record.shape != actual.shape()) {
+    CheckResult result = VerdictByBits(actual, false, "incomparable");
+    result.detail =
+        fmt::format("the result is {} {}, the golden {} {}", InfoOf(actual.dtype()).name,
+                    ToString(actual.shape()), record.dtype, ToString(record.shape));
+    return result;
+  }
+  if (!record.IsReproducible()) {
+    return VerdictByBits(
+        actual, false,
+        fmt::format("a hash of algo {}, precision {} says nothing about other bits", record.algo,
+                    record.precision));
+  }
+  return CompareHash(record.sha256, actual);
+}
+
+}  // namespace
+
+bool GoldenRecord::IsReproducible() const {
+  return algo == kAlgo && precision == "standard";
+}
+
+std::string RecordPathOf(const std::string& golden_path) {
+  return golden_path + ".golden.json";
+}
+
+Golden LoadGolden(const std::string& expect, const NpyReadOptions& options) {
+  Golden golden;
+  if (expect.starts_with(kHashPrefix)) {
+    golden.sha256 = expect.substr(kHashPrefix.size());
+    if (IsHash(*golden.sha256)) return golden;
+    ThrowUsage("flag/value", "--expect " + expect, "is no hash",
+               "give 64 lower-case hexadecimal digits");
+  }
+  const std::string record_path = RecordPathOf(expect);
+  if (Exists(record_path)) golden.record = ReadRecord(record_path);
+  if (expect == "-" || Exists(expect)) golden.file = ReadNpy(expect, options);
+  if (!golden.file && !golden.record) {
+    throw Error(ExitCode::kWrong, "golden/missing", expect, "there is no such golden",
+                "check the path, or record it first");
+  }
+  return golden;
+}
+
+CheckResult CompareWith(const Golden& golden, const Problem& problem, const Tensor& first,
+                        const Tensor& second, const Tensor& actual, CompareOptions options,
+                        const Parallel& parallel) {
+  if (golden.sha256) return CompareHash(*golden.sha256, actual);
+  if (!golden.file) return CompareRecord(*golden.record, actual);
+  options.golden_is_ours = golden.record && golden.record->IsReproducible();
+  CheckResult result =
+      CompareToGolden(problem, first, second, actual, golden.file->tensor, options, parallel);
+  golden.file->CheckUnchanged();
+  return result;
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,43 @@
+// What `check` holds a result against: a golden .npy file, the record beside one that this program
+// wrote, or a hash.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "conv/geometry.h"
+#include "tensor/npy.h"
+#include "verify/compare.h"
+
+namespace convgrad::cli {
+
+// "F.golden.json".
+std::string RecordPathOf(const std::string& golden_path);
+
+// The record of a golden, as far as it decides how to compare.
+struct GoldenRecord {
+  std::string sha256;
+  std::string dtype;
+  Shape shape;
+  std::string algo;
+  std::string precision;
+  // Whether this program, run as it is now, must give the same bits.
+  bool IsReproducible() const;
+};
+
+struct Golden {
+  std::optional<NpyArray> file;
+  std::optional<GoldenRecord> record;
+  std::optional<std::string> sha256;  // given instead of a file
+};
+
+// `expect`: a path or "sha256:HASH". Throws kWrong "golden/missing" when there is nothing, data
+// "golden/malformed" for a broken record, and what ReadNpy throws.
+Golden LoadGolden(const std::string& expect, const NpyReadOptions& options);
+
+// The verdict on `actual`; `first` and `second` are the problem's operands.
+CheckResult CompareWith(const Golden& golden, const Problem& problem, const Tensor& first,
+                        const Tensor& second, const Tensor& actual, CompareOptions options,
+                        const Parallel& parallel);
+
+}  // namespace convgrad::cli

@@ -1,0 +1,74 @@
+// What a run of the tool did: filled while it works, rendered once at its end. Plain facts; must
+// not know how they are shown.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "conv/compute.h"
+#include "conv/geometry.h"
+#include "verify/compare.h"
+
+namespace convgrad::cli {
+
+struct ErrorRecord {
+  std::string code;
+  std::string message;
+};
+
+// One tensor that was read or generated.
+struct InputRecord {
+  std::string role;
+  std::string path;  // as given: a file, "-", or fill:SPEC
+  std::optional<std::string> sha256;
+  std::string dtype;
+  bool fortran_order = false;
+};
+
+struct OutputRecord {
+  std::optional<std::string> path;  // none: not written
+  std::optional<std::string> sha256;
+  SpecialCounts special;
+  // Finite operands whose result is infinite; none: operands were infinite already, so it is not
+  // known which infinities are theirs.
+  std::optional<int64_t> overflow;
+};
+
+struct TimingRecord {
+  double load_ms = 0, compute_ms = 0, write_ms = 0, total_ms = 0;
+  double compute_cpu_ms = 0;  // of all threads
+};
+
+enum class CaseStatus { kPassed, kSuspect, kFailed, kSkipped, kError };
+const char* NameOf(CaseStatus status);
+
+struct CaseRecord {
+  std::string name;
+  std::optional<Problem> problem;
+  std::optional<bool> use_cudnn_on_gpu;
+  std::optional<RunInfo> run;
+  std::optional<TimingRecord> timing;
+  std::vector<InputRecord> inputs;
+  std::optional<OutputRecord> output;
+  std::optional<CheckResult> probe, check;
+  CaseStatus status = CaseStatus::kError;  // until it is known better
+  ExitCode exit_code = ExitCode::kInternal;
+  std::optional<ErrorRecord> error;
+  std::string repro;
+};
+
+struct Report {
+  std::string executable;
+  std::string command_line;
+  Execution execution;
+  std::vector<CaseRecord> cases;
+  std::optional<ErrorRecord> error;  // what went wrong before a case was reached
+};
+
+// The report as JSON, as data/report.schema.json describes it, with a line feed at the end.
+std::string RenderReport(const Report& report);
+
+}  // namespace convgrad::cli

@@ -1,0 +1,151 @@
+#include "cli/session.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "base/file.h"
+#include "base/output_file.h"
+#include "base/parallel.h"
+#include "cli/commands.h"
+#include "cli/golden.h"
+#include "cli/help.h"
+#include "cli/machine.h"
+#include "cli/signals.h"
+
+namespace convgrad::cli {
+namespace {
+
+// Into the case that was being worked on, or, before there was one, into the report itself.
+void Record(Report& report, const Error& error) {
+  const ErrorRecord record = {error.code(), error.message()};
+  if (report.cases.empty() || report.cases.back().exit_code == ExitCode::kOk) {
+    report.error = record;
+    return;
+  }
+  CaseRecord& entry = report.cases.back();
+  entry.status = error.exit_code() == ExitCode::kWrong ? CaseStatus::kFailed : CaseStatus::kError;
+  entry.exit_code = error.exit_code();
+  entry.error = record;
+}
+
+Error InterruptedError() {
+  const int signal = CaughtSignal();
+  return Error(static_cast<ExitCode>(128 + signal), "interrupted", "interrupted",
+               fmt::format("by signal {} ({})", signal, strsignal(signal)));
+}
+
+// A reader that has seen enough ends the program quietly, as it would any other.
+Error Translate(const std::exception& exception) {
+  if (const auto* error = dynamic_cast<const Error*>(&exception)) {
+    if (error->code() != "io/broken-pipe") return *error;
+    return Error(static_cast<ExitCode>(128 + SIGPIPE), error->code(), "output",
+                 "its reader is gone");
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) {
+    return Error(ExitCode::kIo, "memory/exhausted", "memory", "an allocation failed",
+                 "free memory or use smaller tensors");
+  }
+  return Error(ExitCode::kInternal, "internal", "internal error", exception.what(),
+               "please report it with the command line");
+}
+
+// Runs `step`, which returns an exit code or nothing.
+template <class Step>
+ExitCode Attempt(Session& session, const Step& step) {
+  const auto fail = [&session](const Error& error) {
+    Record(session.report, error);
+    if (error.code() != "io/broken-pipe") session.console.Fail(error);
+    return error.exit_code();
+  };
+  try {
+    if constexpr (std::is_void_v<decltype(step())>) {
+      step();
+      return ExitCode::kOk;
+    } else {
+      return step();
+    }
+  } catch (const Stopped&) {
+    return fail(InterruptedError());
+  } catch (const std::exception& exception) {
+    return fail(Translate(exception));
+  }
+}
+
+// No file may be written that is also read or written otherwise, the report included.
+void CheckFiles(const Arguments& arguments) {
+  std::vector<NamedPath> inputs, outputs;
+  for (const Flag& flag : AllFlags()) {
+    const std::string* path = arguments.Find(flag.id);
+    if (path == nullptr || flag.file == FlagFile::kNone) continue;
+    (flag.file == FlagFile::kRead ? inputs : outputs).push_back({Spell(flag), *path});
+    if (flag.id == FlagId::kExpect)
+      inputs.push_back({"the record of the golden", RecordPathOf(*path)});
+  }
+  const bool names_op = arguments.command() != nullptr && !arguments.command()->operands_are_files;
+  for (size_t i = names_op ? 1 : 0; i < arguments.operands().size(); ++i) {
+    inputs.push_back({"operand", arguments.operands()[i]});
+  }
+  CheckDistinctFiles(inputs, outputs);
+  if (arguments.Get(FlagId::kOutput, "") == "-" && arguments.Get(FlagId::kReport, "") == "-") {
+    ThrowUsage("io/same-file", "--output - and --report -", "both are standard output",
+               "give one of them a file");
+  }
+}
+
+ExitCode Dispatch(Session& session) {
+  const Arguments& arguments = session.arguments;
+  arguments.Validate();
+  if (arguments.Has(FlagId::kVersion)) {
+    session.console.Print(fmt::format("convgrad {}\n", kBuild.version));
+    return ExitCode::kOk;
+  }
+  if (arguments.Has(FlagId::kHelp)) {
+    session.console.Print(arguments.command() == nullptr ? HelpText()
+                                                         : HelpText(*arguments.command()));
+    return ExitCode::kOk;
+  }
+  return arguments.command()->run(session);
+}
+
+void WriteReport(Session& session) {
+  const std::string* path = session.arguments.Find(FlagId::kReport);
+  if (path != nullptr) WriteTextFile(*path, RenderReport(session.report));
+}
+
+// The worst comes first; a signal is worse than all.
+ExitCode Worse(ExitCode a, ExitCode b) {
+  using enum ExitCode;
+  for (const ExitCode code : {kInternal, kIo, kData, kUsage, kWrong, kNothingRan, kSlow}) {
+    if (a == code || b == code) return code;
+  }
+  return a == kOk ? b : a;
+}
+
+}  // namespace
+
+int RunTool(std::vector<std::string> words) {
+  if (words.empty()) words = {"convgrad"};
+  Arguments arguments(std::move(words));
+  Console console(arguments);
+  Session session = {std::move(arguments), std::move(console), {}};
+  session.report.executable = session.arguments.program();
+  session.report.command_line = session.arguments.CommandLine();
+
+  const auto attempt = [&session](const auto& step) { return Attempt(session, step); };
+  ExitCode code = attempt([&] { return CheckFiles(session.arguments); });
+  if (code == ExitCode::kOk) {
+    code = attempt([&] { return Dispatch(session); });
+    code = Worse(code, attempt([&] { return WriteReport(session); }));
+  }
+  code = Worse(code, attempt([&] { return session.console.Flush(); }));
+  if (CaughtSignal() != 0) EndBySignal(CaughtSignal());
+  if (static_cast<int>(code) == 128 + SIGPIPE) EndBySignal(SIGPIPE);
+  return static_cast<int>(code);
+}
+
+}  // namespace convgrad::cli

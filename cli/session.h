@@ -1,0 +1,23 @@
+// One run of the tool: what was typed, what is printed, what is reported.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "cli/console.h"
+#include "cli/report.h"
+
+namespace convgrad::cli {
+
+struct Session {
+  Arguments arguments;
+  Console console;
+  Report report;
+};
+
+// The whole tool: dispatches, turns whatever is thrown into one line on standard error and an entry
+// of the report, writes the report, and returns the exit code. `words` as main() got them.
+int RunTool(std::vector<std::string> words);
+
+}  // namespace convgrad::cli

@@ -3,14 +3,25 @@
 #include <vector>
 
 #include "conv/conv2d_channel_lanes.h"
+#include "conv/depthwise.h"
 #include "conv/reference.h"
 
 namespace convgrad {
 
 std::span<const Algorithm> AlgorithmsOf(Op op) {
   static const std::vector<Algorithm> conv2d = {kConv2DChannelLanes, kReferenceAlgorithm};
+  static const std::vector<Algorithm> depthwise = {kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
+  static const std::vector<Algorithm> depthwise_filter = {kDepthwiseFilterAlgorithm,
+                                                          kReferenceAlgorithm};
   static const std::vector<Algorithm> others = {kReferenceAlgorithm};
-  return op == Op::kConv2D || op == Op::kConv2DBackpropInput ? conv2d : others;
+  switch (op) {
+    case Op::kConv2D:
+    case Op::kConv2DBackpropInput: return conv2d;
+    case Op::kDepthwiseConv2D:
+    case Op::kDepthwiseConv2DBackpropInput: return depthwise;
+    case Op::kDepthwiseConv2DBackpropFilter: return depthwise_filter;
+    default: return others;
+  }
 }
 
 }  // namespace convgrad

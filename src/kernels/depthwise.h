@@ -1,11 +1,80 @@
-// Depthwise kernels on channels-innermost data; see depthwise-inl.h.
+// Depthwise kernels on channels-innermost data: one row of outputs, or the part one row of
+// out_backprop has in a filter gradient. Lanes run along channels; they know rows, columns and taps
+// as pointers, strides and ranges, and nothing of images, layouts or threads.
 #pragma once
 
 #include <cstdint>
 
 namespace convgrad {
 
+// Longer rows of taps are cut into segments of at most this many.
+inline constexpr int64_t kMaxSegmentTaps = 7;
+
+// Consecutive taps of one row of the filter over one row of the source. Tap k of output t reads
+// column origin + t * stride + k * dilation; off the row [0, num_cols) it has no term.
 template <class Compute>
-struct DepthwiseKernels {};
+struct DepthwiseSegment {
+  const Compute* source;  // column 0 of the row
+  Compute* sums;          // filter gradient: the sums of the first tap
+  const Compute* filter;  // forward: the weights of the first tap
+  int64_t origin;
+  int64_t num_taps;  // 1 to kMaxSegmentTaps
+};
+
+// out[t] = sum over blocks of the chain over a block's segments, in order, for t < count. The input
+// gradient is the same with out_backprop as source and taps that descend. Strides are in elements.
+template <class Compute>
+struct DepthwiseForwardRow {
+  const DepthwiseSegment<Compute>* segments;
+  const int64_t* block_ends;  // positions in `segments` behind the last one of every block
+  int64_t num_blocks;
+  Compute* out;
+  int64_t out_stride;  // between outputs
+  int64_t count;
+  int64_t source_stride;  // between columns
+  int64_t num_cols;
+  int64_t filter_stride;  // between taps
+  int64_t stride;         // in columns; the dilation is 1
+  int64_t channels;   // may be fewer than a vector has if whole vectors of the source can be read
+  bool round_to_odd;  // results will be rounded again to 16 bits
+};
+
+// sums[k] += source[origin + t * stride + k * dilation] * out_backprop[t] for t in [0, count), in
+// order. The sums of a tap are whole vectors: slot v holds channels from v * lanes on, but the last
+// slot the last `lanes` channels.
+template <class Compute>
+struct DepthwiseGradientRow {
+  const DepthwiseSegment<Compute>* segments;
+  int64_t num_segments;
+  const Compute* out_backprop;
+  int64_t out_backprop_stride;  // between outputs
+  int64_t count;
+  int64_t source_stride;  // between columns
+  int64_t num_cols;
+  int64_t sums_stride;  // between taps
+  int64_t stride, dilation;
+  int64_t channels;  // as above
+};
+
+template <class Compute>
+struct DepthwiseKernels {
+  int64_t lanes;  // of one vector
+  void (*forward)(const DepthwiseForwardRow<Compute>& row);
+  void (*gradient)(const DepthwiseGradientRow<Compute>& row);
+
+  // to[i * multiplier + m] = from[i] for i < count.
+  void (*repeat)(const Compute* from, Compute* to, int64_t count, int64_t multiplier);
+  // to[pixel][m][c] = from[pixel][c * multiplier + m].
+  void (*part)(const Compute* from, Compute* to, int64_t pixels, int64_t channels,
+               int64_t multiplier);
+
+  // Folding of the sums of blocks into a run's, of a run's into the total's, and the end. `error`
+  // is used for double only. Counts are whole vectors.
+  void (*fold_block)(Compute* sums, double* sum, double* error, int64_t count);  // zeroes `sums`
+  void (*fold_run)(const double* run_sum, const double* run_error, double* sum, double* error,
+                   int64_t count);
+  void (*finish)(const double* sum, const double* error, Compute* to, int64_t count,
+                 bool round_to_odd);
+};
 
 }  // namespace convgrad

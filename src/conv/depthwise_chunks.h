@@ -1,0 +1,44 @@
+// How the channels of a depthwise problem are dealt to pieces of work: chunks that begin at whole
+// vectors, so that none but a lone one is narrower than a vector.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/checked.h"
+#include "conv/depthwise_lines.h"
+
+namespace convgrad {
+
+class ChannelChunks {
+ public:
+  ChannelChunks() = default;
+  // `num_channels` in chunks of about `wanted`, boundaries at multiples of `unit`.
+  ChannelChunks(int64_t num_channels, int64_t unit, int64_t wanted)
+      : num_channels_(num_channels),
+        unit_(unit),
+        num_units_(std::max<int64_t>(1, num_channels / unit)),
+        num_chunks_(CeilDiv(num_units_, std::max<int64_t>(1, wanted / unit))) {}
+
+  int64_t count() const { return num_chunks_; }
+  // Channels of the widest.
+  int64_t widest() const {
+    return std::min(num_channels_, CeilDiv(num_units_, num_chunks_) * unit_ + unit_ - 1);
+  }
+  Range operator[](int64_t chunk) const {
+    const int64_t end = chunk + 1 == num_chunks_ ? num_channels_ : Boundary(chunk + 1);
+    return {Boundary(chunk), end};
+  }
+
+ private:
+  int64_t Boundary(int64_t chunk) const { return num_units_ * chunk / num_chunks_ * unit_; }
+
+  int64_t num_channels_ = 0, unit_ = 1, num_units_ = 1, num_chunks_ = 1;
+};
+
+// Part i of `count` nearly equal parts of [0, size).
+inline Range PartOf(int64_t size, int64_t count, int64_t i) {
+  return {size * i / count, size * (i + 1) / count};
+}
+
+}  // namespace convgrad

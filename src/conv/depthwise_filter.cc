@@ -1,0 +1,471 @@
+// Depthwise filter gradient: units (a chunk of channels x some taps) whose block sums stay in the
+// first cache, over runs of blocks of output pixels. Units and runs are dealt to threads; the sums
+// of runs are kept apart and folded in order.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/checked.h"
+#include "conv/canonical_order.h"
+#include "conv/depthwise.h"
+#include "conv/depthwise_chunks.h"
+#include "conv/depthwise_lines.h"
+#include "conv/depthwise_strips.h"
+
+namespace convgrad {
+namespace {
+
+// Block sums of a unit: half of the smallest first cache.
+constexpr int64_t kSumBytes = int64_t{16} << 10;
+// Fewer channels than this a unit read too few bytes of every pixel; rather fewer taps.
+constexpr int64_t kLeastUnitBytes = 256;
+// Strips of input and of out_backprop together, in the second cache.
+constexpr int64_t kStripBytes = int64_t{384} << 10;
+// Sums of runs that wait to be folded.
+constexpr int64_t kWaitingBytes = int64_t{24} << 20;
+constexpr int64_t kPiecesPerThread = 4;
+
+// Blocks [begin, end) of one run that are read from the same strips.
+struct Band {
+  int64_t begin, end;
+  PixelBlock bounds;  // what they cover together
+};
+
+struct Plan {
+  Plan(const Problem& problem, const KernelTable& kernels, int num_threads);
+
+  Dimension rows, cols;
+  DataLayout input, output;
+  int64_t multiplier;
+  int64_t compute_bytes;
+  int64_t lanes;
+  bool f64;
+  bool input_in_place, output_in_place;
+  ChannelChunks chunks;            // of input channels
+  int64_t row_groups, col_groups;  // of taps
+  int64_t runs_at_once, units_at_once;
+  std::vector<PixelBlock> blocks;
+
+  int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
+  int64_t num_runs() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
+  // The sums of a tap: whole vectors.
+  int64_t TapSize(int64_t channels) const { return RoundUp(channels * multiplier, lanes); }
+  // Sums of the largest unit.
+  int64_t UnitSize() const {
+    return CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
+           TapSize(chunks.widest());
+  }
+  // Doubles of one unit for one run or the total: sums, then errors for f64.
+  int64_t FoldSize() const { return UnitSize() * (f64 ? 2 : 1); }
+
+  // Elements of what one piece of work allocates.
+  int64_t input_size = 0, output_size = 0, intermediate_size = 0;
+  int64_t piece_bytes() const {
+    return (UnitSize() + input_size + output_size + intermediate_size) * compute_bytes;
+  }
+
+  StripPart InputPart(Range channels, const PixelBlock& bounds) const;
+  StripPart OutputPart(Range channels, const PixelBlock& bounds) const;
+  // Bytes of both strips.
+  int64_t StripBytes(int64_t channels, const PixelBlock& bounds) const;
+  std::vector<Band> BandsOfRun(int64_t run) const;
+  Range RunBlocks(int64_t run) const {
+    const int64_t count = static_cast<int64_t>(blocks.size());
+    return {run * kRunBlocks, std::min(count, (run + 1) * kRunBlocks)};
+  }
+
+ private:
+  void ChooseUnits(int num_threads);
+  void MeasureStrips();
+};
+
+StripPart Plan::InputPart(Range channels, const PixelBlock& bounds) const {
+  return {bounds.image_begin, channels, SourcesOf(rows, {bounds.row_begin, bounds.row_end}),
+          SourcesOf(cols, {bounds.col_begin, bounds.col_end})};
+}
+
+StripPart Plan::OutputPart(Range channels, const PixelBlock& bounds) const {
+  return {bounds.image_begin,
+          {channels.begin * multiplier, channels.end * multiplier},
+          {bounds.row_begin, bounds.row_end},
+          {bounds.col_begin, bounds.col_end}};
+}
+
+int64_t Plan::StripBytes(int64_t channels, const PixelBlock& bounds) const {
+  const int64_t images = bounds.image_end - bounds.image_begin;
+  const int64_t pixels = (input_in_place ? 0 : InputPart({0, 1}, bounds).pixels()) +
+                         (output_in_place ? 0 : OutputPart({0, 1}, bounds).pixels() / multiplier);
+  return images * pixels * channels * multiplier * compute_bytes;
+}
+
+// Neighbouring blocks of one image while their strips fit; at least one block.
+std::vector<Band> Plan::BandsOfRun(int64_t run) const {
+  std::vector<Band> bands;
+  const Range range = RunBlocks(run);
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    const PixelBlock& block = blocks[i];
+    if (!bands.empty() && bands.back().bounds.image_end == block.image_end) {
+      PixelBlock both = bands.back().bounds;
+      both.row_end = block.row_end;
+      both.col_begin = std::min(both.col_begin, block.col_begin);
+      both.col_end = std::max(both.col_end, block.col_end);
+      if (StripBytes(chunks.widest(), both) <= kStripBytes) {
+        bands.back().end = i + 1;
+        bands.back().bounds = both;
+        continue;
+      }
+    }
+    bands.push_back({i, i + 1, block});
+  }
+  return bands;
+}
+
+// Channels by what block sums leave room for, then rows and columns of taps.
+void Plan::ChooseUnits(int num_threads) {
+  const int64_t unit = CeilDiv(lanes, multiplier);
+  const int64_t num_taps = rows.kernel * cols.kernel;
+  const int64_t least = std::max(unit, kLeastUnitBytes / compute_bytes / multiplier);
+  int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
+  if (input.format == DataFormat::kNCHW) wanted = std::min(wanted, least);
+  chunks = ChannelChunks(input.c, unit, wanted);
+  while (wanted > unit && StripBytes(chunks.widest(), blocks[0]) > kStripBytes) {
+    wanted = std::max(unit, wanted / 2);
+    chunks = ChannelChunks(input.c, unit, wanted);
+  }
+  const int64_t taps_at_once =
+      std::max<int64_t>(1, kSumBytes / compute_bytes / TapSize(chunks.widest()));
+  col_groups = CeilDiv(cols.kernel, taps_at_once);
+  row_groups = CeilDiv(rows.kernel, std::max<int64_t>(1, taps_at_once / cols.kernel));
+  // Threads: runs first, since they share nothing; then rows of taps.
+  const int64_t pieces = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  if (num_units() * num_runs() < pieces) {
+    const int64_t others = num_units() / row_groups * num_runs();
+    row_groups = std::min(rows.kernel, CeilDiv(pieces, others));
+  }
+  runs_at_once = std::min(num_runs(), CeilDiv(pieces, num_units()));
+  units_at_once = std::clamp<int64_t>(
+      kWaitingBytes / (FoldSize() * (runs_at_once + 1) * int64_t{sizeof(double)}), 1, num_units());
+}
+
+void Plan::MeasureStrips() {
+  const int64_t channels = chunks.widest();
+  int64_t largest_part = 0;
+  for (int64_t run = 0; run < num_runs(); ++run) {
+    for (const Band& band : BandsOfRun(run)) {
+      const int64_t images = band.bounds.image_end - band.bounds.image_begin;
+      const int64_t input_pixels = InputPart({0, channels}, band.bounds).pixels();
+      const int64_t output_pixels = images * (band.bounds.row_end - band.bounds.row_begin) *
+                                    (band.bounds.col_end - band.bounds.col_begin);
+      largest_part = std::max(largest_part, input_pixels * channels);
+      input_size = std::max(input_size, images * input_pixels * channels * multiplier);
+      output_size = std::max(output_size, output_pixels * channels * multiplier);
+    }
+  }
+  // A vector more than the strip, for pixels narrower than a vector.
+  input_size = input_in_place ? 0 : RoundUp(input_size + lanes, int64_t{kAlignment});
+  output_size = output_in_place ? 0 : RoundUp(output_size + lanes, int64_t{kAlignment});
+  intermediate_size = multiplier == 1 ? 0 : RoundUp(largest_part + lanes, int64_t{kAlignment});
+}
+
+Plan::Plan(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const ConvGeometry& g = problem.geometry;
+  rows = Dimension::Rows(g, true);
+  cols = Dimension::Cols(g, true);
+  input = {problem.data_format, g.batch, g.in_h, g.in_w, g.in_c};
+  output = {problem.data_format, g.batch, g.out_h, g.out_w, g.out_c};
+  multiplier = g.group_out_c;
+  f64 = problem.dtype == DType::kFloat64;
+  compute_bytes = f64 ? 8 : 4;
+  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  const bool in_place = problem.data_format == DataFormat::kNHWC &&
+                        InfoOf(problem.dtype).bytes == compute_bytes && g.out_c >= lanes;
+  output_in_place = in_place;
+  input_in_place = in_place && multiplier == 1;
+  blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
+  ChooseUnits(num_threads);
+  MeasureStrips();
+}
+
+template <class Stored>
+class FilterEngine {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  FilterEngine(const ConvArgs& args, const Plan& plan)
+      : plan_(plan),
+        parallel_(args.parallel),
+        kernels_(args.kernels.Depthwise<Compute>()),
+        pack_(args.kernels.Pack<Stored>()),
+        input_packer_(args.kernels, plan.input,
+                      plan.multiplier == 1 ? StripForm::kPlain : StripForm::kRepeated,
+                      plan.multiplier),
+        output_packer_(args.kernels, plan.output, StripForm::kPlain, 1),
+        input_(static_cast<const Stored*>(args.input)),
+        out_backprop_(static_cast<const Stored*>(args.out_backprop)),
+        result_(static_cast<Stored*>(args.result)),
+        pool_(plan.piece_bytes()),
+        totals_(plan.units_at_once * plan.FoldSize()),
+        runs_(plan.units_at_once * plan.runs_at_once * plan.FoldSize()) {}
+
+  void Run();
+
+ private:
+  struct Unit {
+    Range channels, row_taps, col_taps;
+  };
+  // One run of one unit while it is computed.
+  struct Piece {
+    Unit unit;
+    Compute *sums, *input, *output, *intermediate;
+    const Band* band;
+    StripPart input_part, output_part;
+    std::vector<DepthwiseSegment<Compute>> segments;
+  };
+
+  Unit UnitAt(int64_t index) const;
+  void RunUnits(Range units);
+  void RunPiece(const Unit& unit, int64_t run, double* fold);
+  void PackBand(Piece* piece) const;
+  void AddBlock(Piece* piece, const PixelBlock& block) const;
+  void AddRow(Piece* piece, const PixelBlock& block, int64_t image, int64_t row) const;
+  void AddSegments(Piece* piece, const Compute* source, int64_t row_tap, int64_t origin) const;
+  void FoldRuns(Range units, int64_t num_runs);
+  void Finish(const Unit& unit, double* total);
+
+  double* Errors(double* fold) const { return plan_.f64 ? fold + plan_.UnitSize() : nullptr; }
+  double* TotalOf(int64_t slot) { return totals_.data() + slot * plan_.FoldSize(); }
+  double* RunOf(int64_t slot, int64_t run) {
+    return runs_.data() + (slot * plan_.runs_at_once + run) * plan_.FoldSize();
+  }
+
+  const Plan& plan_;
+  const Parallel& parallel_;
+  const DepthwiseKernels<Compute>& kernels_;
+  const PackKernels<Stored>& pack_;
+  const StripPacker<Stored> input_packer_, output_packer_;
+  const Stored* input_;
+  const Stored* out_backprop_;
+  Stored* result_;
+  BufferPool pool_;
+  AlignedArray<double> totals_, runs_;
+};
+
+template <class Stored>
+auto FilterEngine<Stored>::UnitAt(int64_t index) const -> Unit {
+  Unit unit;
+  unit.col_taps = PartOf(plan_.cols.kernel, plan_.col_groups, index % plan_.col_groups);
+  index /= plan_.col_groups;
+  unit.row_taps = PartOf(plan_.rows.kernel, plan_.row_groups, index % plan_.row_groups);
+  unit.channels = plan_.chunks[index / plan_.row_groups];
+  return unit;
+}
+
+template <class Stored>
+void FilterEngine<Stored>::PackBand(Piece* piece) const {
+  const PixelBlock& bounds = piece->band->bounds;
+  piece->input_part = plan_.InputPart(piece->unit.channels, bounds);
+  piece->output_part = plan_.OutputPart(piece->unit.channels, bounds);
+  const int64_t size = piece->unit.channels.size() * plan_.multiplier;
+  for (int64_t image = bounds.image_begin; image < bounds.image_end; ++image) {
+    const int64_t at = image - bounds.image_begin;
+    const auto pack = [&](const StripPacker<Stored>& packer, StripPart part, const Stored* data,
+                          Compute* strip) {
+      if (part.pixels() == 0) return;
+      if (plan_.input.format == DataFormat::kNCHW) {
+        const int64_t first = image * (&packer == &input_packer_ ? plan_.input.c : plan_.output.c);
+        part.channels = {first + part.channels.begin, first + part.channels.end};
+      }
+      part.image = image;
+      packer.Pack(data, part, piece->intermediate, strip + at * part.pixels() * size);
+    };
+    if (!plan_.input_in_place) pack(input_packer_, piece->input_part, input_, piece->input);
+    if (!plan_.output_in_place)
+      pack(output_packer_, piece->output_part, out_backprop_, piece->output);
+  }
+}
+
+// One row of taps of the unit over one source row.
+template <class Stored>
+void FilterEngine<Stored>::AddSegments(Piece* piece, const Compute* source, int64_t row_tap,
+                                       int64_t origin) const {
+  const Range taps = piece->unit.col_taps;
+  const int64_t tap_size = plan_.TapSize(piece->unit.channels.size());
+  for (int64_t tap = taps.begin; tap < taps.end; tap += kMaxSegmentTaps) {
+    DepthwiseSegment<Compute> segment = {};
+    segment.source = source;
+    segment.origin = origin + tap * plan_.cols.dilation;
+    segment.num_taps = std::min(taps.end - tap, kMaxSegmentTaps);
+    segment.sums =
+        piece->sums +
+        ((row_tap - piece->unit.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
+    piece->segments.push_back(segment);
+  }
+}
+
+template <class Stored>
+void FilterEngine<Stored>::AddRow(Piece* piece, const PixelBlock& block, int64_t image,
+                                  int64_t row) const {
+  const Range channels = piece->unit.channels;
+  const StripPart &in = piece->input_part, &out = piece->output_part;
+  const int64_t size = channels.size() * plan_.multiplier;
+  const int64_t at = image - piece->band->bounds.image_begin;
+  const int64_t first_col = plan_.input_in_place ? 0 : in.cols.begin;
+  const TapRange valid = ValidTaps(row, plan_.rows.stride, plan_.rows.dilation, plan_.rows.pad,
+                                   plan_.rows.kernel, plan_.rows.in);
+  const int64_t origin = block.col_begin * plan_.cols.stride - plan_.cols.pad - first_col;
+  piece->segments.clear();
+  for (int64_t tap = std::max(valid.first, piece->unit.row_taps.begin);
+       tap < std::min(valid.last, piece->unit.row_taps.end); ++tap) {
+    const int64_t in_row = row * plan_.rows.stride + tap * plan_.rows.dilation - plan_.rows.pad;
+    const Compute* source =
+        piece->input + (at * in.pixels() + (in_row - in.rows.begin) * in.cols.size()) * size;
+    if (plan_.input_in_place) {
+      source = reinterpret_cast<const Compute*>(input_) +
+               plan_.input.AtPixel(image, in_row, 0, channels.begin);
+    }
+    AddSegments(piece, source, tap, origin);
+  }
+  if (piece->segments.empty()) return;
+  DepthwiseGradientRow<Compute> call = {};
+  call.segments = piece->segments.data();
+  call.num_segments = static_cast<int64_t>(piece->segments.size());
+  call.out_backprop =
+      piece->output + (at * out.pixels() + (row - out.rows.begin) * out.cols.size() +
+                       block.col_begin - out.cols.begin) *
+                          size;
+  call.out_backprop_stride = size;
+  if (plan_.output_in_place) {
+    call.out_backprop = reinterpret_cast<const Compute*>(out_backprop_) +
+                        plan_.output.AtPixel(image, row, block.col_begin, out.channels.begin);
+    call.out_backprop_stride = plan_.output.c;
+  }
+  call.count = block.col_end - block.col_begin;
+  call.source_stride = plan_.input_in_place ? plan_.input.c : size;
+  call.num_cols = plan_.input_in_place ? plan_.input.w : in.cols.size();
+  call.sums_stride = plan_.TapSize(channels.size());
+  call.stride = plan_.cols.stride;
+  call.dilation = plan_.cols.dilation;
+  call.channels = size;
+  kernels_.gradient(call);
+}
+
+template <class Stored>
+void FilterEngine<Stored>::AddBlock(Piece* piece, const PixelBlock& block) const {
+  for (int64_t image = block.image_begin; image < block.image_end; ++image) {
+    for (int64_t row = block.row_begin; row < block.row_end; ++row)
+      AddRow(piece, block, image, row);
+  }
+}
+
+template <class Stored>
+void FilterEngine<Stored>::RunPiece(const Unit& unit, int64_t run, double* fold) {
+  BufferPool::Lease lease(&pool_);
+  Piece piece = {};
+  piece.unit = unit;
+  piece.sums = reinterpret_cast<Compute*>(lease.data());
+  piece.input = piece.sums + plan_.UnitSize();
+  piece.output = piece.input + plan_.input_size;
+  piece.intermediate = piece.output + plan_.output_size;
+  std::fill_n(piece.sums, plan_.UnitSize(), Compute{0});
+  std::fill_n(fold, plan_.FoldSize(), 0.0);
+  const int64_t count =
+      unit.row_taps.size() * unit.col_taps.size() * plan_.TapSize(unit.channels.size());
+  for (const Band& band : plan_.BandsOfRun(run)) {
+    piece.band = &band;
+    PackBand(&piece);
+    for (int64_t i = band.begin; i < band.end; ++i) {
+      AddBlock(&piece, plan_.blocks[i]);
+      kernels_.fold_block(piece.sums, fold, Errors(fold), count);
+    }
+  }
+}
+
+template <class Stored>
+void FilterEngine<Stored>::FoldRuns(Range units, int64_t num_runs) {
+  parallel_.For(units.size(), [&](int64_t slot) {
+    double* total = TotalOf(slot);
+    for (int64_t run = 0; run < num_runs; ++run) {
+      double* fold = RunOf(slot, run);
+      kernels_.fold_run(fold, Errors(fold), total, Errors(total), plan_.UnitSize());
+    }
+  });
+}
+
+// The rounded sums of one unit into the result.
+template <class Stored>
+void FilterEngine<Stored>::Finish(const Unit& unit, double* total) {
+  const int64_t size = unit.channels.size() * plan_.multiplier;
+  const int64_t tap_size = plan_.TapSize(unit.channels.size());
+  AlignedArray<Compute> sums(tap_size);
+  for (int64_t row = 0; row < unit.row_taps.size(); ++row) {
+    for (int64_t col = 0; col < unit.col_taps.size(); ++col) {
+      const int64_t at = (row * unit.col_taps.size() + col) * tap_size;
+      double* error = plan_.f64 ? Errors(total) + at : nullptr;
+      kernels_.finish(total + at, error, sums.data(), tap_size, sizeof(Stored) == 2);
+      const int64_t tap =
+          (unit.row_taps.begin + row) * plan_.cols.kernel + unit.col_taps.begin + col;
+      Stored* to = result_ + tap * plan_.output.c + unit.channels.begin * plan_.multiplier;
+      // The last vector of sums is of the last channels, wherever they begin.
+      const int64_t whole = size < plan_.lanes ? size : size / plan_.lanes * plan_.lanes;
+      pack_.narrow(sums.data(), to, whole);
+      if (whole < size) {
+        pack_.narrow(sums.data() + whole, to + size - plan_.lanes, plan_.lanes);
+      }
+    }
+  }
+}
+
+template <class Stored>
+void FilterEngine<Stored>::RunUnits(Range units) {
+  std::fill_n(totals_.data(), totals_.size(), 0.0);
+  for (int64_t first = 0; first < plan_.num_runs(); first += plan_.runs_at_once) {
+    const int64_t num_runs = std::min(plan_.runs_at_once, plan_.num_runs() - first);
+    parallel_.For(units.size() * num_runs, [&](int64_t i) {
+      const int64_t slot = i / num_runs, run = i % num_runs;
+      RunPiece(UnitAt(units.begin + slot), first + run, RunOf(slot, run));
+    });
+    FoldRuns(units, num_runs);
+  }
+  parallel_.For(units.size(),
+                [&](int64_t slot) { Finish(UnitAt(units.begin + slot), TotalOf(slot)); });
+}
+
+template <class Stored>
+void FilterEngine<Stored>::Run() {
+  for (int64_t begin = 0; begin < plan_.num_units(); begin += plan_.units_at_once) {
+    RunUnits({begin, std::min(plan_.num_units(), begin + plan_.units_at_once)});
+  }
+}
+
+void RunFilter(const ConvArgs& args) {
+  const Plan plan(args.problem, args.kernels, args.parallel.num_threads());
+  VisitFloat(args.problem.dtype,
+             [&](auto tag) { FilterEngine<typename decltype(tag)::Type>(args, plan).Run(); });
+}
+
+int64_t FilterScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const Plan plan(problem, kernels, num_threads);
+  return plan.piece_bytes() * num_threads +
+         plan.units_at_once * (plan.runs_at_once + 1) * plan.FoldSize() * int64_t{sizeof(double)};
+}
+
+std::string FilterTiles(const Problem& problem, const KernelTable& kernels) {
+  const Plan plan(problem, kernels, 1);
+  return fmt::format("{} channels x {} rows of taps a unit, {} blocks, {}", plan.chunks.widest(),
+                     CeilDiv(plan.rows.kernel, plan.row_groups), plan.blocks.size(),
+                     plan.input_in_place ? "in place" : "through strips");
+}
+
+}  // namespace
+
+const Algorithm kDepthwiseFilterAlgorithm = {
+    .name = "direct",
+    .summary = "depthwise filter gradient, lanes along channels, padding skipped",
+    .accepts = [](const Problem&) { return true; },
+    .scratch_bytes = FilterScratch,
+    .tiles = FilterTiles,
+    .run = RunFilter,
+};
+
+}  // namespace convgrad

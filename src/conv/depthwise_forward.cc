@@ -1,0 +1,473 @@
+// Depthwise forward and input gradient: pieces of work (an image or planes, a chunk of channels, a
+// band of rows and columns), each row of a piece as lines of evenly spaced results for the kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/checked.h"
+#include "conv/canonical_order.h"
+#include "conv/depthwise.h"
+#include "conv/depthwise_chunks.h"
+#include "conv/depthwise_lines.h"
+#include "conv/depthwise_strips.h"
+
+namespace convgrad {
+namespace {
+
+// A source strip and the rows of results made from it should stay in the second cache together.
+constexpr int64_t kStripBytes = int64_t{384} << 10;
+// Channels of a strip made of planes: enough to keep kernel calls rare.
+constexpr int64_t kPlaneVectors = 4;
+// Pieces of work a thread should get, for balance.
+constexpr int64_t kPiecesPerThread = 4;
+// Columns a piece should keep when only columns are left to deal out.
+constexpr int64_t kLeastCols = 64;
+
+// What is dealt out how, and how much memory a piece takes.
+struct Plan {
+  Plan(const Problem& problem, const KernelTable& kernels, int num_threads);
+
+  bool forward;
+  Dimension rows, cols;
+  DataLayout source, result;
+  int64_t multiplier;
+  int64_t compute_bytes;
+  int64_t lanes;
+  bool source_in_place, result_in_place;
+  int64_t num_images;  // NCHW: 1, and its planes are the channels
+  ChannelChunks chunks;
+  int64_t row_bands, col_bands;
+
+  // Terms of one tap, which lie side by side in the source.
+  int64_t tap_terms() const { return forward ? 1 : multiplier; }
+  int64_t SourceSize(int64_t channels) const { return channels * multiplier; }
+  int64_t ResultSize(int64_t channels) const { return forward ? channels * multiplier : channels; }
+  int64_t num_pieces() const { return num_images * chunks.count() * row_bands * col_bands; }
+
+  // Elements, for the largest piece.
+  int64_t filter_size = 0, strip_size = 0, intermediate_size = 0, out_size = 0;
+  int64_t piece_bytes() const {
+    return (filter_size + strip_size + intermediate_size + out_size) * compute_bytes;
+  }
+
+ private:
+  int64_t SourceRows(int64_t result_rows) const;
+  int64_t SourceCols(int64_t result_cols) const;
+  int64_t StripSize(int64_t result_rows, int64_t result_cols) const;
+  void ChooseChunks(int64_t num_channels);
+  void ChooseBands();
+  void FillThreads(int64_t num_channels, int num_threads);
+  void MeasurePiece();
+};
+
+// At most as many sources as `results` consecutive results of a dimension can read.
+int64_t MostSources(const Dimension& d, int64_t results) {
+  const int64_t reach = (d.kernel - 1) * d.dilation;
+  const int64_t span =
+      d.forward ? (results - 1) * d.stride + reach + 1 : (results - 1 + reach) / d.stride + 2;
+  return std::min(span, d.num_sources());
+}
+
+int64_t Plan::SourceRows(int64_t result_rows) const {
+  return std::min(MostSources(rows, result_rows), result_rows * rows.kernel);
+}
+int64_t Plan::SourceCols(int64_t result_cols) const {
+  return MostSources(cols, result_cols);
+}
+int64_t Plan::StripSize(int64_t result_rows, int64_t result_cols) const {
+  return SourceRows(result_rows) * SourceCols(result_cols) * SourceSize(chunks.widest());
+}
+
+// As many channels as let the rows that one row of results reads stay in cache.
+void Plan::ChooseChunks(int64_t num_channels) {
+  const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
+  int64_t wanted = num_channels;
+  if (source.format == DataFormat::kNCHW) wanted = std::min(wanted, kPlaneVectors * unit);
+  chunks = ChannelChunks(num_channels, unit, wanted);
+  while (wanted > unit && StripSize(1, cols.num_results()) * compute_bytes > kStripBytes) {
+    wanted = std::max(unit, RoundUp(wanted / 2, unit));
+    chunks = ChannelChunks(num_channels, unit, wanted);
+  }
+}
+
+void Plan::ChooseBands() {
+  row_bands = col_bands = 1;
+  if (source_in_place && result_in_place) return;
+  const int64_t num_cols = cols.num_results(), num_rows = rows.num_results();
+  int64_t band_cols = num_cols;
+  while (band_cols > kLeastCols && StripSize(1, band_cols) * compute_bytes > kStripBytes) {
+    band_cols = CeilDiv(band_cols, 2);
+  }
+  col_bands = CeilDiv(num_cols, band_cols);
+  int64_t band_rows = 1;
+  while (band_rows < num_rows &&
+         StripSize(band_rows + 1, band_cols) * compute_bytes <= kStripBytes) {
+    ++band_rows;
+  }
+  row_bands = CeilDiv(num_rows, band_rows);
+}
+
+// More pieces when there are too few for the threads: first rows, then channels, then columns.
+void Plan::FillThreads(int64_t num_channels, int num_threads) {
+  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  const auto grow = [&](int64_t& count, int64_t most) {
+    if (num_pieces() < wanted) {
+      count = std::max(count, std::min(most, CeilDiv(wanted, num_pieces() / count)));
+    }
+  };
+  grow(row_bands, rows.num_results());
+  if (num_pieces() < wanted) {
+    const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
+    const int64_t more = CeilDiv(wanted, num_images * row_bands * col_bands);
+    chunks = ChannelChunks(num_channels, unit, std::max(unit, num_channels / more));
+  }
+  grow(col_bands, CeilDiv(cols.num_results(), kLeastCols));
+}
+
+void Plan::MeasurePiece() {
+  const int64_t channels = chunks.widest();
+  const int64_t band_rows = CeilDiv(rows.num_results(), row_bands);
+  const int64_t band_cols = CeilDiv(cols.num_results(), col_bands);
+  // A vector more than the strip, for pixels narrower than a vector.
+  if (!source_in_place) {
+    filter_size = rows.kernel * cols.kernel * SourceSize(channels) + lanes;
+    strip_size = StripSize(band_rows, band_cols) + lanes;
+    intermediate_size = multiplier == 1 ? 0 : strip_size;
+  }
+  if (!result_in_place) out_size = band_rows * band_cols * ResultSize(channels) + lanes;
+  for (int64_t* size : {&filter_size, &strip_size, &intermediate_size, &out_size}) {
+    *size = RoundUp(*size, static_cast<int64_t>(kAlignment));
+  }
+}
+
+Plan::Plan(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const ConvGeometry& g = problem.geometry;
+  forward = InfoOf(problem.op).direction == Direction::kForward;
+  rows = Dimension::Rows(g, forward);
+  cols = Dimension::Cols(g, forward);
+  const DataLayout input = {problem.data_format, g.batch, g.in_h, g.in_w, g.in_c};
+  const DataLayout output = {problem.data_format, g.batch, g.out_h, g.out_w, g.out_c};
+  source = forward ? input : output;
+  result = forward ? output : input;
+  multiplier = g.group_out_c;
+  const bool f64 = problem.dtype == DType::kFloat64;
+  compute_bytes = f64 ? 8 : 4;
+  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  const bool planes = problem.data_format == DataFormat::kNCHW;
+  result_in_place = !planes && InfoOf(problem.dtype).bytes == compute_bytes;
+  source_in_place = result_in_place && multiplier == 1 && g.in_c >= lanes;
+  num_images = planes ? 1 : g.batch;
+  const int64_t num_channels = planes ? g.batch * g.in_c : g.in_c;
+  ChooseChunks(num_channels);
+  ChooseBands();
+  FillThreads(num_channels, num_threads);
+  MeasurePiece();
+}
+
+// Runs the pieces of a plan.
+template <class Stored>
+class ForwardEngine {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  ForwardEngine(const ConvArgs& args, const Plan& plan)
+      : plan_(plan),
+        kernels_(args.kernels.Depthwise<Compute>()),
+        pack_(args.kernels.Pack<Stored>()),
+        source_packer_(args.kernels, plan.source, SourceForm(plan), plan.multiplier),
+        result_packer_(args.kernels, plan.result, StripForm::kPlain, 1),
+        source_(static_cast<const Stored*>(plan.forward ? args.input : args.out_backprop)),
+        filter_(static_cast<const Stored*>(args.filter)),
+        result_(static_cast<Stored*>(args.result)),
+        packed_taps_(PackedTaps(plan.cols)),
+        pool_(plan.piece_bytes()) {
+    for (int64_t band = 0; band < plan.col_bands; ++band) {
+      const Range results = PartOf(plan.cols.num_results(), plan.col_bands, band);
+      const Range sources =
+          plan.source_in_place ? Range{0, plan.cols.num_sources()} : SourcesOf(plan.cols, results);
+      bands_.push_back({results, sources, LinesOf(plan.cols, results, sources)});
+    }
+  }
+
+  void RunPiece(int64_t index);
+
+ private:
+  struct ColBand {
+    Range results, sources;
+    std::vector<TapLine> lines;
+  };
+
+  // One piece while it runs.
+  struct Piece {
+    int64_t image;
+    Range channels, rows;
+    const ColBand* cols;
+    Compute *filter, *strip, *intermediate, *out;
+    std::vector<int64_t> slots;  // of source rows from first_row on in the strip, or -1
+    int64_t first_row;
+    PointTaps taps;  // of the current row
+    std::vector<DepthwiseSegment<Compute>> segments;
+    std::vector<int64_t> block_ends;
+  };
+
+  static StripForm SourceForm(const Plan& plan) {
+    if (plan.multiplier == 1) return StripForm::kPlain;
+    return plan.forward ? StripForm::kRepeated : StripForm::kParted;
+  }
+
+  void PackFilter(Piece* piece) const;
+  void PackRows(Piece* piece) const;
+  void RunRow(Piece* piece, int64_t row) const;
+  void RunLine(Piece* piece, int64_t row, const TapLine& line) const;
+  void FindSegments(Piece* piece, const TapLine& line) const;
+  void AddSegments(Piece* piece, const TapLine& line, const PointTap& tap, int64_t begin,
+                   int64_t end) const;
+
+  const Compute* SourceRow(const Piece& piece, int64_t row) const;
+  const Compute* Weights(const Piece& piece, const TapLine& line, int64_t row_tap,
+                         int64_t term) const;
+  // True where the terms of a line's taps lie at equal distances in the source.
+  bool EvenTerms(const TapLine& line) const {
+    return plan_.tap_terms() == 1 || line.source_step == 1;
+  }
+  int64_t PixelStride(const Piece& piece) const {
+    return plan_.source_in_place ? plan_.source.c : plan_.SourceSize(piece.channels.size());
+  }
+
+  const Plan& plan_;
+  const DepthwiseKernels<Compute>& kernels_;
+  const PackKernels<Stored>& pack_;
+  const StripPacker<Stored> source_packer_, result_packer_;
+  const Stored* source_;
+  const Stored* filter_;
+  Stored* result_;
+  std::vector<int64_t> packed_taps_;
+  std::vector<ColBand> bands_;
+  BufferPool pool_;
+};
+
+// filter[row][packed tap][m, if its terms are apart][lane] for the lanes of the piece's results.
+template <class Stored>
+void ForwardEngine<Stored>::PackFilter(Piece* piece) const {
+  const Dimension& rows = plan_.rows;
+  const int64_t num_weights = plan_.result.c * (plan_.forward ? 1 : plan_.multiplier);
+  const int64_t size = plan_.SourceSize(piece->channels.size());
+  const int64_t first = piece->channels.begin * plan_.multiplier % num_weights;
+  Compute* to = piece->filter;
+  for (int64_t row = 0; row < rows.kernel; ++row) {
+    for (const int64_t tap : packed_taps_) {
+      const Stored* from = filter_ + (row * plan_.cols.kernel + tap) * num_weights;
+      // Planes may go on into later images: their weights begin again.
+      Compute* plain = plan_.tap_terms() == 1 ? to : piece->intermediate;
+      for (int64_t done = 0, at = first; done < size; at = 0) {
+        const int64_t count = std::min(size - done, num_weights - at);
+        pack_.widen(from + at, plain + done, count);
+        done += count;
+      }
+      if (plain != to) kernels_.part(plain, to, 1, piece->channels.size(), plan_.multiplier);
+      to += size;
+    }
+  }
+}
+
+// Packs the source rows that any row of the piece reads, neighbours together.
+template <class Stored>
+void ForwardEngine<Stored>::PackRows(Piece* piece) const {
+  const Range sources = SourcesOf(plan_.rows, piece->rows);
+  piece->first_row = sources.begin;
+  piece->slots.assign(static_cast<size_t>(sources.size()), -1);
+  for (int64_t row = piece->rows.begin; row < piece->rows.end; ++row) {
+    FindTaps(plan_.rows, row, &piece->taps);
+    for (const PointTap& tap : piece->taps.valid) piece->slots[tap.source - sources.begin] = 0;
+  }
+  const Range cols = piece->cols->sources;
+  const int64_t row_size = cols.size() * plan_.SourceSize(piece->channels.size());
+  int64_t num_slots = 0;
+  for (int64_t i = 0; i < sources.size();) {
+    if (piece->slots[i] < 0) {
+      ++i;
+      continue;
+    }
+    const int64_t begin = i, first_slot = num_slots;
+    while (i < sources.size() && piece->slots[i] == 0) piece->slots[i++] = num_slots++;
+    const StripPart part = {
+        piece->image, piece->channels, {sources.begin + begin, sources.begin + i}, cols};
+    if (cols.size() == 0) continue;
+    source_packer_.Pack(source_, part, piece->intermediate, piece->strip + first_slot * row_size);
+  }
+}
+
+// Column cols->sources.begin of a source row.
+template <class Stored>
+auto ForwardEngine<Stored>::SourceRow(const Piece& piece, int64_t row) const -> const Compute* {
+  if constexpr (std::is_same_v<Stored, Compute>) {
+    if (plan_.source_in_place) {
+      return source_ + plan_.source.AtPixel(piece.image, row, 0, piece.channels.begin);
+    }
+  }
+  const int64_t slot = piece.slots[row - piece.first_row];
+  return piece.strip + slot * piece.cols->sources.size() * plan_.SourceSize(piece.channels.size());
+}
+
+// The weights of term `term` (taps of the line, terms inside) of one row of the filter.
+template <class Stored>
+auto ForwardEngine<Stored>::Weights(const Piece& piece, const TapLine& line, int64_t row_tap,
+                                    int64_t term) const -> const Compute* {
+  if constexpr (std::is_same_v<Stored, Compute>) {
+    if (plan_.source_in_place) {
+      const int64_t tap = line.tap_first + term * line.tap_step;
+      return filter_ + (row_tap * plan_.cols.kernel + tap) * plan_.result.c + piece.channels.begin;
+    }
+  }
+  const int64_t taps_of_row = static_cast<int64_t>(packed_taps_.size());
+  const int64_t at = (row_tap * taps_of_row + line.packed_tap) * plan_.tap_terms() + term;
+  return piece.filter + at * plan_.ResultSize(piece.channels.size());
+}
+
+// Terms [begin, end) of one row of the filter as segments.
+template <class Stored>
+void ForwardEngine<Stored>::AddSegments(Piece* piece, const TapLine& line, const PointTap& tap,
+                                        int64_t begin, int64_t end) const {
+  const int64_t terms = plan_.tap_terms();
+  const Compute* row = SourceRow(*piece, tap.source);
+  const int64_t offset = line.source_first - piece->cols->sources.begin;
+  const bool even = EvenTerms(line);
+  for (int64_t term = begin; term < end;) {
+    DepthwiseSegment<Compute> segment = {};
+    int64_t last = end;
+    if (even) {
+      segment.source = row + offset * PixelStride(*piece);
+      segment.origin = line.origin * terms + term;
+    } else {
+      segment.source = row;
+      segment.origin =
+          (offset + (line.origin + term / terms) * line.source_step) * terms + term % terms;
+      last = std::min(end, RoundUp(term + 1, terms));
+    }
+    segment.num_taps = std::min(last - term, kMaxSegmentTaps);
+    segment.filter = Weights(*piece, line, tap.tap, term);
+    piece->segments.push_back(segment);
+    term += segment.num_taps;
+  }
+}
+
+// The segments and blocks of one line of the row whose taps are piece->taps.
+template <class Stored>
+void ForwardEngine<Stored>::FindSegments(Piece* piece, const TapLine& line) const {
+  const int64_t terms = plan_.tap_terms(), row_terms = line.num_taps * terms;
+  piece->segments.clear();
+  piece->block_ends.clear();
+  const auto add_block = [&](int64_t begin, int64_t end) {
+    for (const PointTap& tap : piece->taps.valid) {
+      const int64_t first = tap.index * row_terms;
+      const int64_t from = std::max(begin - first, int64_t{0});
+      const int64_t to = std::min(end - first, row_terms);
+      if (from < to) AddSegments(piece, line, tap, from, to);
+    }
+    piece->block_ends.push_back(static_cast<int64_t>(piece->segments.size()));
+  };
+  const int64_t num_taps = piece->taps.num_taps * line.num_taps;
+  if (num_taps * terms <= kBlockTerms) return add_block(0, num_taps * terms);
+  for (const TapBlock& block : TapBlocks(num_taps, terms)) {
+    add_block(block.tap_begin * terms + block.channel_begin,
+              (block.tap_end - 1) * terms + block.channel_end);
+  }
+}
+
+template <class Stored>
+void ForwardEngine<Stored>::RunLine(Piece* piece, int64_t row, const TapLine& line) const {
+  FindSegments(piece, line);
+  const int64_t terms = plan_.tap_terms();
+  const int64_t size = plan_.ResultSize(piece->channels.size());
+  const bool even = EvenTerms(line);
+  DepthwiseForwardRow<Compute> call = {};
+  call.segments = piece->segments.data();
+  call.block_ends = piece->block_ends.data();
+  call.num_blocks = static_cast<int64_t>(piece->block_ends.size());
+  call.count = line.count;
+  call.source_stride = terms > 1 ? piece->channels.size() : line.source_step * PixelStride(*piece);
+  call.num_cols = (even ? line.num_sources : piece->cols->sources.size()) * terms;
+  call.stride = line.stride * terms * (even ? 1 : line.source_step);
+  call.filter_stride = plan_.source_in_place ? line.tap_step * plan_.result.c : size;
+  call.channels = size;
+  call.round_to_odd = sizeof(Stored) == 2;
+  int64_t pixel_stride = size;
+  if (plan_.result_in_place) {
+    const int64_t at =
+        plan_.result.AtPixel(piece->image, row, line.result_first,
+                             piece->channels.begin * (plan_.forward ? plan_.multiplier : 1));
+    call.out = reinterpret_cast<Compute*>(result_) + at;
+    pixel_stride = plan_.result.c;
+  } else {
+    const Range cols = piece->cols->results;
+    call.out = piece->out +
+               ((row - piece->rows.begin) * cols.size() + line.result_first - cols.begin) * size;
+  }
+  call.out_stride = line.result_step * pixel_stride;
+  kernels_.forward(call);
+}
+
+template <class Stored>
+void ForwardEngine<Stored>::RunRow(Piece* piece, int64_t row) const {
+  FindTaps(plan_.rows, row, &piece->taps);
+  for (const TapLine& line : piece->cols->lines) RunLine(piece, row, line);
+}
+
+template <class Stored>
+void ForwardEngine<Stored>::RunPiece(int64_t index) {
+  BufferPool::Lease lease(&pool_);
+  Piece piece = {};
+  piece.filter = reinterpret_cast<Compute*>(lease.data());
+  piece.strip = piece.filter + plan_.filter_size;
+  piece.intermediate = piece.strip + plan_.strip_size;
+  piece.out = piece.intermediate + plan_.intermediate_size;
+  piece.cols = &bands_[index % plan_.col_bands];
+  index /= plan_.col_bands;
+  piece.rows = PartOf(plan_.rows.num_results(), plan_.row_bands, index % plan_.row_bands);
+  index /= plan_.row_bands;
+  piece.channels = plan_.chunks[index % plan_.chunks.count()];
+  piece.image = index / plan_.chunks.count();
+  if (!plan_.source_in_place) {
+    PackFilter(&piece);
+    PackRows(&piece);
+  }
+  for (int64_t row = piece.rows.begin; row < piece.rows.end; ++row) RunRow(&piece, row);
+  if (!plan_.result_in_place) {
+    const int64_t per_channel = plan_.forward ? plan_.multiplier : 1;
+    const Range channels = {piece.channels.begin * per_channel, piece.channels.end * per_channel};
+    result_packer_.Unpack(piece.out, {piece.image, channels, piece.rows, piece.cols->results},
+                          result_);
+  }
+}
+
+void RunForward(const ConvArgs& args) {
+  const Plan plan(args.problem, args.kernels, args.parallel.num_threads());
+  VisitFloat(args.problem.dtype, [&](auto tag) {
+    ForwardEngine<typename decltype(tag)::Type> engine(args, plan);
+    args.parallel.For(plan.num_pieces(), [&](int64_t piece) { engine.RunPiece(piece); });
+  });
+}
+
+std::string ForwardTiles(const Problem& problem, const KernelTable& kernels) {
+  const Plan plan(problem, kernels, 1);
+  return fmt::format("{} channels x {} rows a piece, {}", plan.chunks.widest(),
+                     CeilDiv(plan.rows.num_results(), plan.row_bands),
+                     plan.source_in_place ? "in place" : "through strips");
+}
+
+}  // namespace
+
+const Algorithm kDepthwiseForwardAlgorithm = {
+    .name = "direct",
+    .summary = "depthwise forward and input gradient, lanes along channels, padding skipped",
+    .accepts = [](const Problem&) { return true; },
+    .scratch_bytes =
+        [](const Problem& problem, const KernelTable& kernels, int num_threads) {
+          return Plan(problem, kernels, num_threads).piece_bytes() * num_threads;
+        },
+    .tiles = ForwardTiles,
+    .run = RunForward,
+};
+
+}  // namespace convgrad

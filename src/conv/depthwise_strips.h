@@ -1,0 +1,113 @@
+// Strips: part of a data tensor as compute-type numbers with channels innermost, which is what the
+// depthwise kernels read. Made by transposing (NCHW), widening (16-bit types), repeating every
+// channel (multiplier) or parting a group's channels; f32 and f64 in NHWC are used where they lie.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/memory.h"
+#include "conv/depthwise_lines.h"
+#include "conv/geometry.h"
+#include "kernels/kernel_table.h"
+
+namespace convgrad {
+
+// Where a data tensor's elements lie.
+struct DataLayout {
+  DataFormat format;
+  int64_t batch, h, w, c;
+
+  int64_t plane() const { return h * w; }
+  // Element of NHWC: image, row, col, channel. Element of NCHW: plane = image * c + channel.
+  int64_t AtPixel(int64_t image, int64_t row, int64_t col, int64_t channel) const {
+    return ((image * h + row) * w + col) * c + channel;
+  }
+  int64_t AtPlane(int64_t plane, int64_t row, int64_t col) const {
+    return (plane * h + row) * w + col;
+  }
+};
+
+// The part of a data tensor that a strip holds: rows x cols of channels `channels` of one image
+// (NHWC), or of the planes image * c + channels (NCHW; they may go on into later images).
+struct StripPart {
+  int64_t image;
+  Range channels, rows, cols;
+
+  int64_t pixels() const { return rows.size() * cols.size(); }
+};
+
+// The forms a strip's innermost dimension can take, for channels c of the part and multiplier M.
+enum class StripForm {
+  kPlain,     // c
+  kRepeated,  // c * M + m, all m the same number: the input, for sums per output channel
+  kParted,    // m, c of channels c * M + m: out_backprop, for sums per input channel
+};
+
+template <class Stored>
+class StripPacker {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  StripPacker(const KernelTable& kernels, const DataLayout& layout, StripForm form,
+              int64_t multiplier)
+      : pack_(kernels.Pack<Stored>()),
+        shape_(kernels.Depthwise<Compute>()),
+        layout_(layout),
+        form_(form),
+        multiplier_(multiplier) {}
+
+  // Elements a pixel takes, and elements of the intermediate form of a part, if it needs one.
+  int64_t PixelSize(int64_t num_channels) const {
+    return form_ == StripForm::kPlain ? num_channels : num_channels * multiplier_;
+  }
+  int64_t IntermediateSize(int64_t num_channels, int64_t pixels) const;
+
+  // strip[row][col][PixelSize] = part of `data`. For kParted, channels of the part count groups.
+  void Pack(const Stored* data, const StripPart& part, Compute* intermediate, Compute* strip) const;
+  // The inverse of a kPlain Pack, rounding.
+  void Unpack(const Compute* strip, const StripPart& part, Stored* data) const;
+
+ private:
+  // Channels first to last of the tensor itself as strip[row][col][channel].
+  void PackPlain(const Stored* data, const StripPart& part, Compute* strip) const;
+  void PartPlanes(const Stored* data, const StripPart& part, Compute* strip) const;
+
+  const PackKernels<Stored>& pack_;
+  const DepthwiseKernels<Compute>& shape_;
+  DataLayout layout_;
+  StripForm form_;
+  int64_t multiplier_;
+};
+
+// Buffers for pieces of work that run at the same time: each takes one and gives it back.
+class BufferPool {
+ public:
+  explicit BufferPool(int64_t bytes) : bytes_(bytes) {}
+
+  class Lease {
+   public:
+    explicit Lease(BufferPool* pool) : pool_(pool), buffer_(pool->Take()) {}
+    ~Lease() { pool_->Give(std::move(buffer_)); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+
+    std::byte* data() { return buffer_.data(); }
+
+   private:
+    BufferPool* pool_;
+    AlignedArray<std::byte> buffer_;
+  };
+
+ private:
+  AlignedArray<std::byte> Take();
+  void Give(AlignedArray<std::byte> buffer);
+
+  int64_t bytes_;
+  std::mutex mutex_;
+  std::vector<AlignedArray<std::byte>> free_;
+};
+
+}  // namespace convgrad

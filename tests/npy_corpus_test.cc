@@ -1,8 +1,8 @@
 // Hostile and odd .npy files: each case of the corpus gets its verdict from a file and from a pipe,
 // and no truncation or flipped bit of a good file does more than raise an error.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -52,10 +52,13 @@ Verdict JudgeFromPipe(const std::string& bytes, const NpyReadOptions& options) {
   return verdict;
 }
 
+// The file under trial lies in memory: thousands are written.
 class CorpusTest : public testing::Test {
  protected:
-  ScratchDirectory directory_;
-  std::string path_ = directory_ / "case.npy";
+  CorpusTest() : file_(memfd_create("case.npy", MFD_CLOEXEC)) {}
+
+  FileDescriptor file_;
+  std::string path_ = "/proc/self/fd/" + std::to_string(file_.get());
   NpyReadOptions as_bfloat16_ = {.view_as = DType::kBFloat16};
 };
 

@@ -30,7 +30,8 @@ class OutputFileTest : public testing::Test {
   std::string path_ = directory_ / "out";
 };
 
-// Runs `action` in a child process; returns how that ended, as waitpid() says.
+// Runs `action` in a child process; returns how that ended, as waitpid() says. Cleaning happens once
+// per process and directory, so its tests need one too.
 int StatusInChild(const std::function<void()>& action) {
   const pid_t child = fork();
   if (child == 0) {
@@ -227,7 +228,7 @@ TEST_F(OutputFileTest, KeepsWhatMayStillBeWrittenAndWhatIsNotOurs) {
   const FileDescriptor locked(open((directory_ / kept.back()).c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(flock(locked.get(), LOCK_EX), 0);
   kept.push_back("out");
-  WriteTextFile(path_, "text");
+  EXPECT_EQ(StatusInChild([&] { WriteTextFile(path_, "text"); }), 0);
   EXPECT_THAT(directory_.Entries(), testing::UnorderedElementsAreArray(kept));
 }
 

@@ -99,19 +99,30 @@ Tally TallyByTolerance(const Tensor& actual, const Tensor& expected, const Toler
   });
 }
 
+// What a golden was summed in, as far as is known.
+DType AccumulatorOf(DType dtype, std::optional<DType> golden_accumulator) {
+  return golden_accumulator.value_or(dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
+}
+
 // By the data: exact class or bound, element by element.
 class DataComparison {
  public:
   // `golden` may be null: then the exact values, rounded, are expected.
+  //
+  // Without a `golden_accumulator` nobody knows what a 16-bit golden was summed in: most kernels
+  // take float32, TensorFlow's plain ones the type itself. Then an error that sums in the type
+  // itself could give is no more than suspect.
   DataComparison(const Problem& problem, const Oracle& oracle, const Tensor& actual,
-                 const Tensor* golden, DType golden_accumulator)
+                 const Tensor* golden, std::optional<DType> golden_accumulator)
       : dtype_(problem.dtype),
         oracle_(oracle),
         layout_(problem),
         actual_(actual),
         golden_(golden),
         own_(OwnArithmetic(dtype_), oracle.unit_exponent()),
-        foreign_(ForeignArithmetic(dtype_, golden_accumulator), oracle.unit_exponent()),
+        accumulator_is_known_(golden_accumulator.has_value()),
+        foreign_(ForeignArithmetic(dtype_, AccumulatorOf(dtype_, golden_accumulator)),
+                 oracle.unit_exponent()),
         narrow_(ForeignArithmetic(dtype_, dtype_), oracle.unit_exponent()) {}
 
   Tally Run() const {
@@ -144,17 +155,20 @@ class DataComparison {
     tally.own_suspect += own.verdict == Verdict::kSuspect;
     tally.own_fail += own.verdict == Verdict::kFailed;
     Judgement judged = own;
-    if (golden_ != nullptr) {
-      const double value = Widen(expected);
-      judged = foreign_.Of(value, truth, rounded);
-      if (judged.verdict == Verdict::kFailed) {
-        tally.narrow_explains += narrow_.Of(value, truth, rounded).verdict != Verdict::kFailed;
-      }
-    }
+    if (golden_ != nullptr) judged = JudgeGolden(Widen(expected), truth, rounded, tally);
     NotePower(judged, truth, tally);
     tally.exact_class += judged.exact_class;
     tally.bound.Offer(std::max(own.used, judged.used), element);
     tally.Count(std::max(own.verdict, judged.verdict), layout_, element);
+  }
+
+  Judgement JudgeGolden(double value, const Truth& truth, double rounded, Tally& tally) const {
+    Judgement judged = foreign_.Of(value, truth, rounded);
+    if (judged.verdict != Verdict::kFailed) return judged;
+    if (narrow_.Of(value, truth, rounded).verdict == Verdict::kFailed) return judged;
+    ++tally.narrow_explains;
+    if (!accumulator_is_known_) judged.verdict = Verdict::kSuspect;
+    return judged;
   }
 
   void NotePower(const Judgement& judged, const Truth& truth, Tally& tally) const {
@@ -164,7 +178,7 @@ class DataComparison {
     tally.least_seen = std::min(tally.least_seen, least_seen);
     const double average =
         std::ldexp(truth.magnitude / static_cast<double>(truth.terms), truth.exponent);
-    tally.hidden_terms = std::max(tally.hidden_terms, judged.allowed / average);
+    if (average > 0) tally.hidden_terms = std::max(tally.hidden_terms, judged.allowed / average);
   }
 
   DType dtype_;
@@ -172,7 +186,9 @@ class DataComparison {
   Layout layout_;
   const Tensor& actual_;
   const Tensor* golden_;
-  Judge own_, foreign_, narrow_;
+  Judge own_;
+  bool accumulator_is_known_;
+  Judge foreign_, narrow_;  // narrow_: summed in the stored type itself
 };
 
 CheckResult Incomparable(const Tensor& actual, const Tensor& expected) {
@@ -248,6 +264,15 @@ CheckResult ByTolerance(const Tensor& actual, const Tensor& expected, const Layo
   return result;
 }
 
+CheckResult ByData(const Problem& problem, const Oracle& oracle, const Tensor& actual,
+                   const Tensor* golden, std::optional<DType> golden_accumulator) {
+  const Tally tally = DataComparison(problem, oracle, actual, golden, golden_accumulator).Run();
+  CheckResult result;
+  FillNumbers(tally, Layout(problem), actual, golden, &oracle, result);
+  ExplainByData(tally, problem.dtype, AccumulatorOf(problem.dtype, golden_accumulator), result);
+  return result;
+}
+
 }  // namespace
 
 ExitCode ExitCodeOf(Verdict verdict, bool strict) {
@@ -259,33 +284,21 @@ CheckResult CompareToGolden(const Problem& problem, const Tensor& first, const T
                             const Tensor& actual, const Tensor& golden,
                             const CompareOptions& options, const Parallel& parallel) {
   if (!Comparable(actual, golden)) return Incomparable(actual, golden);
-  const Layout layout(problem);
-  if (!IsByData(options)) return ByTolerance(actual, golden, layout, options.tolerance, parallel);
-
-  const DType accumulator = options.golden_accumulator.value_or(
-      problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
+  if (!IsByData(options)) {
+    return ByTolerance(actual, golden, Layout(problem), options.tolerance, parallel);
+  }
   const Oracle oracle(problem, first, second, parallel);
-  const Tally tally = DataComparison(problem, oracle, actual, &golden, accumulator).Run();
-  CheckResult result;
-  FillNumbers(tally, layout, actual, &golden, &oracle, result);
-  ExplainByData(tally, problem.dtype, accumulator, result);
-  return result;
+  return ByData(problem, oracle, actual, &golden, options.golden_accumulator);
 }
 
 CheckResult CompareToReference(const Problem& problem, const Tensor& first, const Tensor& second,
                                const Tensor& actual, const CompareOptions& options,
                                const Parallel& parallel) {
-  const Layout layout(problem);
   const Oracle oracle(problem, first, second, parallel);
   if (options.tolerance.kind != Tolerance::Kind::kAuto) {
-    return ByTolerance(actual, oracle.Rounded(), layout, options.tolerance, parallel);
+    return ByTolerance(actual, oracle.Rounded(), Layout(problem), options.tolerance, parallel);
   }
-  const DType accumulator = OwnArithmetic(problem.dtype).accumulator;
-  const Tally tally = DataComparison(problem, oracle, actual, nullptr, accumulator).Run();
-  CheckResult result;
-  FillNumbers(tally, layout, actual, nullptr, &oracle, result);
-  ExplainByData(tally, problem.dtype, accumulator, result);
-  return result;
+  return ByData(problem, oracle, actual, nullptr, std::nullopt);
 }
 
 CheckResult CompareTensors(const Tensor& actual, const Tensor& expected,

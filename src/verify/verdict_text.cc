@@ -37,7 +37,11 @@ std::string PassedReason(const Tally& tally, bool exact) {
                      UsedOfBound(tally.bound.value));
 }
 
-std::string SuspectReason(const Tally& tally) {
+std::string SuspectReason(const Tally& tally, DType dtype) {
+  if (tally.narrow_explains > 0) {
+    return fmt::format("{} right only if summed in {}",
+                       SomeAre(tally.narrow_explains, tally.elements), InfoOf(dtype).name);
+  }
   const std::string some = SomeAre(tally.suspect.count(), tally.elements);
   if (std::isinf(tally.bound.value)) {
     return some + " infinite or NaN where only an overflow on the way explains it";
@@ -76,7 +80,7 @@ void ExplainByData(const Tally& tally, DType dtype, DType accumulator, CheckResu
   result.policy = exact ? "exact class" : "bound";
   switch (result.status) {
     case Verdict::kPassed: result.reason = PassedReason(tally, exact); break;
-    case Verdict::kSuspect: result.reason = SuspectReason(tally); break;
+    case Verdict::kSuspect: result.reason = SuspectReason(tally, dtype); break;
     case Verdict::kFailed: result.reason = FailedReason(tally, accumulator, exact); break;
   }
   if (tally.own_fail > 0) {
@@ -84,11 +88,12 @@ void ExplainByData(const Tally& tally, DType dtype, DType accumulator, CheckResu
         "the computed result itself breaks this program's promise at {} of {} elements: please "
         "report it",
         tally.own_fail, tally.elements);
-  } else if (tally.fail.count() > 0 && tally.narrow_explains == tally.fail.count() &&
-             accumulator != dtype) {
-    result.detail =
-        fmt::format("a kernel that sums in {0} could give this: --golden-accumulator {1}",
-                    InfoOf(dtype).name, AccumulatorFlag(dtype));
+  } else if (tally.narrow_explains > 0 &&
+             tally.narrow_explains >= tally.fail.count() + tally.suspect.count()) {
+    result.detail = fmt::format(
+        "a kernel that sums in {} could give this; --golden-accumulator {} "
+        "judges by such sums",
+        InfoOf(dtype).name, AccumulatorFlag(dtype));
   } else if (tally.hidden_terms >= 1) {
     result.detail = fmt::format(
         "the loosest bound could hide {:.3g} terms of average size; a probe "

@@ -41,6 +41,18 @@ std::span<const GemmTile<Compute>> TilesOfWidth(const IndirectGemmKernels<Comput
   return tiles.subspan(begin, end - begin);
 }
 
+// The tile with the fewest rows that has num_rows, else the one with most.
+template <class Compute>
+const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, int64_t num_rows) {
+  const GemmTile<Compute>* tile = &tiles.front();
+  for (const auto& smaller : tiles) {
+    if (smaller.rows >= num_rows) tile = &smaller;
+  }
+  return *tile;
+}
+
+inline constexpr int kMaxTileRows = 16;
+
 // Doubles that the sums of one tile take.
 template <class Compute>
 int64_t SumsOfTile(const GemmTile<Compute>& tile) {
@@ -73,24 +85,20 @@ class RowGatherer {
   // Runs the last, unfilled tile.
   void Flush() {
     if (num_rows_ == 0) return;
-    const GemmTile<Compute>* tile = &tiles_.front();
-    for (const auto& smaller : tiles_) {
-      if (smaller.rows >= num_rows_) tile = &smaller;
-    }
-    std::fill(a_rows_ + num_rows_, a_rows_ + tile->rows, a_rows_[num_rows_ - 1]);
+    const GemmTile<Compute>& tile = SmallestTile(tiles_, num_rows_);
+    std::fill(a_rows_ + num_rows_, a_rows_ + tile.rows, a_rows_[num_rows_ - 1]);
     args_.num_rows = num_rows_;
-    tile->run(args_);
-    if (args_.keep || args_.resume) args_.sums += SumsOfTile(*tile);
+    tile.run(args_);
+    if (args_.keep || args_.resume) args_.sums += SumsOfTile(tile);
     num_rows_ = 0;
   }
 
  private:
-  static constexpr int kMaxRows = 16;
   std::span<const GemmTile<Compute>> tiles_;
   GemmTileArgs<Compute> args_;
   int64_t num_rows_ = 0;
-  int64_t a_rows_[kMaxRows];
-  int64_t c_rows_[kMaxRows];
+  int64_t a_rows_[kMaxTileRows];
+  int64_t c_rows_[kMaxTileRows];
 };
 
 }  // namespace convgrad

@@ -1,0 +1,15 @@
+// conv2d's filter gradient. Both forms follow one canonical order; they differ in what the rows of a
+// tile are.
+#pragma once
+
+#include "conv/algorithm.h"
+
+namespace convgrad {
+
+// Rows are input channels of one tap; padding is skipped.
+extern const Algorithm kConv2DFilterTapsApart;
+// Rows are channels of all taps, for few input channels; padding is multiplied as zeros, and the
+// other form takes over if that could show (an infinity or a NaN in the data).
+extern const Algorithm kConv2DFilterTapsJoined;
+
+}  // namespace convgrad

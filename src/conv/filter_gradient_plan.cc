@@ -1,0 +1,111 @@
+#include "conv/filter_gradient_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace convgrad {
+namespace {
+
+constexpr int64_t kStageBytes = int64_t{32} << 20;  // of packed operands
+constexpr int64_t kSumBytes = int64_t{24} << 20;    // of tiles' sums
+constexpr int64_t kChunkBytes = 256 << 10;  // of a panel: stays in the second-level cache
+
+}  // namespace
+
+FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& sizes_in,
+                                       int num_threads_in, bool joined_in)
+    : geometry(problem.geometry),
+      format(problem.data_format),
+      sizes(sizes_in),
+      joined(joined_in),
+      num_threads(num_threads_in),
+      num_taps(geometry.kernel_h * geometry.kernel_w),
+      tile_taps(joined ? 1 : num_taps),
+      row_blocks(CeilDiv(NumRows(), sizes.tile_rows)),
+      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w)) {
+  const ConvGeometry& g = geometry;
+  if (joined) {
+    rows = PaddedGrid(g.out_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
+    cols = PaddedGrid(g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
+  } else {
+    rows = InputGrid(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h, true);
+    // Planes are transposed by whole rows.
+    cols = InputGrid(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w,
+                     format == DataFormat::kNHWC);
+  }
+
+  const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
+  const int64_t panels_held = std::max<int64_t>(1, kSumBytes / panel_sums);
+  if (panels_held >= sizes.panels.count) {
+    const int64_t groups_held = std::min(g.groups, panels_held / sizes.panels.count);
+    for (int64_t group = 0; group < g.groups; group += groups_held) {
+      passes.push_back({group, std::min(g.groups, group + groups_held), 0, sizes.panels.count});
+    }
+  } else {
+    for (int64_t group = 0; group < g.groups; ++group) {
+      for (int64_t panel = 0; panel < sizes.panels.count; panel += panels_held) {
+        passes.push_back({group, group + 1, panel, std::min(sizes.panels.count, panel + panels_held)});
+      }
+    }
+  }
+
+  const Pass& widest = passes.front();
+  const int64_t pixel_bytes = CeilDiv(rows.count * cols.count, g.out_h * g.out_w) *
+                                  (widest.group_end - widest.group_begin) * g.group_in_c +
+                              widest.num_panels() * sizes.panels.cols;
+  stages = SplitStages(blocks, g.out_h, g.out_w,
+                       std::max<int64_t>(1, kStageBytes / (pixel_bytes * sizes.compute_bytes)));
+
+  chunk_blocks = std::clamp<int64_t>(
+      kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.compute_bytes), 1, kRunBlocks);
+  const int64_t wanted_tasks = 3 * int64_t{num_threads};
+  const int64_t panels = widest.num_panels();
+  task_row_blocks = std::clamp<int64_t>(panels * row_blocks / wanted_tasks, 1, 16);
+  const int64_t tasks = panels * CeilDiv(row_blocks, task_row_blocks);
+  const int64_t runs_held = kSumBytes / (TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)});
+  runs_at_once = std::clamp<int64_t>(num_threads == 1 ? 1 : CeilDiv(wanted_tasks, tasks), 1,
+                                     std::clamp<int64_t>(runs_held, 1, NumRuns()));
+}
+
+Slab FilterGradientPlan::GridSlab(const PixelStage& stage) const {
+  const Slab& out = stage.output;
+  const int64_t begin = rows.IndexOf(out.row_begin, 0);
+  const int64_t end = rows.IndexOf(out.row_end - 1, geometry.kernel_h - 1) + 1;
+  const int64_t first = std::clamp<int64_t>(begin, 0, rows.count);
+  return {out.image_begin, out.image_end, first, std::clamp(end, first, rows.count)};
+}
+
+int64_t FilterGradientPlan::InputElements(const PixelStage& stage, const Pass& pass) const {
+  const Slab grid = GridSlab(stage);
+  const int64_t channels =
+      joined ? geometry.group_in_c : row_blocks * sizes.tile_rows;  // of one group
+  return grid.num_images() * grid.num_rows() * cols.count * channels *
+         (pass.group_end - pass.group_begin);
+}
+
+int64_t FilterGradientPlan::OutputElements(const PixelStage& stage, const Pass& pass) const {
+  return stage.num_pixels(geometry.out_w) * pass.num_panels() * sizes.panels.cols;
+}
+
+int64_t FilterGradientPlan::ScratchBytes() const {
+  const Pass& widest = passes.front();
+  int64_t elements = 0;
+  for (const PixelStage& stage : stages) {
+    const int64_t output = UsesOutputInPlace() ? 0 : OutputElements(stage, widest);
+    elements = std::max(elements, InputElements(stage, widest) + output);
+  }
+  const int64_t sums = TilesOf(widest) * sizes.tile_sums * (runs_at_once + (NumRuns() > 1));
+  const int64_t segments = kBlockTerms * chunk_blocks * 2 * int64_t{sizeof(int64_t) * 3};
+  return (elements + (sizes.stores_compute_type ? 0 : ResultElements())) * sizes.compute_bytes +
+         sums * int64_t{sizeof(double)} + num_threads * segments +
+         static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
+}
+
+std::string FilterGradientPlan::Tiles() const {
+  return fmt::format("{}x{} {} x channels, {} panels, {} blocks in {} runs", sizes.tile_rows,
+                     sizes.panels.cols, joined ? "taps and channels" : "channels",
+                     geometry.groups * sizes.panels.count, blocks.size(), NumRuns());
+}
+
+}  // namespace convgrad

@@ -1,0 +1,68 @@
+// How the filter gradient's work is cut: rows and columns of tiles, passes, stages, runs. Follows from
+// problem, kernels and threads; touches no data.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "conv/algorithm.h"
+#include "conv/gemm_tiles.h"
+#include "conv/pixel_sum.h"
+
+namespace convgrad {
+
+// The result of one group is a matrix of taps x input channels by output channels. Its rows are cut
+// into row blocks of a tile's rows: inside each tap, or, joined, across taps. Its columns are cut into
+// panels. A tile's index is (panel * row blocks + row block) * taps + tap, joined as if one tap.
+struct FilterGradientPlan {
+  struct Sizes {  // of the kernels
+    int64_t tile_rows, tile_sums;
+    Panels panels;  // of one group
+    int64_t compute_bytes;
+    bool stores_compute_type;  // not a 16-bit type
+  };
+
+  FilterGradientPlan(const Problem& problem, const Sizes& sizes, int num_threads, bool joined);
+
+  // Groups, or panels of the only group, whose sums are held at a time.
+  struct Pass {
+    int64_t group_begin, group_end;
+    int64_t panel_begin, panel_end;  // of each group
+    int64_t num_panels() const { return (group_end - group_begin) * (panel_end - panel_begin); }
+  };
+
+  int64_t NumRows() const { return joined ? num_taps * geometry.group_in_c : geometry.group_in_c; }
+  int64_t ResultElements() const { return num_taps * geometry.group_in_c * geometry.out_c; }
+  int64_t NumRuns() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
+  // The whole of out_backprop is one panel already.
+  bool UsesOutputInPlace() const {
+    return format == DataFormat::kNHWC && sizes.stores_compute_type &&
+           geometry.group_out_c == geometry.out_c && geometry.out_c == sizes.panels.cols;
+  }
+  int64_t TilesOf(const Pass& pass) const { return pass.num_panels() * row_blocks * tile_taps; }
+  // Of packed input and out_backprop for a stage, in elements.
+  int64_t InputElements(const PixelStage& stage, const Pass& pass) const;
+  int64_t OutputElements(const PixelStage& stage, const Pass& pass) const;
+  // The rows of the grid that a stage's output rows meet.
+  Slab GridSlab(const PixelStage& stage) const;
+  int64_t ScratchBytes() const;
+  std::string Tiles() const;
+
+  ConvGeometry geometry;
+  DataFormat format;
+  Sizes sizes;
+  bool joined;
+  int num_threads;
+  int64_t num_taps;
+  int64_t tile_taps;   // taps that are tiles of their own: all, or 1 when joined
+  int64_t row_blocks;  // of one group and tap
+  AxisGrid rows, cols;
+  std::vector<PixelBlock> blocks;
+  std::vector<Pass> passes;
+  std::vector<PixelStage> stages;  // of every pass
+  int64_t chunk_blocks;            // taken by one call of the micro-kernel
+  int64_t task_row_blocks;         // taken by one task
+  int64_t runs_at_once;
+};
+
+}  // namespace convgrad

@@ -18,10 +18,12 @@ constexpr int64_t kWriteBytes = int64_t{8} << 20;  // per call: an interrupt nee
   ThrowIo("io/not-a-file", path, "it is a directory", "name a file in it");
 }
 
-// Makes the directory's new entry durable. Some file systems can't: then there is nothing to do.
+// Makes the directory's new entry durable. Some file systems can't, and a directory that may be
+// written but not listed can't be opened for it: then there is nothing to do.
 void SyncDirectory(int directory, const std::string& path) {
   const FileDescriptor listed(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!listed.is_open()) return;
+  if (!listed.is_open() && errno == EACCES) return;
+  if (!listed.is_open()) ThrowSystemError(path, "made durable", errno);
   if (fsync(listed.get()) != 0 && errno != EINVAL && errno != ENOTSUP && errno != ENOSYS) {
     ThrowSystemError(path, "made durable", errno);
   }

@@ -228,6 +228,10 @@ class FilterEngine {
   void RunPiece(const Unit& unit, int64_t run, double* fold);
   void PackBand(Piece* piece) const;
   void AddBlock(Piece* piece, const PixelBlock& block) const;
+  const Compute* InputRow(const Piece& piece, int64_t image, int64_t row) const;
+  const Compute* OutputRow(const Piece& piece, int64_t image, int64_t row, int64_t col) const;
+  void FetchAhead(const Piece& piece, int64_t image, int64_t last, int64_t row,
+                  DepthwiseGradientRow<Compute>* call) const;
   void AddRow(Piece* piece, const PixelBlock& block, int64_t image, int64_t row) const;
   void AddSegments(Piece* piece, const Compute* source, int64_t row_tap, int64_t origin) const;
   void FoldRuns(Range units, int64_t num_runs);
@@ -303,50 +307,83 @@ void FilterEngine<Stored>::AddSegments(Piece* piece, const Compute* source, int6
   }
 }
 
+// The first column that the strip, or the image, has of an input row.
+template <class Stored>
+auto FilterEngine<Stored>::InputRow(const Piece& piece, int64_t image, int64_t row) const
+    -> const Compute* {
+  const Range channels = piece.unit.channels;
+  if (plan_.input_in_place) {
+    return reinterpret_cast<const Compute*>(input_) +
+           plan_.input.AtPixel(image, row, 0, channels.begin);
+  }
+  const StripPart& part = piece.input_part;
+  const int64_t pixel = (image - piece.band->bounds.image_begin) * part.pixels() +
+                        (row - part.rows.begin) * part.cols.size();
+  return piece.input + pixel * channels.size() * plan_.multiplier;
+}
+
+// Column `col` of a row of out_backprop.
+template <class Stored>
+auto FilterEngine<Stored>::OutputRow(const Piece& piece, int64_t image, int64_t row,
+                                     int64_t col) const -> const Compute* {
+  const StripPart& part = piece.output_part;
+  if (plan_.output_in_place) {
+    return reinterpret_cast<const Compute*>(out_backprop_) +
+           plan_.output.AtPixel(image, row, col, part.channels.begin);
+  }
+  const int64_t pixel = (image - piece.band->bounds.image_begin) * part.pixels() +
+                        (row - part.rows.begin) * part.cols.size() + col - part.cols.begin;
+  return piece.output + pixel * part.channels.size();
+}
+
+// The rows behind those of the call, of tensors used in place; an image's last are followed by the
+// next image's. `last` is the last input row of the call.
+template <class Stored>
+void FilterEngine<Stored>::FetchAhead(const Piece& piece, int64_t image, int64_t last, int64_t row,
+                                      DepthwiseGradientRow<Compute>* call) const {
+  const DataLayout &in = plan_.input, &out = plan_.output;
+  DepthwiseNextRows<Compute>& next = call->next;
+  const int64_t behind = in.batch * in.h - 1 - (image * in.h + last);
+  if (plan_.input_in_place) {
+    for (; next.count < std::min({plan_.rows.stride, behind, next.kMost}); ++next.count) {
+      next.rows[next.count] = InputRow(piece, image, last + next.count + 1);
+    }
+  }
+  if (plan_.output_in_place && image * out.h + row + 1 < out.batch * out.h) {
+    call->next_out_backprop.rows[0] = call->out_backprop + out.w * out.c;
+    call->next_out_backprop.count = 1;
+  }
+}
+
 template <class Stored>
 void FilterEngine<Stored>::AddRow(Piece* piece, const PixelBlock& block, int64_t image,
                                   int64_t row) const {
-  const Range channels = piece->unit.channels;
-  const StripPart &in = piece->input_part, &out = piece->output_part;
-  const int64_t size = channels.size() * plan_.multiplier;
-  const int64_t at = image - piece->band->bounds.image_begin;
-  const int64_t first_col = plan_.input_in_place ? 0 : in.cols.begin;
-  const TapRange valid = ValidTaps(row, plan_.rows.stride, plan_.rows.dilation, plan_.rows.pad,
-                                   plan_.rows.kernel, plan_.rows.in);
+  const Dimension& rows = plan_.rows;
+  const int64_t size = piece->unit.channels.size() * plan_.multiplier;
+  const int64_t first_col = plan_.input_in_place ? 0 : piece->input_part.cols.begin;
+  const TapRange valid = ValidTaps(row, rows.stride, rows.dilation, rows.pad, rows.kernel, rows.in);
   const int64_t origin = block.col_begin * plan_.cols.stride - plan_.cols.pad - first_col;
   piece->segments.clear();
+  int64_t in_row = 0;
   for (int64_t tap = std::max(valid.first, piece->unit.row_taps.begin);
        tap < std::min(valid.last, piece->unit.row_taps.end); ++tap) {
-    const int64_t in_row = row * plan_.rows.stride + tap * plan_.rows.dilation - plan_.rows.pad;
-    const Compute* source =
-        piece->input + (at * in.pixels() + (in_row - in.rows.begin) * in.cols.size()) * size;
-    if (plan_.input_in_place) {
-      source = reinterpret_cast<const Compute*>(input_) +
-               plan_.input.AtPixel(image, in_row, 0, channels.begin);
-    }
-    AddSegments(piece, source, tap, origin);
+    in_row = row * rows.stride + tap * rows.dilation - rows.pad;
+    AddSegments(piece, InputRow(*piece, image, in_row), tap, origin);
   }
   if (piece->segments.empty()) return;
   DepthwiseGradientRow<Compute> call = {};
   call.segments = piece->segments.data();
   call.num_segments = static_cast<int64_t>(piece->segments.size());
-  call.out_backprop =
-      piece->output + (at * out.pixels() + (row - out.rows.begin) * out.cols.size() +
-                       block.col_begin - out.cols.begin) *
-                          size;
-  call.out_backprop_stride = size;
-  if (plan_.output_in_place) {
-    call.out_backprop = reinterpret_cast<const Compute*>(out_backprop_) +
-                        plan_.output.AtPixel(image, row, block.col_begin, out.channels.begin);
-    call.out_backprop_stride = plan_.output.c;
-  }
+  call.out_backprop = OutputRow(*piece, image, row, block.col_begin);
+  call.out_backprop_stride = plan_.output_in_place ? plan_.output.c : size;
   call.count = block.col_end - block.col_begin;
   call.source_stride = plan_.input_in_place ? plan_.input.c : size;
-  call.num_cols = plan_.input_in_place ? plan_.input.w : in.cols.size();
-  call.sums_stride = plan_.TapSize(channels.size());
+  call.num_cols = plan_.input_in_place ? plan_.input.w : piece->input_part.cols.size();
+  call.sums_stride = plan_.TapSize(piece->unit.channels.size());
   call.stride = plan_.cols.stride;
   call.dilation = plan_.cols.dilation;
   call.channels = size;
+  FetchAhead(*piece, image, in_row, row, &call);
   kernels_.gradient(call);
 }
 

@@ -219,6 +219,7 @@ class ForwardEngine {
   void PackFilter(Piece* piece) const;
   void PackRows(Piece* piece) const;
   void RunRow(Piece* piece, int64_t row) const;
+  DepthwiseNextRows<Compute> NextRows(const Piece& piece, const TapLine& line) const;
   void RunLine(Piece* piece, int64_t row, const TapLine& line) const;
   void FindSegments(Piece* piece, const TapLine& line) const;
   void AddSegments(Piece* piece, const TapLine& line, const PointTap& tap, int64_t begin,
@@ -405,7 +406,25 @@ void ForwardEngine<Stored>::RunLine(Piece* piece, int64_t row, const TapLine& li
                ((row - piece->rows.begin) * cols.size() + line.result_first - cols.begin) * size;
   }
   call.out_stride = line.result_step * pixel_stride;
+  call.next = NextRows(*piece, line);
   kernels_.forward(call);
+}
+
+// The rows behind those that the current row reads; the image's last are followed by the next
+// image's.
+template <class Stored>
+auto ForwardEngine<Stored>::NextRows(const Piece& piece, const TapLine& line) const
+    -> DepthwiseNextRows<Compute> {
+  DepthwiseNextRows<Compute> next = {};
+  if (!plan_.source_in_place || piece.taps.valid.empty()) return next;
+  const int64_t last = piece.image * plan_.source.h + piece.taps.valid.back().source;
+  const int64_t count = std::min(plan_.forward ? plan_.rows.stride : 1, next.kMost);
+  while (next.count < count && last + next.count + 1 < plan_.source.batch * plan_.source.h) {
+    next.rows[next.count] = SourceRow(piece, piece.taps.valid.back().source + next.count + 1) +
+                            line.source_first * plan_.source.c;
+    ++next.count;
+  }
+  return next;
 }
 
 template <class Stored>

@@ -57,6 +57,16 @@ HWY_INLINE void WithTaps(int64_t num_taps, const Body& body) {
   }
 }
 
+// Fetches, for one vector of channels, `count` columns from first_col on of the rows to come.
+template <class T>
+HWY_INLINE void FetchNext(const DepthwiseNextRows<T>& next, int64_t first_col, int64_t count,
+                          int64_t stride, int64_t channel) {
+  for (int64_t i = 0; i < next.count; ++i) {
+    const T* at = next.rows[i] + first_col * stride + channel;
+    for (int64_t col = 0; col < count; ++col, at += stride) __builtin_prefetch(at, 0, 2);
+  }
+}
+
 // Forward.
 
 template <int64_t kTaps, int64_t kStride, bool kChecked, class D, class T, class V>
@@ -199,6 +209,7 @@ void ForwardTiles(const DepthwiseForwardRow<T>& row) {
     const int64_t first_out = HWY_MAX(int64_t{0}, HWY_MIN(out, row.count - kTile));
     for (int64_t v = 0; v * kLanes < row.channels; ++v) {
       const int64_t channel = FirstChannel(v, kLanes, row.channels);
+      FetchNext(row.next, first_out * row.stride, kTile * row.stride, row.source_stride, channel);
       if (row.num_blocks == 1) {
         ForwardOneBlock<kStride>(d, row, first_out, channel);
       } else {
@@ -308,6 +319,8 @@ HWY_NOINLINE void GradientTile(const DepthwiseGradientRow<T>& row, int64_t first
   constexpr int64_t kLanes = hn::MaxLanes(d);
   for (int64_t slot = 0; slot < row.channels; slot += kLanes) {
     const int64_t channel = FirstChannel(slot / kLanes, kLanes, row.channels);
+    FetchNext(row.next, first_out * row.stride, count * row.stride, row.source_stride, channel);
+    FetchNext(row.next_out_backprop, first_out, count, row.out_backprop_stride, channel);
     GradientOfOutputs<kStride>(d, row, first_out, count, channel, slot);
   }
 }

@@ -21,6 +21,15 @@ struct DepthwiseSegment {
   int64_t num_taps;  // 1 to kMaxSegmentTaps
 };
 
+// Rows that a later call will read, to be fetched into the second cache meanwhile: column 0 of
+// each.
+template <class Compute>
+struct DepthwiseNextRows {
+  static constexpr int64_t kMost = 2;
+  const Compute* rows[kMost];
+  int64_t count;
+};
+
 // out[t] = sum over blocks of the chain over a block's segments, in order, for t < count. The input
 // gradient is the same with out_backprop as source and taps that descend. Strides are in elements.
 template <class Compute>
@@ -37,6 +46,7 @@ struct DepthwiseForwardRow {
   int64_t stride;         // in columns; the dilation is 1
   int64_t channels;   // may be fewer than a vector has if whole vectors of the source can be read
   bool round_to_odd;  // results will be rounded again to 16 bits
+  DepthwiseNextRows<Compute> next;
 };
 
 // sums[k] += source[origin + t * stride + k * dilation] * out_backprop[t] for t in [0, count), in
@@ -53,7 +63,9 @@ struct DepthwiseGradientRow {
   int64_t num_cols;
   int64_t sums_stride;  // between taps
   int64_t stride, dilation;
-  int64_t channels;  // as above
+  int64_t channels;                              // as above
+  DepthwiseNextRows<Compute> next;               // of the source
+  DepthwiseNextRows<Compute> next_out_backprop;  // column 0: output 0
 };
 
 template <class Compute>

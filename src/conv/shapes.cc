@@ -13,8 +13,8 @@
 namespace convgrad {
 namespace {
 
-// What is wrong with the dimensions, or "".
-std::string ReasonAgainst(const Shape& shape) {
+// Why a shape without negative dimensions is too large, or "".
+std::string WhyTooLarge(const Shape& shape) {
   for (const int64_t size : shape) {
     if (size > kMaxDimension) {
       return fmt::format("{} is too large: the limit of a dimension is {}", size, kMaxDimension);
@@ -63,7 +63,10 @@ void CheckShape(const char* name, const Shape& shape) {
     ThrowData("shape/rank", what, fmt::format("must have 4 dimensions, has {}", shape.size()),
               FixOfRank(shape));
   }
-  const std::string reason = ReasonAgainst(shape);
+  for (const int64_t size : shape) {
+    if (size < 0) ThrowData("shape/negative", what, fmt::format("{} is negative", size));
+  }
+  const std::string reason = WhyTooLarge(shape);
   if (!reason.empty()) ThrowData("shape/too-large", what, reason);
 }
 
@@ -79,7 +82,7 @@ void CheckSizes(const char* name, const Sizes& sizes, ShortForm short_form) {
   for (const int64_t size : sizes.values) {
     if (size < 0) ThrowSizes(sizes, "sizes/negative", what, fmt::format("{} is negative", size));
   }
-  const std::string reason = ReasonAgainst(sizes.values);
+  const std::string reason = WhyTooLarge(sizes.values);
   if (!reason.empty()) ThrowSizes(sizes, "sizes/too-large", what, reason);
 }
 

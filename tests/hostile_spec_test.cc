@@ -2,6 +2,7 @@
 // with an error of the user's or gives a problem whose numbers hold; never slow, never undefined.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -91,6 +92,20 @@ class HostileSpecs {
   std::mt19937_64 random_;
 };
 
+// A plan is made at once, or refused because the tensors alone are too large.
+void ExpectPlannable(const Problem& problem) {
+  Execution execution;
+  execution.num_threads = 2;
+  execution.max_memory_bytes = int64_t{1} << 30;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    CheckMemory(problem, execution, problem.OperandBytes(), /*operands_are_allocated=*/false);
+  } catch (const Error& error) {
+    ASSERT_EQ(error.exit_code(), ExitCode::kIo) << error.message();
+  }
+  ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
 // Whatever is asked of a legal problem has an answer, at once.
 void ExpectSound(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
@@ -105,15 +120,13 @@ void ExpectSound(const Problem& problem) {
   ASSERT_GE(problem.Flops(), problem.ValidTerms());
   ASSERT_GT(problem.OperandBytes() + problem.ResultBytes(), -1);
   ASSERT_EQ(ParseProblem(problem.ToLine()).ToLine(), problem.ToLine());
-  const RunInfo plan = PlanRun(problem, Execution{});
-  ASSERT_GE(plan.scratch_bytes, 0);
-  ASSERT_GE(plan.memory_bytes, problem.OperandBytes() + problem.ResultBytes());
+  ExpectPlannable(problem);
 }
 
 TEST(HostileSpecs, AreRefusedOrSound) {
   HostileSpecs specs(1);
   int num_legal = 0;
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     const ConvSpec spec = specs.Next();
     try {
       const Problem problem = MakeProblem(spec);
@@ -126,7 +139,7 @@ TEST(HostileSpecs, AreRefusedOrSound) {
       ASSERT_LT(error.message().size(), 1000u) << error.message();
     }
   }
-  EXPECT_GT(num_legal, 5'000);
+  EXPECT_GT(num_legal, 1'000);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ struct Counts {
   bool operator==(const Counts&) const = default;
 };
 
-Counts CountByDefinition(const Dimension& d) {
+Counts CountByDefinition(const SpatialAxis& d) {
   Counts counts;
   std::vector<int64_t> outputs(static_cast<size_t>(d.kernel));
   std::map<int64_t, int64_t> pairs;
@@ -102,7 +102,7 @@ Counts CountByDefinition(const Dimension& d) {
   return counts;
 }
 
-Counts CountByFormula(const Dimension& d) {
+Counts CountByFormula(const SpatialAxis& d) {
   return {d.ValidPairs(), d.MaxTapsOfOutput(), d.MaxOutputsOfTap(), d.MaxPairsOfInput()};
 }
 
@@ -110,15 +110,15 @@ int64_t Between(std::mt19937_64& random, int64_t first, int64_t last) {
   return first + static_cast<int64_t>(random() % static_cast<uint64_t>(last - first + 1));
 }
 
-std::string Describe(const Dimension& d) {
+std::string Describe(const SpatialAxis& d) {
   return fmt::format("in {} out {} kernel {} stride {} dilation {} pad {}", d.in, d.out, d.kernel,
                      d.stride, d.dilation, d.pad);
 }
 
-TEST(Dimension, CountsWhatTheDefinitionCounts) {
+TEST(SpatialAxis, CountsWhatTheDefinitionCounts) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 50'000; ++i) {
-    const Dimension d = {Between(random, 0, 14), Between(random, 0, 14), Between(random, 0, 7),
+    const SpatialAxis d = {Between(random, 0, 14), Between(random, 0, 14), Between(random, 0, 7),
                          Between(random, 1, 6),  Between(random, 1, 6),  Between(random, 0, 10)};
     ASSERT_EQ(CountByFormula(d), CountByDefinition(d)) << Describe(d);
   }
@@ -127,7 +127,7 @@ TEST(Dimension, CountsWhatTheDefinitionCounts) {
 TEST(ValidTaps, AreTheTapsOnTheInput) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 50'000; ++i) {
-    const Dimension d = {Between(random, 0, 14), Between(random, 1, 14), Between(random, 0, 7),
+    const SpatialAxis d = {Between(random, 0, 14), Between(random, 1, 14), Between(random, 0, 7),
                          Between(random, 1, 6),  Between(random, 1, 6),  Between(random, 0, 10)};
     const int64_t pos = Between(random, 0, d.out - 1);
     const TapRange taps = ValidTaps(pos, d.stride, d.dilation, d.pad, d.kernel, d.in);
@@ -187,7 +187,7 @@ TEST(FitWindow, IsExactAtTheLimits) {
 
 // The sum over all outputs of ValidTaps, where that many can be visited; the other dimension of
 // the pairs is at the limits.
-TEST(Dimension, CountsPairsAtTheLimits) {
+TEST(SpatialAxis, CountsPairsAtTheLimits) {
   std::mt19937_64 random(4);
   for (int i = 0; i < 20'000; ++i) {
     Window w = {Extreme(random),
@@ -199,7 +199,7 @@ TEST(Dimension, CountsPairsAtTheLimits) {
                 Extreme(random)};
     const WindowFit fit = FitWindow(w);
     if (fit.out < 0 || fit.out > 100) continue;
-    const Dimension d = {w.in, fit.out, w.kernel, w.stride, w.dilation, fit.pad_before};
+    const SpatialAxis d = {w.in, fit.out, w.kernel, w.stride, w.dilation, fit.pad_before};
     int64_t pairs = 0, most = 0;
     for (int64_t pos = 0; pos < d.out; ++pos) {
       const TapRange taps = ValidTaps(pos, d.stride, d.dilation, d.pad, d.kernel, d.in);
@@ -213,13 +213,13 @@ TEST(Dimension, CountsPairsAtTheLimits) {
   }
 }
 
-TEST(Dimension, CountsBillionsOfPairsAtOnce) {
+TEST(SpatialAxis, CountsBillionsOfPairsAtOnce) {
   const int64_t n = kMaxDimension;
-  const Dimension ones = {n, n, 1, 1, 1, 0};
+  const SpatialAxis ones = {n, n, 1, 1, 1, 0};
   EXPECT_EQ(CountByFormula(ones), (Counts{n, 1, n, 1}));
   // A full filter, SAME: output i has the taps from max(0, p - i) on, p the pad before.
   const int64_t p = (n - 1) / 2;
-  const Dimension full = {n, n, n, 1, 1, p};
+  const SpatialAxis full = {n, n, n, 1, 1, p};
   EXPECT_EQ(full.MaxTapsOfOutput(), n);
   EXPECT_EQ(full.MaxPairsOfInput(), n);
   EXPECT_EQ(full.ValidPairs(), n * n - p * (p + 1));

@@ -91,17 +91,22 @@ RunInfo PlanRun(const Problem& problem, const Execution& execution) {
 
 void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
                  bool operands_are_allocated) {
-  const RunInfo info = PlanRun(problem, execution);
-  const int64_t need = operand_bytes + problem.ResultBytes() + info.scratch_bytes;
   int64_t limit = execution.max_memory_bytes;
   if (limit == 0) {
     limit = AvailableMemory() / 5 * 4 + (operands_are_allocated ? operand_bytes : 0);
   }
-  if (need <= limit) return;
-  ThrowIo("memory/limit", "memory",
-          fmt::format("{} bytes are needed (operands {}, result {}, scratch {}), the limit is {}",
-                      need, operand_bytes, problem.ResultBytes(), info.scratch_bytes, limit),
-          "raise --max-memory, use fewer threads, or split the batch");
+  const int64_t result_bytes = problem.ResultBytes();
+  const auto check = [&](int64_t scratch_bytes) {
+    const int64_t need = operand_bytes + result_bytes + scratch_bytes;
+    if (need <= limit) return;
+    ThrowIo("memory/limit", "memory",
+            fmt::format("{} bytes are needed (operands {}, result {}, scratch {}), the limit is {}",
+                        need, operand_bytes, result_bytes, scratch_bytes, limit),
+            "raise --max-memory, use fewer threads, or split the batch");
+  };
+  // Before planning, whose own work grows with the tensors.
+  check(0);
+  check(PlanRun(problem, execution).scratch_bytes);
 }
 
 Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,

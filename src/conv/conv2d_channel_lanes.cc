@@ -400,8 +400,24 @@ void Runner<Stored>::RunClass(const Slab& chunk, const Phase& phase, const AxisC
   gatherer.Flush();
 }
 
+// A plan visits every row and column of the result and keeps every tap and stride phase; sizes at
+// which that is a burden are no images.
 bool Accepts(const Problem& problem) {
-  return InfoOf(problem.op).direction != Direction::kBackpropFilter;
+  constexpr int64_t kMostPositions = int64_t{1} << 26;
+  constexpr int64_t kMostTaps = int64_t{1} << 20;
+  constexpr int64_t kMostPhases = int64_t{1} << 14;
+  const ConvGeometry& g = problem.geometry;
+  for (const int64_t size : {g.in_h, g.in_w, g.out_h, g.out_w}) {
+    if (size > kMostPositions) return false;
+  }
+  if (g.kernel_h * g.kernel_w > kMostTaps) return false;
+  switch (InfoOf(problem.op).direction) {
+    case Direction::kForward: return true;
+    case Direction::kBackpropInput:
+      return std::min(g.in_h, g.stride_h) * std::min(g.in_w, g.stride_w) <= kMostPhases;
+    case Direction::kBackpropFilter: break;
+  }
+  return false;
 }
 
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {

@@ -18,11 +18,11 @@
 namespace convgrad {
 namespace {
 
-Dimension RowsOf(const ConvGeometry& g) {
+SpatialAxis RowsOf(const ConvGeometry& g) {
   return {g.in_h, g.out_h, g.kernel_h, g.stride_h, g.dilation_h, g.pad_top};
 }
 
-Dimension ColsOf(const ConvGeometry& g) {
+SpatialAxis ColsOf(const ConvGeometry& g) {
   return {g.in_w, g.out_w, g.kernel_w, g.stride_w, g.dilation_w, g.pad_left};
 }
 
@@ -95,8 +95,8 @@ int64_t Problem::ValidTerms() const {
 int64_t Problem::MaxTerms() const {
   const ConvGeometry& g = geometry;
   if (ValidTerms() == 0) return 0;
-  const Dimension rows = RowsOf(g);
-  const Dimension cols = ColsOf(g);
+  const SpatialAxis rows = RowsOf(g);
+  const SpatialAxis cols = ColsOf(g);
   // No overflow: at most ValidTerms.
   switch (InfoOf(op).direction) {
     case Direction::kForward: return rows.MaxTapsOfOutput() * cols.MaxTapsOfOutput() * g.group_in_c;

@@ -98,20 +98,20 @@ SizeRange InputSizesFor(int64_t out, const Window& window) {
   return {std::max<int64_t>(0, least), least + window.stride - 1};
 }
 
-int64_t Dimension::ValidPairs() const {
+int64_t SpatialAxis::ValidPairs() const {
   return Lattice{out, stride, kernel, dilation}.CountIn(pad, pad + in);
 }
 
 // In the three below a run of m pairs that belong together is known by its first pair. One that
 // fits exists if some first pair leaves room for the m - 1 others, in the box and on the input.
-int64_t Dimension::MaxTapsOfOutput() const {
+int64_t SpatialAxis::MaxTapsOfOutput() const {
   return LargestWith(kernel, [this](int64_t m) {
     const Lattice first_pairs = {out, stride, kernel - (m - 1), dilation};
     return first_pairs.CountIn(pad, pad + in - (m - 1) * dilation) > 0;
   });
 }
 
-int64_t Dimension::MaxOutputsOfTap() const {
+int64_t SpatialAxis::MaxOutputsOfTap() const {
   return LargestWith(out, [this](int64_t m) {
     const Lattice first_pairs = {out - (m - 1), stride, kernel, dilation};
     return first_pairs.CountIn(pad, pad + in - (m - 1) * stride) > 0;
@@ -119,7 +119,7 @@ int64_t Dimension::MaxOutputsOfTap() const {
 }
 
 // Pairs on one input position are apart by dilation / g outputs and, downward, stride / g taps.
-int64_t Dimension::MaxPairsOfInput() const {
+int64_t SpatialAxis::MaxPairsOfInput() const {
   if (out == 0 || kernel == 0) return 0;
   const int64_t common = std::gcd(stride, dilation);
   const int64_t out_step = dilation / common;

@@ -35,7 +35,7 @@ SizeRange InputSizesFor(int64_t out, const Window& window);
 
 // One dimension of a legal convolution. An (output position, tap) pair is valid when it falls on an
 // input position: 0 <= pos * stride + k * dilation - pad < in.
-struct Dimension {
+struct SpatialAxis {
   int64_t in, out, kernel, stride, dilation, pad;
 
   // All counts in a number of steps that is logarithmic in the sizes.

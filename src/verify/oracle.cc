@@ -45,6 +45,7 @@ class PlainVisitor {
     sum_.Add(product, std::is_same_v<Stored, double> ? std::fma(x, y, -product) : 0);
     magnitude_ += std::fabs(product);
     squares_ += product * product;
+    if (std::is_same_v<Stored, double>) any_ |= (x != 0) & (y != 0);
     ++terms_;
   }
   void EndBlock() {}
@@ -53,7 +54,8 @@ class PlainVisitor {
   // Whether every number met is finite and, with its square and its error, far from double's ends.
   bool InRange() const {
     if (!std::is_same_v<Stored, double>) return std::isfinite(magnitude_);
-    return magnitude_ == 0 || (kSmallestSafe < magnitude_ && magnitude_ < kLargestSafe);
+    if (magnitude_ == 0) return !any_;
+    return kSmallestSafe < magnitude_ && magnitude_ < kLargestSafe;
   }
   Truth Result() const {
     Truth truth;
@@ -72,6 +74,7 @@ class PlainVisitor {
   double magnitude_ = 0;
   double squares_ = 0;
   int64_t terms_ = 0;
+  bool any_ = false;  // a product that is not zero, though it may have become so by underflow
 };
 
 // What kinds of product there are, and the exponent of the largest finite one.

@@ -52,6 +52,26 @@ TEST(PhaseTaps, AreDescendingAndReachThePhase) {
   EXPECT_EQ(PhaseTaps(1, 2, 2, 3), (std::vector<int64_t>{}));
 }
 
+TEST(PhaseTaps, AreThoseThatTrialFinds) {
+  for (int64_t stride = 1; stride <= 12; ++stride) {
+    for (int64_t dilation = 1; dilation <= 12; ++dilation) {
+      for (int64_t phase = 0; phase < stride; ++phase) {
+        std::vector<int64_t> taps;
+        for (int64_t k = 14; k >= 0; --k) {
+          if ((phase - k * dilation) % stride == 0) taps.push_back(k);
+        }
+        EXPECT_EQ(PhaseTaps(phase, stride, dilation, 15), taps);
+      }
+    }
+  }
+}
+
+TEST(PhaseTaps, AreFoundAtTheLimitsAtOnce) {
+  const int64_t stride = kMaxDimension, dilation = kMaxDimension - 1;  // -1 modulo the stride
+  EXPECT_EQ(PhaseTaps(stride - 5, stride, dilation, kMaxDimension), (std::vector<int64_t>{5}));
+  EXPECT_EQ(PhaseTaps(stride - 5, stride, dilation, 5), (std::vector<int64_t>{}));
+}
+
 TEST(Fold, CompensationKeepsWhatASumLoses) {
   FoldDouble fold;
   for (double term : {1.0, 1e-20, -1.0}) fold.AddBlock(term);

@@ -1,10 +1,28 @@
 #include "conv/canonical_order.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "base/checked.h"
 
 namespace convgrad {
+namespace {
+
+// The x in [0, modulus) with value * x = 1 modulo `modulus`, by Euclid's algorithm; 0 for modulus 1.
+// The two have no common divisor.
+int64_t InverseModulo(int64_t value, int64_t modulus) {
+  int64_t rest = modulus, next_rest = value % modulus;
+  int64_t x = 0, next_x = 1;
+  while (next_rest != 0) {
+    const int64_t quotient = rest / next_rest;
+    rest = std::exchange(next_rest, rest - quotient * next_rest);
+    x = std::exchange(next_x, x - quotient * next_x);
+  }
+  return x < 0 ? x + modulus : x;
+}
+
+}  // namespace
 
 std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels) {
   std::vector<TapBlock> blocks;
@@ -51,10 +69,15 @@ std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w)
 }
 
 std::vector<int64_t> PhaseTaps(int64_t phase, int64_t stride, int64_t dilation, int64_t kernel) {
+  // k * dilation = phase modulo stride: when the common divisor divides phase, one k in every
+  // stride / divisor solves it. Not by trial, which large strides would make slow.
+  const int64_t divisor = std::gcd(stride, dilation);
+  if (phase % divisor != 0) return {};
+  const int64_t step = stride / divisor;
+  const int64_t first = phase / divisor % step * InverseModulo(dilation / divisor, step) % step;
   std::vector<int64_t> taps;
-  for (int64_t k = kernel - 1; k >= 0; --k) {
-    if ((phase - k * dilation) % stride == 0) taps.push_back(k);
-  }
+  for (int64_t k = first; k < kernel; k += step) taps.push_back(k);
+  std::reverse(taps.begin(), taps.end());
   return taps;
 }
 

@@ -10,17 +10,6 @@
 namespace convgrad {
 namespace {
 
-// The taps of every stride phase that occurs, indexed by position % stride: the phase of position p
-// is (p + pad) % stride.
-std::vector<std::vector<int64_t>> TapsByPosition(int64_t in, int64_t stride, int64_t dilation,
-                                                 int64_t pad, int64_t kernel) {
-  std::vector<std::vector<int64_t>> taps;
-  for (int64_t p = 0; p < std::min(in, stride); ++p) {
-    taps.push_back(PhaseTaps((p + pad) % stride, stride, dilation, kernel));
-  }
-  return taps;
-}
-
 // Follows the canonical tree of one element: chains of fused multiply-adds, folded block by block.
 template <class Stored>
 class ChainVisitor {
@@ -81,6 +70,17 @@ void RunAnyReference(const ConvArgs& args) {
 
 }  // namespace
 
+TapsByPhase::TapsByPhase(int64_t stride, int64_t dilation, int64_t pad, int64_t kernel)
+    : stride_(stride), pad_(pad) {
+  for (int64_t k = kernel - 1; k >= 0; --k) taps_[k * dilation % stride].push_back(k);
+}
+
+const std::vector<int64_t>& TapsByPhase::At(int64_t position) const {
+  static const std::vector<int64_t> kNone;
+  const auto taps = taps_.find((position + pad_) % stride_);
+  return taps == taps_.end() ? kNone : taps->second;
+}
+
 TermWalk::TermWalk(const Problem& problem)
     : direction_(InfoOf(problem.op).direction),
       format_(problem.data_format),
@@ -93,8 +93,8 @@ TermWalk::TermWalk(const Problem& problem)
       tap_blocks_ = TapBlocks(g.kernel_h * g.kernel_w, g.group_in_c);
       break;
     case Direction::kBackpropInput:
-      row_taps_ = TapsByPosition(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
-      col_taps_ = TapsByPosition(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
+      row_taps_ = TapsByPhase(g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
+      col_taps_ = TapsByPhase(g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
       break;
     case Direction::kBackpropFilter:
       pixel_blocks_ = PixelBlocks(g.batch, g.out_h, g.out_w);

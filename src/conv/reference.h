@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "conv/algorithm.h"
@@ -11,6 +12,20 @@
 #include "conv/geometry.h"
 
 namespace convgrad {
+
+// The taps of one dimension that reach a position of the input, as PhaseTaps has them. Only phases
+// with taps are kept: there are at most as many as taps, however large the stride.
+class TapsByPhase {
+ public:
+  TapsByPhase() = default;
+  TapsByPhase(int64_t stride, int64_t dilation, int64_t pad, int64_t kernel);
+  const std::vector<int64_t>& At(int64_t position) const;
+
+ private:
+  int64_t stride_ = 1;
+  int64_t pad_ = 0;
+  std::unordered_map<int64_t, std::vector<int64_t>> taps_;
+};
 
 // Enumerates the products of single elements of the result. Indices are element indices in C order
 // of the tensors' own shapes (data_format order); "first" and "second" are the operands in the order
@@ -65,10 +80,9 @@ class TermWalk {
   ConvGeometry geometry_;
   DataStrides input_;
   DataStrides output_;
-  std::vector<TapBlock> tap_blocks_;                // forward
-  std::vector<std::vector<int64_t>> row_taps_;      // input gradient: by PhaseIndex of the row
-  std::vector<std::vector<int64_t>> col_taps_;      // likewise of the column
-  std::vector<PixelBlock> pixel_blocks_;            // filter gradient
+  std::vector<TapBlock> tap_blocks_;         // forward
+  TapsByPhase row_taps_, col_taps_;          // input gradient
+  std::vector<PixelBlock> pixel_blocks_;     // filter gradient
 };
 
 // The algorithm "reference": one element at a time, every problem.
@@ -112,8 +126,8 @@ void TermWalk::VisitBackpropInput(int64_t element, Visitor& visitor) const {
   const ConvGeometry& g = geometry_;
   const Position x = PositionOf(element, format_, g.in_h, g.in_w, g.in_c);
   const int64_t group = x.channel / g.group_in_c, q = x.channel % g.group_in_c;
-  const auto& rows = row_taps_[static_cast<size_t>(x.row % g.stride_h)];
-  const auto& cols = col_taps_[static_cast<size_t>(x.col % g.stride_w)];
+  const auto& rows = row_taps_.At(x.row);
+  const auto& cols = col_taps_.At(x.col);
   const int64_t num_cols = static_cast<int64_t>(cols.size());
   const int64_t num_taps = static_cast<int64_t>(rows.size()) * num_cols;
   for (const TapBlock& block : TapBlocks(num_taps, g.group_out_c)) {

@@ -91,7 +91,7 @@ Judge::Bounds Judge::BoundsOf(const Truth& truth) const {
   double underflow = terms * PowerOfTwo(LeastSubnormalExponent(arithmetic_.accumulator) - 1, truth);
   if (arithmetic_.stored == DType::kFloat16) underflow += (terms + 1) * PowerOfTwo(-25, truth);
 
-  const double exact = std::fabs(truth.high);
+  const double exact = std::isfinite(truth.high) ? std::fabs(truth.high) : 0;
   const auto with_last_rounding = [&](double sum_error) {
     return sum_error + HalfUlp(exact + sum_error, arithmetic_.stored, truth);
   };
@@ -107,21 +107,26 @@ Judge::Bounds Judge::BoundsOf(const Truth& truth) const {
   return bounds;
 }
 
-// For a value or an exact result that is infinite or NaN. Where the terms' magnitudes add up beyond
-// the accumulator's range some order overflows on the way; then nothing is certain.
+// For a value or an exact result that is infinite or NaN. The positive terms add up to (S + r) / 2,
+// the negative ones to (S - r) / 2: where that leaves the accumulator's range some order of
+// summation overflows on the way, and nothing is certain.
 Verdict Judge::JudgeSpecial(double value, const Truth& truth, const Bounds& bounds) const {
-  if (std::isnan(truth.high)) return std::isnan(value) ? Verdict::kPassed : Verdict::kFailed;
-  const bool may_overflow =
-      truth.magnitude + bounds.certain >= OverflowThreshold(arithmetic_.accumulator, truth);
-  const Verdict unless_on_the_way = may_overflow ? Verdict::kSuspect : Verdict::kFailed;
-  if (std::isnan(value)) return unless_on_the_way;
-  if (std::isinf(truth.high)) return value == truth.high ? Verdict::kPassed : Verdict::kFailed;
-
-  const double towards_value = value > 0 ? truth.high : -truth.high;
+  const double r = truth.high;
+  if (std::isnan(r)) return std::isnan(value) ? Verdict::kPassed : Verdict::kFailed;
+  if (value == r) return Verdict::kPassed;
+  const double range = OverflowThreshold(arithmetic_.accumulator, truth) - bounds.certain;
+  if (std::isinf(r)) {
+    const bool opposite_may_overflow = std::isnan(value) && truth.magnitude >= range;
+    return opposite_may_overflow ? Verdict::kSuspect : Verdict::kFailed;
+  }
+  if (std::isnan(value)) {  // infinities of both signs must have met
+    return (truth.magnitude - std::fabs(r)) / 2 >= range ? Verdict::kSuspect : Verdict::kFailed;
+  }
+  const double towards_value = value > 0 ? r : -r;
   const double threshold = OverflowThreshold(arithmetic_.stored, truth);
   if (towards_value + bounds.usual >= threshold) return Verdict::kPassed;
   if (towards_value + bounds.certain >= threshold) return Verdict::kSuspect;
-  return unless_on_the_way;
+  return (truth.magnitude + towards_value) / 2 >= range ? Verdict::kSuspect : Verdict::kFailed;
 }
 
 Judgement Judge::Of(double value, const Truth& truth, double rounded) const {

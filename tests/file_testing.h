@@ -102,7 +102,8 @@ inline std::string Unescape(const std::string& text) {
 }
 
 // The lines of tests/data/`name` without the first, cut at tabs.
-inline std::vector<std::vector<std::string>> ReadTable(const std::string& name, size_t num_columns) {
+inline std::vector<std::vector<std::string>> ReadTable(const std::string& name,
+                                                       size_t num_columns) {
   std::ifstream file(std::string(CONVGRAD_SOURCE_DIR "/tests/data/") + name);
   std::vector<std::vector<std::string>> rows;
   std::string line;

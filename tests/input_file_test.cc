@@ -1,5 +1,7 @@
 // Inputs: what may be opened, what must not make us wait, and what happens when a file changes or
 // shrinks while it is in use.
+#include "base/input_file.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +13,6 @@
 #include <csignal>
 #include <thread>
 
-#include "base/input_file.h"
 #include "file_testing.h"
 #include "tensor/npy.h"
 
@@ -136,7 +137,8 @@ TEST_F(InputFileTest, OtherBusErrorsStayDeadly) {
 
 TEST_F(InputFileTest, ReadsWhereMappingFails) {
   WriteLargeArray();
-  // Descriptors of /proc can be read but not mapped: the same path a file system without mmap takes.
+  // Descriptors of /proc can be read but not mapped: the same path a file system without mmap
+  // takes.
   const int status_file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   EXPECT_EQ(MappedFile::Map(status_file, 4096), nullptr);
   close(status_file);
@@ -183,7 +185,8 @@ TEST_F(InputFileTest, ReadsSlowNonBlockingPipes) {
   close(ends[0]);
   std::thread writer([&] {
     for (size_t done = 0; done < bytes.size();) {
-      const ssize_t written = write(ends[1], bytes.data() + done, std::min<size_t>(7001, bytes.size() - done));
+      const ssize_t written =
+          write(ends[1], bytes.data() + done, std::min<size_t>(7001, bytes.size() - done));
       if (written > 0) done += static_cast<size_t>(written);
     }
     close(ends[1]);

@@ -120,7 +120,8 @@ TEST_F(CorpusTest, OddSpellingsWarn) {
     WriteBytes(path_, Unescape(row[3]));
     if (!ReadNpy(path_, as_bfloat16_).header.warnings.empty()) warned.insert(row[0]);
   }
-  EXPECT_THAT(warned, testing::ElementsAre("B14_py2_L_suffix", "E_bar_f4", "E_eq_f4", "E_noorder_f4"));
+  EXPECT_THAT(warned,
+              testing::ElementsAre("B14_py2_L_suffix", "E_bar_f4", "E_eq_f4", "E_noorder_f4"));
 }
 
 TEST_F(CorpusTest, TrailingBytesAreAcceptedOnRequest) {
@@ -142,7 +143,9 @@ TEST_F(CorpusTest, EveryTruncationIsAnError) {
       WriteBytes(path_, bytes.substr(0, size));
       const std::string code = Judge(path_, as_bfloat16_).code;
       const bool in_header = size < static_cast<size_t>(whole.header.data_offset);
-      EXPECT_EQ(code, size < 6 ? "npy/not-npy" : in_header ? "npy/truncated-header" : "npy/short-data")
+      EXPECT_EQ(code, size < 6    ? "npy/not-npy"
+                      : in_header ? "npy/truncated-header"
+                                  : "npy/short-data")
           << row[0] << " cut to " << size << " bytes";
     }
   }
@@ -151,9 +154,11 @@ TEST_F(CorpusTest, EveryTruncationIsAnError) {
 // A flipped bit of the header is an error, except where NumPy reads the same: '<' as another byte
 // order, and the last comma as a form feed.
 TEST_F(CorpusTest, EveryFlippedHeaderBitIsAnErrorOrMeansWhatNumPySays) {
-  for (const char* name : {"A00_valid", "A13_version_2_0_valid", "A14_version_3_0_valid", "B42_fortran_True"}) {
+  for (const char* name :
+       {"A00_valid", "A13_version_2_0_valid", "A14_version_3_0_valid", "B42_fortran_True"}) {
     const auto rows = ReadTable("npy_corpus.tsv", 4);
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r[0] == name; });
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r[0] == name; });
     ASSERT_NE(row, rows.end());
     const std::string good = Unescape((*row)[3]);
     for (size_t bit = 0; bit < 8 * 128; ++bit) {
@@ -162,7 +167,8 @@ TEST_F(CorpusTest, EveryFlippedHeaderBitIsAnErrorOrMeansWhatNumPySays) {
       WriteBytes(path_, bytes);
       if (!Judge(path_, as_bfloat16_).accepted) continue;
       const NpyArray array = ReadNpy(path_, as_bfloat16_);
-      EXPECT_THAT(array.header.descr, testing::AnyOf("<f4", ">f4", "|f4", "=f4")) << name << " bit " << bit;
+      EXPECT_THAT(array.header.descr, testing::AnyOf("<f4", ">f4", "|f4", "=f4"))
+          << name << " bit " << bit;
       EXPECT_EQ(array.header.swapped, array.header.descr == ">f4");
       EXPECT_EQ(array.header.fortran_order, name == std::string("B42_fortran_True"));
       EXPECT_EQ(array.tensor.shape(), Shape({2, 3})) << name << " bit " << bit;

@@ -1,4 +1,6 @@
 // .npy files written byte for byte as NumPy writes them, and read back from every order.
+#include "tensor/npy.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 #include <random>
 
 #include "file_testing.h"
-#include "tensor/npy.h"
 #include "tensor/reorder.h"
 #include "tensor/tensor_hash.h"
 
@@ -22,7 +23,8 @@ Tensor Counting(DType dtype, const Shape& shape) {
       case DType::kInt64: tensor.mutable_data<int64_t>()[at] = at; break;
       case DType::kBFloat16: {
         const float value = static_cast<float>(at);
-        std::memcpy(tensor.mutable_data<uint16_t>() + at, reinterpret_cast<const char*>(&value) + 2, 2);
+        std::memcpy(tensor.mutable_data<uint16_t>() + at, reinterpret_cast<const char*>(&value) + 2,
+                    2);
         break;
       }
       default:
@@ -38,7 +40,8 @@ Tensor Counting(DType dtype, const Shape& shape) {
 Tensor RandomBits(DType dtype, const Shape& shape, std::mt19937_64& random) {
   Tensor tensor(dtype, shape);
   auto* bytes = static_cast<unsigned char*>(tensor.mutable_raw());
-  for (int64_t at = 0; at < tensor.num_bytes(); ++at) bytes[at] = static_cast<unsigned char>(random());
+  for (int64_t at = 0; at < tensor.num_bytes(); ++at)
+    bytes[at] = static_cast<unsigned char>(random());
   return tensor;
 }
 
@@ -56,7 +59,8 @@ Shape RandomShape(std::mt19937_64& random, int max_rank, int64_t max_elements) {
 void ExpectSame(const Tensor& actual, const Tensor& expected) {
   ASSERT_EQ(actual.dtype(), expected.dtype());
   ASSERT_EQ(actual.shape(), expected.shape());
-  EXPECT_EQ(std::memcmp(actual.raw(), expected.raw(), static_cast<size_t>(expected.num_bytes())), 0);
+  EXPECT_EQ(std::memcmp(actual.raw(), expected.raw(), static_cast<size_t>(expected.num_bytes())),
+            0);
 }
 
 class NpyTest : public testing::Test {
@@ -134,7 +138,8 @@ Tensor NaiveFromFortran(DType dtype, const Shape& shape, const std::byte* source
       for (size_t before = 0; before < axis; ++before) stride *= shape[before];
       from += rest % shape[axis] * stride;
     }
-    std::memcpy(static_cast<std::byte*>(tensor.mutable_raw()) + at * bytes, source + from * bytes, bytes);
+    std::memcpy(static_cast<std::byte*>(tensor.mutable_raw()) + at * bytes, source + from * bytes,
+                bytes);
   }
   return tensor;
 }

@@ -1,4 +1,6 @@
 // Outputs: whole or not at all, whatever goes wrong and whoever looks on.
+#include "base/output_file.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +12,6 @@
 
 #include <csignal>
 
-#include "base/output_file.h"
 #include "file_testing.h"
 
 namespace convgrad {
@@ -30,8 +31,8 @@ class OutputFileTest : public testing::Test {
   std::string path_ = directory_ / "out";
 };
 
-// Runs `action` in a child process; returns how that ended, as waitpid() says. Cleaning happens once
-// per process and directory, so its tests need one too.
+// Runs `action` in a child process; returns how that ended, as waitpid() says. Cleaning happens
+// once per process and directory, so its tests need one too.
 int StatusInChild(const std::function<void()>& action) {
   const pid_t child = fork();
   if (child == 0) {
@@ -218,9 +219,10 @@ TEST_F(OutputFileTest, RemovesWhatKilledProcessesLeft) {
 
 TEST_F(OutputFileTest, KeepsWhatMayStillBeWrittenAndWhatIsNotOurs) {
   const pid_t dead = DeadProcess();
-  std::vector<std::string> kept = {
-      TemporaryName("alive", getppid()), "out.tmp-" + std::to_string(dead) + "-0123",
-      ".out.tmp-" + std::to_string(dead), ".out.tmp-x-0123", ".out.tmp-" + std::to_string(dead) + "-A B"};
+  std::vector<std::string> kept = {TemporaryName("alive", getppid()),
+                                   "out.tmp-" + std::to_string(dead) + "-0123",
+                                   ".out.tmp-" + std::to_string(dead), ".out.tmp-x-0123",
+                                   ".out.tmp-" + std::to_string(dead) + "-A B"};
   for (const std::string& name : kept) WriteBytes(directory_ / name, "");
   // A dead number here, but locked by its writer on another machine.
   kept.push_back(TemporaryName("locked", dead));
@@ -250,7 +252,8 @@ TEST_F(OutputFileTest, ManyAtOnce) {
   EXPECT_EQ(directory_.Entries().size(), 260u);
 }
 
-std::string ClashCode(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+std::string ClashCode(const std::vector<std::string>& inputs,
+                      const std::vector<std::string>& outputs) {
   std::vector<NamedPath> named_inputs, named_outputs;
   for (const std::string& path : inputs) named_inputs.push_back({"--input", path});
   for (const std::string& path : outputs) named_outputs.push_back({"--output", path});

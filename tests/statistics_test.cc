@@ -1,11 +1,11 @@
 // The counts and the range that `inspect` shows.
+#include "tensor/statistics.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
-
-#include "tensor/statistics.h"
 
 namespace convgrad {
 namespace {
@@ -22,7 +22,8 @@ TensorStatistics Of(DType dtype, const std::vector<T>& values) {
 TEST(StatisticsTest, CountsSpecialValues) {
   const float tiny = std::numeric_limits<float>::denorm_min();
   const float inf = std::numeric_limits<float>::infinity();
-  const auto s = Of<float>(DType::kFloat32, {1, -0.0f, tiny, -tiny, inf, inf, -inf, NAN, 3, 0x1p-126f});
+  const auto s =
+      Of<float>(DType::kFloat32, {1, -0.0f, tiny, -tiny, inf, inf, -inf, NAN, 3, 0x1p-126f});
   EXPECT_EQ(s.nan, 1);
   EXPECT_EQ(s.positive_infinity, 2);
   EXPECT_EQ(s.negative_infinity, 1);

@@ -92,8 +92,8 @@ void FileDescriptor::Close() noexcept {
 }
 
 void ThrowSystemError(const std::string& what, const std::string& doing, int error_number) {
-  const std::string why = fmt::format("cannot be {}: {}", doing,
-                                      std::generic_category().message(error_number));
+  const std::string why =
+      fmt::format("cannot be {}: {}", doing, std::generic_category().message(error_number));
   for (const SystemErrorRow& row : kSystemErrors) {
     if (row.number == error_number) ThrowIo(row.code, what, why, row.fix);
   }

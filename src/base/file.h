@@ -73,8 +73,9 @@ struct NamedPath {
 // or two outputs would be one file, whether they exist yet or not. "-" and devices never clash.
 void CheckDistinctFiles(std::span<const NamedPath> inputs, std::span<const NamedPath> outputs);
 
-// For the start of a process: a full pipe or a file-size limit becomes an error of the write instead
-// of a deadly signal, and a closed standard stream can't be mistaken for the next file opened.
+// For the start of a process: a full pipe or a file-size limit becomes an error of the write
+// instead of a deadly signal, and a closed standard stream can't be mistaken for the next file
+// opened.
 void PrepareStandardStreams();
 
 }  // namespace convgrad

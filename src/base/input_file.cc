@@ -49,15 +49,16 @@ InputFile::InputFile(std::string name, FileDescriptor descriptor)
 
 std::shared_ptr<InputFile> InputFile::Open(const std::string& path) {
   const bool is_stdin = path == "-";
-  FileDescriptor descriptor = is_stdin ? FileDescriptor(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))
-                                       : OpenForReading(path);
+  FileDescriptor descriptor =
+      is_stdin ? FileDescriptor(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) : OpenForReading(path);
   const std::string name = is_stdin ? "standard input" : path;
   if (!descriptor.is_open()) ThrowSystemError(name, "read", errno);
   std::shared_ptr<InputFile> file(new InputFile(name, std::move(descriptor)));
   const mode_t mode = file->opened_as_.st_mode;
   if (S_ISDIR(mode) || (!is_stdin && !S_ISREG(mode))) {
-    ThrowIo("io/not-a-file", name, fmt::format("it is {}", KindOf(mode)),
-            is_stdin ? "redirect a file or a pipe" : "name a regular file, or '-' for standard input");
+    ThrowIo(
+        "io/not-a-file", name, fmt::format("it is {}", KindOf(mode)),
+        is_stdin ? "redirect a file or a pipe" : "name a regular file, or '-' for standard input");
   }
   const int descriptor_number = file->descriptor_.get();
   const bool at_start = !is_stdin || lseek(descriptor_number, 0, SEEK_CUR) == 0;
@@ -71,8 +72,8 @@ std::shared_ptr<InputFile> InputFile::Open(const std::string& path) {
 int64_t InputFile::Read(void* into, int64_t bytes) {
   int64_t done = 0;
   while (done < bytes) {
-    const ssize_t got = read(descriptor_.get(), static_cast<char*>(into) + done,
-                             static_cast<size_t>(bytes - done));
+    const ssize_t got =
+        read(descriptor_.get(), static_cast<char*>(into) + done, static_cast<size_t>(bytes - done));
     if (got == 0) break;
     if (got > 0) {
       done += got;

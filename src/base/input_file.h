@@ -16,8 +16,8 @@ namespace convgrad {
 
 class InputFile {
  public:
-  // `path`, or standard input for "-". Never waits for a writer and never touches a device: anything
-  // but a regular file is "io/not-a-file" (standard input may be a pipe).
+  // `path`, or standard input for "-". Never waits for a writer and never touches a device:
+  // anything but a regular file is "io/not-a-file" (standard input may be a pipe).
   static std::shared_ptr<InputFile> Open(const std::string& path);
 
   // How messages call it: the path, or "standard input".

@@ -104,7 +104,8 @@ std::shared_ptr<const MappedFile> MappedFile::Map(int descriptor, int64_t size) 
   const size_t file_bytes = RoundUp(size, static_cast<int64_t>(PageBytes()));
   const size_t reserved = file_bytes + PageBytes();
   static_assert(kAlignment <= 4096);
-  void* start = mmap(nullptr, reserved, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* start =
+      mmap(nullptr, reserved, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED ||
       mmap(start, file_bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, descriptor, 0) == MAP_FAILED) {
     if (start != MAP_FAILED) munmap(start, reserved);
@@ -114,7 +115,8 @@ std::shared_ptr<const MappedFile> MappedFile::Map(int descriptor, int64_t size) 
   slots[slot].end = reinterpret_cast<uintptr_t>(start) + file_bytes;
   slots[slot].begin = reinterpret_cast<uintptr_t>(start);
   // Reads the file now, in large pieces, so that loading is not counted as computing.
-  if (madvise(start, file_bytes, MADV_POPULATE_READ) != 0) madvise(start, file_bytes, MADV_WILLNEED);
+  if (madvise(start, file_bytes, MADV_POPULATE_READ) != 0)
+    madvise(start, file_bytes, MADV_WILLNEED);
   return std::shared_ptr<const MappedFile>(
       new MappedFile(static_cast<const std::byte*>(start), size, reserved, slot));
 }
@@ -125,6 +127,8 @@ MappedFile::~MappedFile() {
   munmap(const_cast<std::byte*>(data_), reserved_bytes_);
 }
 
-bool MappedFile::damaged() const { return slots[slot_].damaged; }
+bool MappedFile::damaged() const {
+  return slots[slot_].damaged;
+}
 
 }  // namespace convgrad

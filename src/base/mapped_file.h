@@ -11,8 +11,8 @@ namespace convgrad {
 // The first `size()` bytes of a file. At least kAlignment bytes after them are readable too.
 //
 // A page that can't be read (the file was truncated, or the disk failed) would end the process with
-// SIGBUS. A handler puts a page of zeros there instead and marks the mapping as damaged, so that the
-// computation runs to its end and whoever uses its result asks damaged() first. Faults at other
+// SIGBUS. A handler puts a page of zeros there instead and marks the mapping as damaged, so that
+// the computation runs to its end and whoever uses its result asks damaged() first. Faults at other
 // addresses go to the handler that was installed before.
 class MappedFile {
  public:

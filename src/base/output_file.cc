@@ -79,7 +79,8 @@ void OutputFile::Reserve(int64_t bytes) {
   if (!temporary_.is_open() || bytes <= 0) return;
   // fallocate, not posix_fallocate: the latter writes every block where the file system can't.
   while (fallocate(temporary_.descriptor(), 0, 0, bytes) != 0) {
-    if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) ThrowSystemError(name_, "written", errno);
+    if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
+      ThrowSystemError(name_, "written", errno);
     if (errno != EINTR) return;
     RetryUnlessStopped();
   }
@@ -88,7 +89,8 @@ void OutputFile::Reserve(int64_t bytes) {
 void OutputFile::Write(const void* from, int64_t bytes) {
   const char* next = static_cast<const char*>(from);
   while (bytes > 0) {
-    const ssize_t done = write(descriptor(), next, static_cast<size_t>(std::min(bytes, kWriteBytes)));
+    const ssize_t done =
+        write(descriptor(), next, static_cast<size_t>(std::min(bytes, kWriteBytes)));
     if (done > 0) {
       next += done;
       bytes -= done;
@@ -130,7 +132,8 @@ void CheckOutputPath(const std::string& path, const OutputFileOptions& options) 
   const OutputFile file(path, options);
 }
 
-void WriteTextFile(const std::string& path, std::string_view text, const OutputFileOptions& options) {
+void WriteTextFile(const std::string& path, std::string_view text,
+                   const OutputFileOptions& options) {
   OutputFile file(path, options);
   file.Reserve(static_cast<int64_t>(text.size()));
   file.Write(text);

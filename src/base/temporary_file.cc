@@ -69,12 +69,14 @@ std::string NewName(const std::string& name) {
 // The process that made the temporary file `name`, or none if it isn't one.
 std::optional<pid_t> MakerOf(std::string_view name) {
   const size_t mark = name.rfind(kMark);
-  if (name.empty() || name[0] != '.' || mark == std::string_view::npos || mark < 2) return std::nullopt;
+  if (name.empty() || name[0] != '.' || mark == std::string_view::npos || mark < 2)
+    return std::nullopt;
   const std::string_view tail = name.substr(mark + kMark.size());
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(tail.data(), tail.data() + tail.size(), pid);
   const std::string_view random = tail.substr(end - tail.data());
-  if (error != std::errc() || pid <= 0 || random.size() < 2 || random[0] != '-') return std::nullopt;
+  if (error != std::errc() || pid <= 0 || random.size() < 2 || random[0] != '-')
+    return std::nullopt;
   const auto is_random = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); };
   for (const char c : random.substr(1)) {
     if (!is_random(c)) return std::nullopt;
@@ -82,7 +84,9 @@ std::optional<pid_t> MakerOf(std::string_view name) {
   return pid;
 }
 
-bool IsGone(pid_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
+bool IsGone(pid_t pid) {
+  return kill(pid, 0) != 0 && errno == ESRCH;
+}
 
 // A dead process number alone proves nothing when several machines or containers share the
 // directory; the lock, which ends with its process wherever that runs, does.
@@ -130,7 +134,8 @@ TemporaryFile::TemporaryFile(int directory, const std::string& name, const std::
     }
     // Another process's cleaning may have met the file before it was locked: then take a new one.
     // A file system without locks is none the worse: cleaning finds no lock there either.
-    const bool being_removed = flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const bool being_removed =
+        flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat status;
     if (!being_removed && fstat(descriptor_.get(), &status) == 0 && status.st_nlink > 0) return;
     Discard();
@@ -157,7 +162,8 @@ TemporaryFile& TemporaryFile::operator=(TemporaryFile&& other) noexcept {
 
 int TemporaryFile::RenameTo(const std::string& name, bool replace) {
   const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
-  int error = renameat2(directory_, name_.c_str(), directory_, name.c_str(), flags) == 0 ? 0 : errno;
+  int error =
+      renameat2(directory_, name_.c_str(), directory_, name.c_str(), flags) == 0 ? 0 : errno;
   // NFS and others know no RENAME_NOREPLACE; a hard link refuses an existing name as well, and
   // Discard() then removes the first name.
   if (!replace && (error == EINVAL || error == ENOSYS)) {
@@ -194,6 +200,7 @@ void RemoveStaleTemporaryFiles(int directory) {
     close(listed);
     return;
   }
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread has this stream
   while (const struct dirent* entry = readdir(entries.get())) {
     RemoveIfStale(directory, entry->d_name);
   }

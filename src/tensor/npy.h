@@ -39,8 +39,9 @@ struct NpyArray {
   Tensor tensor;
   std::shared_ptr<const InputFile> source;
 
-  // Throws "io/file-changed" if the file was changed or cut while its elements were in use. A mapped
-  // file is read as it is computed with: call this after the computation, before its result counts.
+  // Throws "io/file-changed" if the file was changed or cut while its elements were in use. A
+  // mapped file is read as it is computed with: call this after the computation, before its result
+  // counts.
   void CheckUnchanged() const { source->CheckUnchanged(); }
 };
 

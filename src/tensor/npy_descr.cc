@@ -70,8 +70,10 @@ bool IsForeign(char kind, uint64_t size) {
 }
 
 const char* ForeignHint(char kind, uint64_t size) {
-  if (kind == 'g') return "the bfloat16 package wrote it: save array.view('<u2') and give --dtype bfloat16";
-  if (kind == 'f' && size == 1) return "an 8-bit floating-point type: convert it to float16 or float32";
+  if (kind == 'g')
+    return "the bfloat16 package wrote it: save array.view('<u2') and give --dtype bfloat16";
+  if (kind == 'f' && size == 1)
+    return "an 8-bit floating-point type: convert it to float16 or float32";
   return kSupported;
 }
 
@@ -111,7 +113,8 @@ DescrMeaning InterpretNumeric(DType dtype, char order) {
   DescrMeaning meaning;
   meaning.dtype = dtype;
   meaning.swapped = order == '>';
-  if (order != '<' && order != '>') meaning.warning = "no byte order is given; little-endian is assumed";
+  if (order != '<' && order != '>')
+    meaning.warning = "no byte order is given; little-endian is assumed";
   return meaning;
 }
 

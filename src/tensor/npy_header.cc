@@ -24,15 +24,16 @@ constexpr const char* kRewrite = "write the file again with numpy.save";
 // The text of one key's value.
 struct Value {
   bool present = false;
-  Token first;                // its first, often only, token
-  bool is_scalar = false;     // no brackets
-  std::string_view text;      // all of it
-  int64_t at = 0;             // in the header's text
+  Token first;             // its first, often only, token
+  bool is_scalar = false;  // no brackets
+  std::string_view text;   // all of it
+  int64_t at = 0;          // in the header's text
 };
 
 class HeaderParser {
  public:
-  HeaderParser(std::string_view text, const NpyHeaderSource& source) : text_(text), source_(source) {}
+  HeaderParser(std::string_view text, const NpyHeaderSource& source)
+      : text_(text), source_(source) {}
 
   NpyHeader Parse(const NpyReadOptions& options) {
     CheckCharacters();
@@ -83,8 +84,10 @@ size_t Utf8SequenceBytes(std::string_view text) {
   const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
   const unsigned lead = byte(0);
   if (lead < 0x80) return 1;
-  const size_t bytes = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3
-                     : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+  const size_t bytes = lead >= 0xC2 && lead <= 0xDF   ? 2
+                       : (lead & 0xF0) == 0xE0        ? 3
+                       : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                      : 0;
   if (bytes == 0 || text.size() < bytes) return 0;
   for (size_t at = 1; at < bytes; ++at) {
     if ((byte(at) & 0xC0) != 0x80) return 0;
@@ -145,7 +148,8 @@ Key HeaderParser::ParseKey(const Token& token) const {
     return static_cast<Key>(key);
   }
   Fail("npy/header-keys", token.at,
-       fmt::format("{} is none of the keys {}", QuoteForMessage(token.text), fmt::join(kKeys, ", ")));
+       fmt::format("{} is none of the keys {}", QuoteForMessage(token.text),
+                   fmt::join(kKeys, ", ")));
 }
 
 void HeaderParser::CheckKeysComplete() const {
@@ -163,7 +167,8 @@ void HeaderParser::SetType(NpyHeader& header, const NpyReadOptions& options) con
   const bool is_string = value.first.kind == TokenKind::kString;
   const DescrMeaning meaning = is_string ? InterpretDescr(value.first.text, options.view_as)
                                          : InterpretComposedDescr(value.text);
-  const std::string shown = is_string ? QuoteForMessage(value.first.text) : QuoteForMessage(value.text);
+  const std::string shown =
+      is_string ? QuoteForMessage(value.first.text) : QuoteForMessage(value.text);
   if (!meaning.error_code.empty()) {
     Fail(meaning.error_code.c_str(), value.at, fmt::format("descr {}: {}", shown, meaning.why),
          meaning.fix);
@@ -190,7 +195,8 @@ void HeaderParser::SetShape(NpyHeader& header) const {
   LiteralLexer lexer = Lexer(value.at);
   const Token open = lexer.Next();
   if (!open.Is('(')) {
-    Fail("npy/shape", value.at, fmt::format("shape {} is not a tuple", QuoteForMessage(value.text)));
+    Fail("npy/shape", value.at,
+         fmt::format("shape {} is not a tuple", QuoteForMessage(value.text)));
   }
   bool long_suffix = false, comma_seen = false;
   for (Token token = lexer.Next(); !token.Is(')'); token = lexer.Next()) {

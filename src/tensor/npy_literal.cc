@@ -9,9 +9,15 @@ namespace {
 
 constexpr int kMaxDepth = 8;  // a structured type needs four; nobody needs 3000
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool IsWordPart(char c) { return IsDigit(c) || IsLetter(c); }
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool IsLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool IsWordPart(char c) {
+  return IsDigit(c) || IsLetter(c);
+}
 
 // The escapes that Python 2's plain strings had. \u was none of them: it stands for itself.
 bool IsEscape(char c) {

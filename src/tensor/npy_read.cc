@@ -21,10 +21,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr int64_t kVersionEnd = 8;  // magic and two version bytes
-constexpr int64_t kSmallFile = 64 << 10;    // reading is cheaper than mapping up to here
-constexpr int64_t kReadBytes = 8 << 20;     // between two looks at a request to stop
-constexpr int64_t kFirstPiece = 1 << 20;    // of an array whose file has no known size
+constexpr int64_t kVersionEnd = 8;        // magic and two version bytes
+constexpr int64_t kSmallFile = 64 << 10;  // reading is cheaper than mapping up to here
+constexpr int64_t kReadBytes = 8 << 20;   // between two looks at a request to stop
+constexpr int64_t kFirstPiece = 1 << 20;  // of an array whose file has no known size
 
 using Bytes = std::unique_ptr<std::byte[], FreeAligned>;
 
@@ -65,7 +65,8 @@ void ReadHeaderBytes(InputFile& file, int64_t count, std::string& start) {
   start.resize(before + got);
 }
 
-// The format's major version, after magic and version have been checked. `start` gets all bytes read.
+// The format's major version, after magic and version have been checked. `start` gets all bytes
+// read.
 int ReadVersion(InputFile& file, std::string& start) {
   ReadHeaderBytes(file, kVersionEnd, start);
   if (!start.starts_with(kMagic)) ThrowNotNpy(file.name(), start);
@@ -88,19 +89,21 @@ NpyHeader ReadHeader(InputFile& file, const NpyReadOptions& options) {
   const int length_bytes = major == 1 ? 2 : 4;
   const int64_t text_offset = kVersionEnd + length_bytes;
   ReadHeaderBytes(file, length_bytes, start);
-  if (static_cast<int64_t>(start.size()) < text_offset) ThrowTruncatedHeader(file.name(), start.size());
+  if (static_cast<int64_t>(start.size()) < text_offset)
+    ThrowTruncatedHeader(file.name(), start.size());
   uint32_t length = 0;
   std::memcpy(&length, start.data() + kVersionEnd, length_bytes);
   if (length > kMaxNpyHeaderBytes) {
-    ThrowNpy(file.name(), "npy/header-too-large", kVersionEnd,
-             fmt::format("the header claims {} bytes, over the limit of {}", length, kMaxNpyHeaderBytes),
-             "write the file again with numpy.save");
+    ThrowNpy(
+        file.name(), "npy/header-too-large", kVersionEnd,
+        fmt::format("the header claims {} bytes, over the limit of {}", length, kMaxNpyHeaderBytes),
+        "write the file again with numpy.save");
   }
   ReadHeaderBytes(file, length, start);
   const int64_t end = static_cast<int64_t>(start.size());
   if (end < text_offset + length) ThrowTruncatedHeader(file.name(), end);
-  return ParseNpyHeader(std::string_view(start).substr(text_offset), {file.name(), major, text_offset},
-                        options);
+  return ParseNpyHeader(std::string_view(start).substr(text_offset),
+                        {file.name(), major, text_offset}, options);
 }
 
 int64_t DataBytes(const NpyHeader& header) {
@@ -260,7 +263,7 @@ NpyArray ReadNpy(const std::string& path, const NpyReadOptions& options) {
 
 NpyHeader ReadNpyHeader(const std::string& path, const NpyReadOptions& options) {
   const std::shared_ptr<InputFile> file = InputFile::Open(path);
-  const NpyHeader header = ReadHeader(*file, options);
+  NpyHeader header = ReadHeader(*file, options);
   if (file->size()) CheckFileSize(*file, header, options);
   CheckLimits(file->name(), header);
   return header;

@@ -9,14 +9,15 @@
 #include <thread>
 
 #include "base/memory.h"
-#include "tensor/tensor_hash.h"
 #include "tensor/npy.h"
+#include "tensor/tensor_hash.h"
 
 namespace convgrad {
 namespace {
 
 constexpr int64_t kPieceBytes = 8 << 20;
-constexpr int64_t kThreadWorthwhile = 1 << 20;  // below, hashing is done before a thread would start
+constexpr int64_t kThreadWorthwhile = 1
+                                      << 20;  // below, hashing is done before a thread would start
 // NumPy leaves room for the first dimension to grow in place to this many digits.
 constexpr int kGrowthDigits = 21;
 constexpr int64_t kHeaderAlignment = 64;
@@ -120,7 +121,15 @@ std::string NpyHeaderBytes(DType dtype, const Shape& shape, BFloat16Form bfloat1
   text.append(static_cast<size_t>(kHeaderAlignment - unpadded % kHeaderAlignment), ' ');
   text += '\n';
   const uint16_t length = static_cast<uint16_t>(text.size());
-  const char prefix[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(length & 0xFF),
+  const char prefix[] = {'\x93',
+                         'N',
+                         'U',
+                         'M',
+                         'P',
+                         'Y',
+                         1,
+                         0,
+                         static_cast<char>(length & 0xFF),
                          static_cast<char>(length >> 8)};
   return std::string(prefix, sizeof(prefix)) + text;
 }
@@ -135,7 +144,8 @@ std::string WriteNpy(OutputFile& file, const Tensor& tensor, const NpyWriteOptio
   return hash.Take();
 }
 
-std::string WriteNpy(const std::string& path, const Tensor& tensor, const NpyWriteOptions& options) {
+std::string WriteNpy(const std::string& path, const Tensor& tensor,
+                     const NpyWriteOptions& options) {
   OutputFile file(path, {.no_clobber = options.no_clobber});
   return WriteNpy(file, tensor, options);
 }

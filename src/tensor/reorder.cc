@@ -14,9 +14,15 @@ namespace {
 // stays in the first-level cache.
 constexpr int64_t kTile = 32;
 
-uint16_t Reversed(uint16_t value) { return __builtin_bswap16(value); }
-uint32_t Reversed(uint32_t value) { return __builtin_bswap32(value); }
-uint64_t Reversed(uint64_t value) { return __builtin_bswap64(value); }
+uint16_t Reversed(uint16_t value) {
+  return __builtin_bswap16(value);
+}
+uint32_t Reversed(uint32_t value) {
+  return __builtin_bswap32(value);
+}
+uint64_t Reversed(uint64_t value) {
+  return __builtin_bswap64(value);
+}
 
 // f(T{}) with the unsigned integer of `element_bytes`.
 template <class F>
@@ -42,18 +48,20 @@ struct AxisGroup {
     count *= size;
   }
   int64_t OffsetOf(int64_t index) const {
+    if (sizes.empty()) return 0;
     int64_t offset = 0;
-    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    size_t axis = 0;
+    for (; axis + 1 < sizes.size(); ++axis) {  // no division for the last axis, often the only one
       offset += index % sizes[axis] * strides[axis];
       index /= sizes[axis];
     }
-    return offset;
+    return offset + index * strides[axis];
   }
 };
 
-// Reversing the order of the axes as many small transposes. The source's fastest axes make one group
-// (contiguous in the source), the target's fastest axes another (contiguous in the target); for
-// every index of the axes between, the two are transposed tile by tile.
+// Reversing the order of the axes as many small transposes. The source's fastest axes make one
+// group (contiguous in the source), the target's fastest axes another (contiguous in the target);
+// for every index of the axes between, the two are transposed tile by tile.
 struct ReversalPlan {
   AxisGroup source_fast;  // strides in the target
   AxisGroup target_fast;  // strides in the source
@@ -62,7 +70,8 @@ struct ReversalPlan {
 
 ReversalPlan PlanReversal(std::span<const int64_t> shape) {
   std::vector<int64_t> sizes, source_strides, target_strides;
-  std::copy_if(shape.begin(), shape.end(), std::back_inserter(sizes), [](int64_t n) { return n != 1; });
+  std::copy_if(shape.begin(), shape.end(), std::back_inserter(sizes),
+               [](int64_t n) { return n != 1; });
   const size_t rank = sizes.size();
   source_strides.assign(rank, 1);
   target_strides.assign(rank, 1);
@@ -119,7 +128,8 @@ class Reversal {
     for (int64_t r = 0; r < rows; ++r) {
       Word line[kTile];
       for (int64_t c = 0; c < columns; ++c) line[c] = tile[c][r];
-      if (swap_bytes_) std::transform(line, line + columns, line, [](Word w) { return Reversed(w); });
+      if (swap_bytes_)
+        std::transform(line, line + columns, line, [](Word w) { return Reversed(w); });
       const int64_t to = target_offset + column + plan_.source_fast.OffsetOf(row + r);
       std::memcpy(target_ + to * sizeof(Word), line, columns * sizeof(Word));
     }
@@ -137,9 +147,8 @@ void CopyFromFortranOrder(std::span<const int64_t> shape, int element_bytes, boo
                           const std::byte* source, std::byte* target) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
   const ReversalPlan plan = PlanReversal(shape);
-  VisitWord(element_bytes, [&](auto word) {
-    Reversal<decltype(word)>(plan, swap_bytes, source, target).Run();
-  });
+  VisitWord(element_bytes,
+            [&](auto word) { Reversal<decltype(word)>(plan, swap_bytes, source, target).Run(); });
 }
 
 void SwapBytes(int element_bytes, int64_t count, std::byte* elements) {

@@ -9,9 +9,9 @@
 
 namespace convgrad {
 
-// Copies the elements (of 2, 4 or 8 bytes) of an array of `shape` from `source`, which holds them in
-// Fortran order, to `target` in C order. `swap_bytes` reverses the bytes of each. Neither pointer
-// need be aligned for the elements.
+// Copies the elements (of 2, 4 or 8 bytes) of an array of `shape` from `source`, which holds them
+// in Fortran order, to `target` in C order. `swap_bytes` reverses the bytes of each. Neither
+// pointer need be aligned for the elements.
 void CopyFromFortranOrder(std::span<const int64_t> shape, int element_bytes, bool swap_bytes,
                           const std::byte* source, std::byte* target);
 

@@ -22,8 +22,8 @@ double LeastNormal(DType dtype) {
   }
 }
 
-// A sum that keeps what each addition rounds away (Neumaier), so that a mean of many values is right
-// to the last digits.
+// A sum that keeps what each addition rounds away (Neumaier), so that a mean of many values is
+// right to the last digits.
 class CompensatedSum {
  public:
   void Add(double value) {

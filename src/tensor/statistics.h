@@ -1,5 +1,5 @@
-// What a tensor's values look like at a glance: range, mean, and how many are special. Must not know
-// what they are for.
+// What a tensor's values look like at a glance: range, mean, and how many are special. Must not
+// know what they are for.
 #pragma once
 
 #include <cstdint>

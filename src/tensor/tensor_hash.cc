@@ -56,9 +56,13 @@ DataHasher::~DataHasher() = default;
 DataHasher::DataHasher(DataHasher&&) noexcept = default;
 DataHasher& DataHasher::operator=(DataHasher&&) noexcept = default;
 
-void DataHasher::Update(const void* elements, int64_t bytes) { state_->digest.Update(elements, bytes); }
+void DataHasher::Update(const void* elements, int64_t bytes) {
+  state_->digest.Update(elements, bytes);
+}
 
-std::string DataHasher::Finish() { return state_->digest.Finish(); }
+std::string DataHasher::Finish() {
+  return state_->digest.Finish();
+}
 
 std::string DataHash(const Tensor& tensor) {
   DataHasher hasher(tensor.dtype(), tensor.shape());

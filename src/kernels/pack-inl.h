@@ -88,6 +88,16 @@ void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, S
   TransposeNarrowOnes(from, from_stride, to, to_stride, rows, cols);
 }
 
+template <class Stored>
+void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                   int64_t to_stride, int64_t rows, int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t col = 0; col < cols; ++col) {
+      to[row * to_stride + col] = WidenOne(from[row * from_stride + col]);
+    }
+  }
+}
+
 #else
 
 template <class Stored>
@@ -313,17 +323,39 @@ void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, S
   }
 }
 
-#endif  // HWY_TARGET
+// Rows of kLanes columns or more, as whole vectors of kLanes: the last one of a row ends at the row's
+// end, over columns that are already there. Nothing is masked and nothing behind a row touched.
+template <size_t kLanes, class Stored>
+void CopyRows(const Stored* from, int64_t from_stride, ComputeType<Stored>* to, int64_t to_stride,
+              int64_t rows, int64_t cols) {
+  const hn::CappedTag<ComputeType<Stored>, kLanes> d;
+  constexpr int64_t kStep = kLanes;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t col = 0; col < cols - kStep; col += kStep) {
+      hn::StoreU(LoadWidened(d, from + col), d, to + col);
+    }
+    hn::StoreU(LoadWidened(d, from + cols - kStep), d, to + cols - kStep);
+    from += from_stride;
+    to += to_stride;
+  }
+}
 
 template <class Stored>
 void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
                    int64_t to_stride, int64_t rows, int64_t cols) {
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t col = 0; col < cols; ++col) {
-      to[row * to_stride + col] = WidenOne(from[row * from_stride + col]);
-    }
+  constexpr int64_t kMost = hn::MaxLanes(ComputeTag<Stored>());
+  if (cols >= kMost) return CopyRows<kMost>(from, from_stride, to, to_stride, rows, cols);
+  if constexpr (kMost > 8) {
+    if (cols >= 8) return CopyRows<8>(from, from_stride, to, to_stride, rows, cols);
   }
+  if constexpr (kMost > 4) {
+    if (cols >= 4) return CopyRows<4>(from, from_stride, to, to_stride, rows, cols);
+  }
+  if (cols >= 2) return CopyRows<2>(from, from_stride, to, to_stride, rows, cols);
+  for (int64_t row = 0; row < rows * cols; ++row) to[row * to_stride] = WidenOne(from[row * from_stride]);
 }
+
+#endif  // HWY_TARGET
 
 template <class Stored>
 PackKernels<Stored> MakePackKernels() {

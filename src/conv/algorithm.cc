@@ -4,13 +4,15 @@
 
 #include "conv/conv2d_backprop_filter.h"
 #include "conv/conv2d_channel_lanes.h"
+#include "conv/conv2d_pixel_lanes.h"
 #include "conv/depthwise.h"
 #include "conv/reference.h"
 
 namespace convgrad {
 
 std::span<const Algorithm> AlgorithmsOf(Op op) {
-  static const std::vector<Algorithm> conv2d = {kConv2DChannelLanes, kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d = {kConv2DPixelLanes, kConv2DChannelLanes,
+                                                kReferenceAlgorithm};
   static const std::vector<Algorithm> conv2d_filter = {
       kConv2DFilterTapsJoined, kConv2DFilterTapsApart, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseForwardAlgorithm, kReferenceAlgorithm};

@@ -9,24 +9,13 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "conv/filter_panel.h"
 #include "conv/gemm_tiles.h"
 #include "conv/staging.h"
 #include "conv/tap_sum.h"
 
 namespace convgrad {
 namespace {
-
-// A phase of rows with a phase of columns: one set of taps, one canonical list of blocks.
-struct Phase {
-  const AxisPhase* rows;
-  const AxisPhase* cols;
-  std::vector<TapBlock> blocks;
-  int64_t first_term;  // of its taps, in a panel
-
-  int64_t num_taps() const {
-    return static_cast<int64_t>(rows->taps.size()) * static_cast<int64_t>(cols->taps.size());
-  }
-};
 
 // Terms of a chunk of blocks: a panel's part that should stay in the second-level cache while tiles
 // pass over it.
@@ -41,10 +30,9 @@ struct Plan {
 
   Plan(const Problem& problem, const KernelTable& table, int num_threads);
 
-  int64_t PanelTerms() const { return phases.back().first_term + phases.back().num_taps() * sum.source_c; }
-  int64_t PanelElements() const { return PanelTerms() * panels.cols; }
+  int64_t PanelElements() const { return TermsOf(sum, phases) * panels.cols; }
   int64_t NumPanels() const { return sum.groups * panels.count; }
-  int64_t PartsOf(const Phase& phase) const;
+  int64_t PartsOf(const TapPhase& phase) const;
   int64_t SumsPerThread() const;
   int64_t SourceElements(const Slab& stage) const;
   int64_t ResultElements(const Slab& stage) const;
@@ -54,7 +42,7 @@ struct Plan {
   TapSum sum;
   DataShape source, result;
   bool staged;  // else source and result are used where they lie
-  std::vector<Phase> phases;
+  std::vector<TapPhase> phases;
   Panels panels;  // of one group
   int64_t panels_per_pass;
   std::vector<Slab> stages;
@@ -69,16 +57,9 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
       source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
       result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
       staged(problem.data_format == DataFormat::kNCHW || !std::is_same_v<Stored, Compute>),
+      phases(PhasesOf(sum)),
       panels(CutPanels(kernels, sum.result_c)),
       num_threads(num_threads_in) {
-  int64_t terms = 0;
-  for (const AxisPhase& rows : sum.row_phases) {
-    for (const AxisPhase& cols : sum.col_phases) {
-      phases.push_back({&rows, &cols, {}, terms});
-      phases.back().blocks = TapBlocks(phases.back().num_taps(), sum.source_c);
-      terms += phases.back().num_taps() * sum.source_c;
-    }
-  }
   panels_per_pass = std::clamp<int64_t>(
       kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Compute)}), 1, NumPanels());
   const Slab whole{0, sum.batch, 0, sum.result_h};
@@ -101,7 +82,7 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
 
 // How many parts the blocks of a phase are taken in, so that a part of a panel fits the cache.
 template <class Stored>
-int64_t Plan<Stored>::PartsOf(const Phase& phase) const {
+int64_t Plan<Stored>::PartsOf(const TapPhase& phase) const {
   const int64_t bytes = phase.num_taps() * sum.source_c * panels.cols * int64_t{sizeof(Compute)};
   return std::clamp<int64_t>(CeilDiv(bytes, kPanelBytes), 1,
                              std::max<int64_t>(1, static_cast<int64_t>(phase.blocks.size())));
@@ -112,7 +93,7 @@ template <class Stored>
 int64_t Plan<Stored>::SumsPerThread() const {
   const auto& tile = TilesOfWidth(kernels, panels.cols).front();
   int64_t tiles = 1;
-  for (const Phase& phase : phases) {
+  for (const TapPhase& phase : phases) {
     if (PartsOf(phase) == 1) continue;
     const int64_t pixels = std::max(chunk_pixels, sum.result_w);
     const int64_t classes = static_cast<int64_t>(phase.rows->classes.size()) *
@@ -144,7 +125,7 @@ int64_t Plan<Stored>::ScratchBytes() const {
   }
   elements += staged_elements;
   int64_t list_bytes = 0;
-  for (const Phase& phase : phases) {
+  for (const TapPhase& phase : phases) {
     const int64_t segments = std::max(phase.num_taps(), static_cast<int64_t>(phase.blocks.size()));
     list_bytes = std::max(list_bytes, segments * int64_t{sizeof(GemmSegment) + sizeof(int64_t)});
   }
@@ -155,7 +136,7 @@ int64_t Plan<Stored>::ScratchBytes() const {
 // The segments of some blocks for one class of pixels.
 class SegmentList {
  public:
-  void Build(const Phase& phase, const AxisClass& rows, const AxisClass& cols,
+  void Build(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
              const PixelOffsets& source, int64_t num_channels, int64_t b_step, int64_t first_block,
              int64_t last_block) {
     segments_.clear();
@@ -225,7 +206,10 @@ class Runner {
       for (int64_t first = 0; first < num_panels; first += plan_.panels_per_pass) {
         const int64_t count = std::min(plan_.panels_per_pass, num_panels - first);
         if (packed_from != first) {
-          args_.parallel.For(count, [&](int64_t i) { PackPanel(first + i, PackedPanel(i)); });
+          args_.parallel.For(count, [&](int64_t i) {
+            PackFilter(pack_, plan_.sum, plan_.phases, static_cast<const Stored*>(args_.filter),
+                       PanelAt(first + i), PackedPanel(i));
+          });
         }
         packed_from = first;
         RunPass(stage, first, count);
@@ -239,25 +223,20 @@ class Runner {
     SegmentList segments;
     AlignedArray<double> sums;
   };
-  struct PanelOfGroup {
-    int64_t group, first_col, num_cols;  // columns are channels of the group
-  };
-
   Compute* PackedPanel(int64_t index) { return packed_.data() + index * plan_.PanelElements(); }
 
-  PanelOfGroup PanelAt(int64_t panel) const {
+  FilterPanel PanelAt(int64_t panel) const {
     const Panels& panels = plan_.panels;
     const int64_t in_group = panel % panels.count;
     return {panel / panels.count, in_group * panels.cols,
-            panels.ColsOf(in_group, plan_.sum.result_c)};
+            panels.ColsOf(in_group, plan_.sum.result_c), panels.cols};
   }
 
   void Load(const Slab& stage);
   void Store(const Slab& stage);
-  void PackPanel(int64_t panel, Compute* to) const;
   void RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels);
-  void RunTask(const Slab& chunk, const PanelOfGroup& panel, const Compute* packed);
-  void RunClass(const Slab& chunk, const Phase& phase, const AxisClass& rows, const AxisClass& cols,
+  void RunTask(const Slab& chunk, const FilterPanel& panel, const Compute* packed);
+  void RunClass(const Slab& chunk, const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
                 RowGatherer<Compute>& gatherer) const;
 
   const ConvArgs& args_;
@@ -304,33 +283,6 @@ void Runner<Stored>::Store(const Slab& stage) {
             static_cast<Stored*>(args_.result));
 }
 
-// [phase][tap in canonical order][source channel][columns]; surplus columns are zero.
-template <class Stored>
-void Runner<Stored>::PackPanel(int64_t index, Compute* to) const {
-  const TapSum& sum = plan_.sum;
-  const PanelOfGroup panel = PanelAt(index);
-  const int64_t cols = plan_.panels.cols;
-  if (panel.num_cols < cols) std::fill_n(to, plan_.PanelElements(), Compute{0});
-  const int64_t group_out_c = sum.forward ? sum.result_c : sum.source_c;
-  const int64_t group_in_c = sum.forward ? sum.source_c : sum.result_c;
-  const int64_t out_c = group_out_c * sum.groups;
-  const auto* filter = static_cast<const Stored*>(args_.filter) + panel.group * group_out_c;
-  for (const Phase& phase : plan_.phases) {
-    for (const int64_t r : phase.rows->taps) {
-      for (const int64_t t : phase.cols->taps) {
-        const Stored* tap = filter + (r * sum.kernel_w + t) * group_in_c * out_c;
-        if (sum.forward) {
-          pack_.copy_widen(tap + panel.first_col, out_c, to, cols, group_in_c, panel.num_cols);
-        } else {
-          pack_.transpose_widen(tap + panel.first_col * out_c, out_c, to, cols, panel.num_cols,
-                                group_out_c);
-        }
-        to += sum.source_c * cols;
-      }
-    }
-  }
-}
-
 template <class Stored>
 void Runner<Stored>::RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels) {
   const std::vector<Slab> chunks = SplitSlab(stage, plan_.result.w, plan_.chunk_pixels);
@@ -343,7 +295,7 @@ void Runner<Stored>::RunPass(const Slab& stage, int64_t first_panel, int64_t num
 
 // One panel of channels for one chunk of pixels.
 template <class Stored>
-void Runner<Stored>::RunTask(const Slab& chunk, const PanelOfGroup& panel, const Compute* packed) {
+void Runner<Stored>::RunTask(const Slab& chunk, const FilterPanel& panel, const Compute* packed) {
   const TapSum& sum = plan_.sum;
   ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
   GemmTileArgs<Compute> tile{};
@@ -352,11 +304,11 @@ void Runner<Stored>::RunTask(const Slab& chunk, const PanelOfGroup& panel, const
   tile.b = packed;
   tile.b_step = plan_.panels.cols;
   tile.sums = scratch.sums.data();
-  tile.c = result_ + panel.group * sum.result_c + panel.first_col;
-  tile.num_cols = panel.num_cols;
+  tile.c = result_ + panel.group * sum.result_c + panel.first_channel;
+  tile.num_cols = panel.num_channels;
   tile.odd = sizeof(Stored) == 2;
-  const auto tiles = TilesOfWidth(plan_.kernels, panel.num_cols);
-  for (const Phase& phase : plan_.phases) {
+  const auto tiles = TilesOfWidth(plan_.kernels, panel.num_channels);
+  for (const TapPhase& phase : plan_.phases) {
     const int64_t parts = plan_.PartsOf(phase);
     const int64_t num_blocks = static_cast<int64_t>(phase.blocks.size());
     for (int64_t part = 0; part < parts; ++part) {
@@ -377,7 +329,7 @@ void Runner<Stored>::RunTask(const Slab& chunk, const PanelOfGroup& panel, const
 
 // All pixels of one class in the chunk.
 template <class Stored>
-void Runner<Stored>::RunClass(const Slab& chunk, const Phase& phase, const AxisClass& row_class,
+void Runner<Stored>::RunClass(const Slab& chunk, const TapPhase& phase, const AxisClass& row_class,
                               const AxisClass& col_class,
                               RowGatherer<Compute>& gatherer) const {
   const RowRange within = IndicesWithin(*phase.rows, chunk.row_begin, chunk.row_end);
@@ -431,7 +383,7 @@ std::string Tiles(const Problem& problem, const KernelTable& kernels) {
     const Plan<typename decltype(tag)::Type> plan(problem, kernels, 1);
     const auto& tile = TilesOfWidth(plan.kernels, plan.panels.cols).front();
     int64_t blocks = 0;
-    for (const Phase& phase : plan.phases) {
+    for (const TapPhase& phase : plan.phases) {
       blocks = std::max(blocks, static_cast<int64_t>(phase.blocks.size()));
     }
     return fmt::format("{}x{} pixels x channels, {} panels, {} blocks", tile.rows, tile.cols,

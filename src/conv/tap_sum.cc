@@ -86,6 +86,24 @@ TapSum::TapSum(const Problem& problem) {
   col_phases = forward ? ForwardPhases(cols) : BackpropInputPhases(cols);
 }
 
+std::vector<TapPhase> PhasesOf(const TapSum& sum) {
+  std::vector<TapPhase> phases;
+  int64_t terms = 0;
+  for (const AxisPhase& rows : sum.row_phases) {
+    for (const AxisPhase& cols : sum.col_phases) {
+      TapPhase phase{&rows, &cols, {}, terms};
+      phase.blocks = TapBlocks(phase.num_taps(), sum.source_c);
+      terms += phase.num_taps() * sum.source_c;
+      phases.push_back(std::move(phase));
+    }
+  }
+  return phases;
+}
+
+int64_t TermsOf(const TapSum& sum, const std::vector<TapPhase>& phases) {
+  return phases.back().first_term + phases.back().num_taps() * sum.source_c;
+}
+
 RowRange IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end) {
   const auto index = [&](int64_t position) {
     return position <= phase.first

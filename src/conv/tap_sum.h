@@ -41,6 +41,23 @@ struct TapSum {
   std::vector<AxisPhase> row_phases, col_phases;
 };
 
+// A phase of rows with a phase of columns: one set of taps, one canonical list of blocks.
+struct TapPhase {
+  const AxisPhase* rows;
+  const AxisPhase* cols;
+  std::vector<TapBlock> blocks;
+  int64_t first_term;  // of its taps x source channels among those of all phases
+
+  int64_t num_taps() const {
+    return static_cast<int64_t>(rows->taps.size()) * static_cast<int64_t>(cols->taps.size());
+  }
+};
+
+// All phases of `sum`, which must outlive them.
+std::vector<TapPhase> PhasesOf(const TapSum& sum);
+// Taps x source channels of all phases.
+int64_t TermsOf(const TapSum& sum, const std::vector<TapPhase>& phases);
+
 // The source rows that a slab's positions meet, as a half-open range within [0, source_h).
 struct RowRange {
   int64_t begin, end;

@@ -1,0 +1,402 @@
+// Rows of the micro-kernel are channels of the result, columns its pixels, row after row of a plane
+// without a break. For that the source is copied into padded planes where a tap is one fixed distance;
+// the padding is multiplied, so a filter with an infinity or a NaN goes the other way.
+#include "conv/conv2d_pixel_lanes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "base/memory.h"
+#include "conv/conv2d_channel_lanes.h"
+#include "conv/filter_panel.h"
+#include "conv/gemm_tiles.h"
+#include "conv/padded_planes.h"
+#include "conv/staging.h"
+#include "conv/tap_sum.h"
+
+namespace convgrad {
+namespace {
+
+constexpr int64_t kBandBytes = 512 << 10;  // of source planes: stays in the second-level cache
+
+template <class Stored>
+struct Plan {
+  using Compute = ComputeType<Stored>;
+
+  Plan(const Problem& problem, const KernelTable& table, int num_threads);
+
+  int64_t FilterElements() const { return sum.groups * row_blocks * TermsOf(sum, phases) * tile_rows; }
+  int64_t ScratchBytes() const;
+  // Rows of a plane that `positions` positions along the rows of a phase need.
+  int64_t PlaneRows(int64_t positions) const { return positions - most_positions + rows.extent; }
+
+  const IndirectGemmKernels<Compute>& kernels;
+  TapSum sum;
+  DataShape source, result;
+  std::vector<TapPhase> phases;
+  PlaneAxis rows, cols;
+  int64_t most_positions;  // of a phase's rows
+  int64_t tile_rows, row_blocks;  // of the result's channels in a group
+  int64_t num_bands, band_positions;  // positions of each phase's rows that are worked on at a time
+  int64_t plane_size;      // elements of one plane of a band
+  int64_t channel_stride;  // of all planes of a source channel
+  int64_t result_stride;   // of a result channel in a band
+  int num_threads;
+};
+
+template <class Stored>
+Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_threads_in)
+    : kernels(table.Gemm<Compute>()),
+      sum(problem),
+      source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
+      result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
+      phases(PhasesOf(sum)),
+      rows(sum.row_phases),
+      cols(sum.col_phases),
+      num_threads(num_threads_in) {
+  const auto tiles = TilesOfWidth(kernels, kernels.tiles.back().cols);
+  tile_rows = SmallestTile(tiles, sum.result_c).rows;
+  row_blocks = CeilDiv(sum.result_c, tile_rows);
+  most_positions = sum.row_phases.front().count;
+  const int64_t planes = static_cast<int64_t>(rows.residues.size() * cols.residues.size());
+  const int64_t row_bytes = planes * source.c * cols.extent * int64_t{sizeof(Compute)};
+  const int64_t halo = rows.extent - most_positions;
+  const int64_t fitting = std::max<int64_t>(1, kBandBytes / std::max<int64_t>(1, row_bytes) - halo);
+  num_bands = CeilDiv(most_positions, fitting);
+  band_positions = CeilDiv(most_positions, num_bands);
+  plane_size = PlaneRows(band_positions) * cols.extent;
+  // Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines
+  // between channels keeps them from meeting in one set of a cache.
+  const int64_t lines = CeilDiv(planes * plane_size + tiles.front().cols, int64_t{16});
+  channel_stride = (lines | 1) * 16;
+  result_stride = band_positions * cols.extent;
+}
+
+template <class Stored>
+int64_t Plan<Stored>::ScratchBytes() const {
+  return (FilterElements() +
+          num_threads * (source.c * channel_stride + sum.result_c * result_stride)) *
+             int64_t{sizeof(Compute)} +
+         num_threads * int64_t{kMaxTileRows} * kernels.tiles.back().cols * 2 * int64_t{sizeof(double)};
+}
+
+template <class Stored>
+class Runner {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  Runner(const ConvArgs& args, const Plan<Stored>& plan);
+  void Run();
+
+ private:
+  struct ThreadScratch {
+    AlignedArray<Compute> planes;  // [source channel][row residue][column residue][plane]
+    AlignedArray<Compute> result;  // [channel of the group][band of a phase]
+    AlignedArray<double> sums;
+  };
+  // The terms of a phase, the same for all of its pixels.
+  struct TermList {
+    std::vector<GemmSegment> segments;
+    std::vector<int64_t> block_ends;
+  };
+
+  TermList ListTerms(size_t row_phase, size_t col_phase, const TapPhase& phase) const;
+  void RunBand(int64_t image, int64_t band);
+  void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
+  void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
+  void RunPhase(int64_t group, size_t phase, int64_t num_pixels, ThreadScratch& scratch) const;
+  void StorePhase(int64_t image, int64_t group, const TapPhase& phase, int64_t first_position,
+                  int64_t num_positions, const Compute* from) const;
+
+  const ConvArgs& args_;
+  const Plan<Stored>& plan_;
+  const PackKernels<Stored>& pack_;
+  const Stored* source_;
+  AlignedArray<Compute> filter_;  // [group][row block][terms][tile rows]
+  std::vector<TermList> terms_;   // by phase
+  int64_t b_step_;
+  std::vector<ThreadScratch> threads_;
+};
+
+template <class Stored>
+Runner<Stored>::Runner(const ConvArgs& args, const Plan<Stored>& plan)
+    : args_(args),
+      plan_(plan),
+      pack_(args.kernels.Pack<Stored>()),
+      source_(static_cast<const Stored*>(plan.sum.forward ? args.input : args.out_backprop)),
+      filter_(plan.FilterElements()),
+      // Terms run along channels, or, where there is one, along the taps of a filter row.
+      b_step_(plan.sum.source_c > 1 ? plan.channel_stride : 1),
+      threads_(static_cast<size_t>(args.parallel.num_threads())) {
+  for (size_t i = 0; i < plan.phases.size(); ++i) {
+    const size_t num_cols = plan.sum.col_phases.size();
+    terms_.push_back(ListTerms(i / num_cols, i % num_cols, plan.phases[i]));
+  }
+}
+
+template <class Stored>
+auto Runner<Stored>::ListTerms(size_t row_phase, size_t col_phase, const TapPhase& phase) const
+    -> TermList {
+  TermList list;
+  const auto& rows = plan_.rows.taps[row_phase];
+  const auto& cols = plan_.cols.taps[col_phase];
+  const int64_t num_cols = static_cast<int64_t>(cols.size());
+  const int64_t col_residues = static_cast<int64_t>(plan_.cols.residues.size());
+  for (const TapBlock& block : phase.blocks) {
+    const size_t block_begin = list.segments.size();
+    for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
+      const auto& row = rows[static_cast<size_t>(tap / num_cols)];
+      const auto& col = cols[static_cast<size_t>(tap % num_cols)];
+      const int64_t plane = row.plane * col_residues + col.plane;
+      const GemmSegment next = {
+          (phase.first_term + tap * plan_.sum.source_c + block.channel_begin) * plan_.tile_rows,
+          block.channel_begin * plan_.channel_stride + plane * plan_.plane_size +
+              (row.index - plan_.rows.low) * plan_.cols.extent + col.index - plan_.cols.low,
+          block.channel_end - block.channel_begin};
+      if (list.segments.size() > block_begin) {
+        GemmSegment& last = list.segments.back();
+        if (last.a + last.length * plan_.tile_rows == next.a && last.b + last.length * b_step_ == next.b) {
+          last.length += next.length;
+          continue;
+        }
+      }
+      list.segments.push_back(next);
+    }
+    list.block_ends.push_back(static_cast<int64_t>(list.segments.size()));
+  }
+  if (list.block_ends.empty()) list.block_ends.push_back(0);
+  return list;
+}
+
+template <class Stored>
+void Runner<Stored>::Run() {
+  const TapSum& sum = plan_.sum;
+  const int64_t block_elements = TermsOf(sum, plan_.phases) * plan_.tile_rows;
+  args_.parallel.For(sum.groups * plan_.row_blocks, [&](int64_t i) {
+    const int64_t first = i % plan_.row_blocks * plan_.tile_rows;
+    PackFilter(pack_, sum, plan_.phases, static_cast<const Stored*>(args_.filter),
+               {i / plan_.row_blocks, first, std::min(plan_.tile_rows, sum.result_c - first), plan_.tile_rows},
+               filter_.data() + i * block_elements);
+  });
+  args_.parallel.For(sum.batch * plan_.num_bands,
+                     [&](int64_t i) { RunBand(i / plan_.num_bands, i % plan_.num_bands); });
+}
+
+// The same positions of every phase's rows, for one image.
+template <class Stored>
+void Runner<Stored>::RunBand(int64_t image, int64_t band) {
+  ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
+  if (scratch.planes.size() == 0) {
+    scratch.planes = AlignedArray<Compute>(plan_.source.c * plan_.channel_stride);
+    std::fill_n(scratch.planes.data(), scratch.planes.size(), Compute{0});
+    scratch.result = AlignedArray<Compute>(plan_.sum.result_c * plan_.result_stride);
+    scratch.sums = AlignedArray<double>(kMaxTileRows * plan_.kernels.tiles.back().cols * 2);
+  }
+  const int64_t first = band * plan_.band_positions;
+  PackPlanes(image, first, plan_.PlaneRows(plan_.band_positions), scratch.planes.data());
+  for (int64_t group = 0; group < plan_.sum.groups; ++group) {
+    for (size_t i = 0; i < plan_.phases.size(); ++i) {
+      const TapPhase& phase = plan_.phases[i];
+      const int64_t positions = std::min(plan_.band_positions, phase.rows->count - first);
+      if (positions <= 0) continue;
+      RunPhase(group, i, (positions - 1) * plan_.cols.extent + phase.cols->count, scratch);
+      StorePhase(image, group, phase, first, positions, scratch.result.data());
+    }
+  }
+}
+
+// Padding at the sides is never written: it stays zero.
+template <class Stored>
+void Runner<Stored>::PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows,
+                                Compute* planes) const {
+  const PlaneAxis &rows = plan_.rows, &cols = plan_.cols;
+  for (size_t r = 0; r < rows.residues.size(); ++r) {
+    for (size_t c = 0; c < cols.residues.size(); ++c) {
+      Compute* plane = planes + static_cast<int64_t>(r * cols.residues.size() + c) * plan_.plane_size;
+      for (int64_t i = 0; i < plane_rows; ++i) {
+        const int64_t row = (rows.low + first_position + i) * rows.step + rows.residues[r];
+        Compute* to = plane + i * cols.extent;
+        if (row >= 0 && row < plan_.source.h) {
+          PackRow(image, row, cols.residues[c], to);
+          continue;
+        }
+        for (int64_t q = 0; q < plan_.source.c; ++q) {
+          std::fill_n(to + q * plan_.channel_stride, cols.extent, Compute{0});
+        }
+      }
+    }
+  }
+}
+
+// One row of one column residue, all channels: channel q to `to` + q * channel_stride.
+template <class Stored>
+void Runner<Stored>::PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const {
+  const PlaneAxis& cols = plan_.cols;
+  const DataShape& shape = plan_.source;
+  const int64_t begin = std::max<int64_t>(0, cols.low);
+  const int64_t end = std::min(cols.low + cols.extent,
+                               shape.w > col_residue ? CeilDiv(shape.w - col_residue, cols.step) : 0);
+  if (begin >= end) return;
+  const Stored* from = source_ + image * shape.Image();
+  const int64_t first = begin * cols.step + col_residue;
+  to += begin - cols.low;
+  if (shape.format == DataFormat::kNHWC) {
+    pack_.transpose_widen(from + (source_row * shape.w + first) * shape.c, cols.step * shape.c, to,
+                          plan_.channel_stride, end - begin, shape.c);
+    return;
+  }
+  const int64_t plane = shape.h * shape.w;
+  from += source_row * shape.w + first;
+  if (cols.step == 1) {
+    pack_.copy_widen(from, plane, to, plan_.channel_stride, shape.c, end - begin);
+    return;
+  }
+  for (int64_t q = 0; q < shape.c; ++q) {
+    pack_.copy_widen(from + q * plane, cols.step, to + q * plan_.channel_stride, 1, end - begin, 1);
+  }
+}
+
+template <class Stored>
+void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels, ThreadScratch& scratch) const {
+  const TapSum& sum = plan_.sum;
+  const TermList& terms = terms_[phase];
+  GemmTileArgs<Compute> args{};
+  args.a_step = plan_.tile_rows;
+  args.b_step = b_step_;
+  args.segments = terms.segments.data();
+  args.block_ends = terms.block_ends.data();
+  args.num_blocks = static_cast<int64_t>(terms.block_ends.size());
+  args.sums = scratch.sums.data();
+  args.odd = sizeof(Stored) == 2;
+  const int64_t block_elements = TermsOf(sum, plan_.phases) * plan_.tile_rows;
+  const Panels panels = CutPanels(plan_.kernels, num_pixels);
+  for (int64_t panel = 0; panel < panels.count; ++panel) {
+    args.num_cols = panels.ColsOf(panel, num_pixels);
+    args.b = scratch.planes.data() + group * sum.source_c * plan_.channel_stride + panel * panels.cols;
+    for (int64_t block = 0; block < plan_.row_blocks; ++block) {
+      const int64_t first = block * plan_.tile_rows;
+      args.num_rows = std::min(plan_.tile_rows, sum.result_c - first);
+      const auto& tile = SmallestTile(TilesOfWidth(plan_.kernels, args.num_cols), args.num_rows);
+      int64_t a_rows[kMaxTileRows], c_rows[kMaxTileRows];
+      for (int64_t i = 0; i < tile.rows; ++i) {
+        a_rows[i] = std::min(i, args.num_rows - 1);
+        c_rows[i] = (first + i) * plan_.result_stride;
+      }
+      args.a = filter_.data() + (group * plan_.row_blocks + block) * block_elements;
+      args.a_rows = a_rows;
+      args.c = scratch.result.data() + panel * panels.cols;
+      args.c_rows = c_rows;
+      tile.run(args);
+    }
+  }
+}
+
+template <class Stored>
+void Runner<Stored>::StorePhase(int64_t image, int64_t group, const TapPhase& phase,
+                                int64_t first_position, int64_t num_positions,
+                                const Compute* from) const {
+  const DataShape& shape = plan_.result;
+  const int64_t channels = plan_.sum.result_c, first_channel = group * channels;
+  Stored* to = static_cast<Stored*>(args_.result) + image * shape.Image();
+  for (int64_t i = 0; i < num_positions; ++i, from += plan_.cols.extent) {
+    const int64_t row = phase.rows->first + (first_position + i) * phase.rows->step;
+    const int64_t pixel = row * shape.w + phase.cols->first;
+    if (shape.format == DataFormat::kNHWC) {
+      pack_.transpose_narrow(from, plan_.result_stride, to + pixel * shape.c + first_channel,
+                             phase.cols->step * shape.c, channels, phase.cols->count);
+      continue;
+    }
+    for (int64_t q = 0; q < channels; ++q) {
+      Stored* plane = to + (first_channel + q) * shape.h * shape.w + pixel;
+      if (phase.cols->step == 1) {
+        pack_.narrow(from + q * plan_.result_stride, plane, phase.cols->count);
+      } else {
+        pack_.transpose_narrow(from + q * plan_.result_stride, plan_.result_stride, plane,
+                               phase.cols->step, 1, phase.cols->count);
+      }
+    }
+  }
+}
+
+// Positions and taps that meet padding make the difference between these two.
+struct TermCount {
+  double valid, all;
+};
+TermCount CountTerms(const TapSum& sum) {
+  const auto count = [](const std::vector<AxisPhase>& phases) {
+    TermCount terms{0, 0};
+    for (const AxisPhase& phase : phases) {
+      terms.all += static_cast<double>(phase.count) * static_cast<double>(phase.taps.size());
+      for (const AxisClass& c : phase.classes) {
+        terms.valid += static_cast<double>(c.end - c.begin) * static_cast<double>(c.tap_end - c.tap_begin);
+      }
+    }
+    return terms;
+  };
+  const TermCount rows = count(sum.row_phases), cols = count(sum.col_phases);
+  return {rows.valid * cols.valid, rows.all * cols.all};
+}
+
+bool Accepts(const Problem& problem) {
+  constexpr int64_t kFewChannels = 8;
+  constexpr int64_t kLargeFilter = 1 << 22;
+  if (InfoOf(problem.op).direction == Direction::kBackpropFilter) return false;
+  const TapSum sum(problem);
+  const bool pointwise = problem.data_format == DataFormat::kNCHW && sum.kernel_h == 1 && sum.kernel_w == 1 &&
+                         sum.source_c * sum.result_c * sum.groups <= kLargeFilter;
+  if (sum.result_c > kFewChannels && !pointwise) return false;
+  const TermCount terms = CountTerms(sum);
+  return terms.valid * 1.5 >= terms.all;
+}
+
+template <class Stored>
+bool IsFinite(const void* filter, int64_t count) {
+  const auto* values = static_cast<const Stored*>(filter);
+  return std::all_of(values, values + count, [](Stored value) { return std::isfinite(Widen(value)); });
+}
+
+void Run(const ConvArgs& args) {
+  VisitFloat(args.problem.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    const Plan<Stored> plan(args.problem, args.kernels, args.parallel.num_threads());
+    const TermCount terms = CountTerms(plan.sum);
+    const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
+    if (terms.valid < terms.all && !IsFinite<Stored>(args.filter, filter_size)) {
+      kConv2DChannelLanes.run(args);
+    } else {
+      Runner<Stored>(args, plan).Run();
+    }
+  });
+}
+
+int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  return VisitFloat(problem.dtype, [&](auto tag) {
+    const Plan<typename decltype(tag)::Type> plan(problem, kernels, num_threads);
+    return std::max(plan.ScratchBytes(), kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads));
+  });
+}
+
+std::string Tiles(const Problem& problem, const KernelTable& kernels) {
+  return VisitFloat(problem.dtype, [&](auto tag) {
+    const Plan<typename decltype(tag)::Type> plan(problem, kernels, 1);
+    return fmt::format("{}x{} channels x pixels, {} bands of {} rows", plan.tile_rows,
+                       plan.kernels.tiles.back().cols, plan.num_bands, plan.band_positions);
+  });
+}
+
+}  // namespace
+
+const Algorithm kConv2DPixelLanes = {
+    .name = "pixel-lanes",
+    .summary = "tiles of channels by pixels, for few channels and for 1x1 filters on planes",
+    .accepts = Accepts,
+    .scratch_bytes = ScratchBytes,
+    .tiles = Tiles,
+    .run = Run,
+};
+
+}  // namespace convgrad

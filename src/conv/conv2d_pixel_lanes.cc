@@ -21,15 +21,23 @@
 namespace convgrad {
 namespace {
 
-constexpr int64_t kBandBytes = 512 << 10;  // of source planes: stays in the second-level cache
+constexpr int64_t kBandBytes = 896 << 10;  // of source planes: about the second-level cache
+
+// Rows of result pixels follow each other without a gap, like the lanes do.
+bool ResultIsPlanes(DataFormat format, const TapSum& sum, const PlaneAxis& cols) {
+  return format == DataFormat::kNCHW && sum.row_phases.size() == 1 && sum.col_phases.size() == 1 &&
+         cols.extent == sum.result_w;
+}
 
 template <class Stored>
 struct Plan {
   using Compute = ComputeType<Stored>;
 
   Plan(const Problem& problem, const KernelTable& table, int num_threads);
+  Plan(const Plan&) = delete;  // phases point into sum
 
   int64_t FilterElements() const { return sum.groups * row_blocks * TermsOf(sum, phases) * tile_rows; }
+  int64_t BandResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
   int64_t ScratchBytes() const;
   // Rows of a plane that `positions` positions along the rows of a phase need.
   int64_t PlaneRows(int64_t positions) const { return positions - most_positions + rows.extent; }
@@ -44,6 +52,7 @@ struct Plan {
   int64_t num_bands, band_positions;  // positions of each phase's rows that are worked on at a time
   int64_t plane_size;      // elements of one plane of a band
   int64_t channel_stride;  // of all planes of a source channel
+  bool result_in_place;    // a band's rows are neighbours in the result's planes
   int64_t result_stride;   // of a result channel in a band
   int num_threads;
 };
@@ -65,7 +74,9 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
   const int64_t planes = static_cast<int64_t>(rows.residues.size() * cols.residues.size());
   const int64_t row_bytes = planes * source.c * cols.extent * int64_t{sizeof(Compute)};
   const int64_t halo = rows.extent - most_positions;
-  const int64_t fitting = std::max<int64_t>(1, kBandBytes / std::max<int64_t>(1, row_bytes) - halo);
+  const int64_t cached = kBandBytes / std::max<int64_t>(1, row_bytes) - halo;
+  const int64_t shared = CeilDiv(sum.batch * most_positions, 3 * int64_t{num_threads}) + halo;
+  const int64_t fitting = std::max<int64_t>(1, std::min(cached, shared));
   num_bands = CeilDiv(most_positions, fitting);
   band_positions = CeilDiv(most_positions, num_bands);
   plane_size = PlaneRows(band_positions) * cols.extent;
@@ -73,14 +84,14 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
   // between channels keeps them from meeting in one set of a cache.
   const int64_t lines = CeilDiv(planes * plane_size + tiles.front().cols, int64_t{16});
   channel_stride = (lines | 1) * 16;
-  result_stride = band_positions * cols.extent;
+  result_in_place = std::is_same_v<Stored, Compute> && ResultIsPlanes(problem.data_format, sum, cols);
+  result_stride = result_in_place ? result.h * result.w : band_positions * cols.extent;
 }
 
 template <class Stored>
 int64_t Plan<Stored>::ScratchBytes() const {
   return (FilterElements() +
-          num_threads * (source.c * channel_stride + sum.result_c * result_stride)) *
-             int64_t{sizeof(Compute)} +
+          num_threads * (source.c * channel_stride + BandResultElements())) * int64_t{sizeof(Compute)} +
          num_threads * int64_t{kMaxTileRows} * kernels.tiles.back().cols * 2 * int64_t{sizeof(double)};
 }
 
@@ -108,7 +119,8 @@ class Runner {
   void RunBand(int64_t image, int64_t band);
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
-  void RunPhase(int64_t group, size_t phase, int64_t num_pixels, ThreadScratch& scratch) const;
+  void RunPhase(int64_t group, size_t phase, int64_t num_pixels, ThreadScratch& scratch,
+                Compute* to) const;
   void StorePhase(int64_t image, int64_t group, const TapPhase& phase, int64_t first_position,
                   int64_t num_positions, const Compute* from) const;
 
@@ -193,7 +205,7 @@ void Runner<Stored>::RunBand(int64_t image, int64_t band) {
   if (scratch.planes.size() == 0) {
     scratch.planes = AlignedArray<Compute>(plan_.source.c * plan_.channel_stride);
     std::fill_n(scratch.planes.data(), scratch.planes.size(), Compute{0});
-    scratch.result = AlignedArray<Compute>(plan_.sum.result_c * plan_.result_stride);
+    scratch.result = AlignedArray<Compute>(plan_.BandResultElements());
     scratch.sums = AlignedArray<double>(kMaxTileRows * plan_.kernels.tiles.back().cols * 2);
   }
   const int64_t first = band * plan_.band_positions;
@@ -203,8 +215,15 @@ void Runner<Stored>::RunBand(int64_t image, int64_t band) {
       const TapPhase& phase = plan_.phases[i];
       const int64_t positions = std::min(plan_.band_positions, phase.rows->count - first);
       if (positions <= 0) continue;
-      RunPhase(group, i, (positions - 1) * plan_.cols.extent + phase.cols->count, scratch);
-      StorePhase(image, group, phase, first, positions, scratch.result.data());
+      const int64_t num_pixels = (positions - 1) * plan_.cols.extent + phase.cols->count;
+      if (plan_.result_in_place) {
+        auto* result = static_cast<Compute*>(args_.result) + first * plan_.result.w +
+                       (image * plan_.sum.groups + group) * plan_.sum.result_c * plan_.result_stride;
+        RunPhase(group, i, num_pixels, scratch, result);
+      } else {
+        RunPhase(group, i, num_pixels, scratch, scratch.result.data());
+        StorePhase(image, group, phase, first, positions, scratch.result.data());
+      }
     }
   }
 }
@@ -261,7 +280,8 @@ void Runner<Stored>::PackRow(int64_t image, int64_t source_row, int64_t col_resi
 }
 
 template <class Stored>
-void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels, ThreadScratch& scratch) const {
+void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
+                              ThreadScratch& scratch, Compute* to) const {
   const TapSum& sum = plan_.sum;
   const TermList& terms = terms_[phase];
   GemmTileArgs<Compute> args{};
@@ -288,7 +308,7 @@ void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels, T
       }
       args.a = filter_.data() + (group * plan_.row_blocks + block) * block_elements;
       args.a_rows = a_rows;
-      args.c = scratch.result.data() + panel * panels.cols;
+      args.c = to + panel * panels.cols;
       args.c_rows = c_rows;
       tile.run(args);
     }
@@ -346,7 +366,8 @@ bool Accepts(const Problem& problem) {
   constexpr int64_t kLargeFilter = 1 << 22;
   if (InfoOf(problem.op).direction == Direction::kBackpropFilter) return false;
   const TapSum sum(problem);
-  const bool pointwise = problem.data_format == DataFormat::kNCHW && sum.kernel_h == 1 && sum.kernel_w == 1 &&
+  const bool pointwise = sum.kernel_h == 1 && sum.kernel_w == 1 &&
+                         ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases)) &&
                          sum.source_c * sum.result_c * sum.groups <= kLargeFilter;
   if (sum.result_c > kFewChannels && !pointwise) return false;
   const TermCount terms = CountTerms(sum);

@@ -284,5 +284,20 @@ TEST_F(OutputFileTest, OutputsAreDistinctEvenBeforeTheyExist) {
   EXPECT_EQ(ClashCode({path_}, {directory_ / "here/out"}), "io/same-file");
 }
 
+TEST_F(OutputFileTest, RedirectedStreamsAreFilesToo) {
+  WriteBytes(path_, "");
+  const int status = StatusInChild([&] {
+    const int descriptor = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    dup2(descriptor, STDIN_FILENO);
+    dup2(descriptor, STDOUT_FILENO);
+    const bool right = ClashCode({"-"}, {path_}) == "io/same-file" &&
+                       ClashCode({path_}, {"-"}) == "io/same-file" &&
+                       ClashCode({}, {"-", path_}) == "io/same-file" &&
+                       ClashCode({directory_ / "other"}, {"-"}).empty();
+    _exit(right ? 0 : 1);
+  });
+  EXPECT_EQ(status, 0);
+}
+
 }  // namespace
 }  // namespace convgrad

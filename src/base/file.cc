@@ -56,18 +56,28 @@ std::optional<OutputPlace> PlaceOf(const std::string& path) {
   return OutputPlace(*identity, name);
 }
 
-bool IsExemptFromClashes(const std::string& path) {
-  if (path == "-") return true;
-  struct stat status;
-  return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
-}
+// One end of the work: a path, or for "-" the standard stream that it stands for.
+struct End {
+  const std::string& path;
+  int stream;
 
-bool AreOneFile(const std::string& a, const std::string& b) {
-  if (IsExemptFromClashes(a) || IsExemptFromClashes(b)) return false;
-  const std::optional<FileIdentity> identity = IdentityOf(a);
-  if (identity && identity == IdentityOf(b)) return true;
-  const std::optional<OutputPlace> place = PlaceOf(a);
-  return place && place == PlaceOf(b);
+  bool is_stream() const { return path == "-"; }
+  bool GetStatus(struct stat& status) const {
+    return (is_stream() ? fstat(stream, &status) : stat(path.c_str(), &status)) == 0;
+  }
+};
+
+bool AreOneFile(const End& a, const End& b) {
+  if (a.is_stream() && b.is_stream() && a.stream == b.stream) return false;
+  struct stat a_status, b_status;
+  const bool a_exists = a.GetStatus(a_status), b_exists = b.GetStatus(b_status);
+  if ((a_exists && !S_ISREG(a_status.st_mode)) || (b_exists && !S_ISREG(b_status.st_mode))) {
+    return false;
+  }
+  if (a_exists && b_exists && IdentityOf(a_status) == IdentityOf(b_status)) return true;
+  if (a.is_stream() || b.is_stream()) return false;
+  const std::optional<OutputPlace> place = PlaceOf(a.path);
+  return place && place == PlaceOf(b.path);
 }
 
 // Makes `descriptor` one that fails with EBADF when used, if it is closed.
@@ -146,15 +156,16 @@ std::optional<FileIdentity> IdentityOf(const std::string& path) {
 
 void CheckDistinctFiles(std::span<const NamedPath> inputs, std::span<const NamedPath> outputs) {
   for (size_t at = 0; at < outputs.size(); ++at) {
+    const End output = {outputs[at].path, STDOUT_FILENO};
     for (const NamedPath& input : inputs) {
-      if (!AreOneFile(input.path, outputs[at].path)) continue;
+      if (!AreOneFile({input.path, STDIN_FILENO}, output)) continue;
       ThrowUsage("io/same-file", fmt::format("{} {}", outputs[at].name, outputs[at].path),
                  fmt::format("it is the file of {} {}, and inputs are never changed", input.name,
                              input.path),
                  "write to another file");
     }
     for (const NamedPath& other : outputs.subspan(0, at)) {
-      if (!AreOneFile(other.path, outputs[at].path)) continue;
+      if (!AreOneFile({other.path, STDOUT_FILENO}, output)) continue;
       ThrowUsage("io/same-file", fmt::format("{} {}", outputs[at].name, outputs[at].path),
                  fmt::format("{} {} writes the same file", other.name, other.path),
                  "give each output a file of its own");

@@ -70,7 +70,8 @@ struct NamedPath {
 };
 
 // Throws usage "io/same-file" when an output is also an input (by name, hard link or symbolic link)
-// or two outputs would be one file, whether they exist yet or not. "-" and devices never clash.
+// or two outputs would be one file, whether they exist yet or not. "-" is the file that standard
+// input or output was redirected to; pipes and devices never clash.
 void CheckDistinctFiles(std::span<const NamedPath> inputs, std::span<const NamedPath> outputs);
 
 // For the start of a process: a full pipe or a file-size limit becomes an error of the write

@@ -131,25 +131,28 @@ Verdict Judge::JudgeSpecial(double value, const Truth& truth, const Bounds& boun
 
 Judgement Judge::Of(double value, const Truth& truth, double rounded) const {
   const Bounds bounds = BoundsOf(truth);
+  const bool finite = std::isfinite(value) && std::isfinite(truth.high);
   Judgement judgement;
-  judgement.allowed = std::ldexp(bounds.certain, truth.exponent);
   judgement.exact_class = std::isfinite(truth.high) && InExactClass(truth);
-  if (!std::isfinite(value) || !std::isfinite(truth.high)) {
-    judgement.verdict = JudgeSpecial(value, truth, bounds);
-  } else {
+  if (finite) {
     // The subtraction is exact, or its result far beyond any bound.
     const double scaled = std::ldexp(value, -truth.exponent);
     const double error = std::fabs((scaled - truth.high) - truth.low);
     judgement.used = error == 0 ? 0 : error / bounds.certain;
     if (error > bounds.usual) judgement.verdict = Verdict::kSuspect;
     if (error > bounds.certain + bounds.flushed) judgement.verdict = Verdict::kFailed;
+  } else {
+    judgement.verdict = JudgeSpecial(value, truth, bounds);
   }
+  double least_seen = bounds.certain;
   if (judgement.exact_class) {
-    judgement.allowed = 0;
     judgement.verdict = value == rounded ? Verdict::kPassed : Verdict::kFailed;
+    if (value == rounded) judgement.used = 0;
+    least_seen = std::max(PowerOfTwo(unit_exponent_, truth),
+                          HalfUlp(std::fabs(truth.high), arithmetic_.stored, truth));
   }
-  const bool finite = std::isfinite(value) && std::isfinite(truth.high);
   if (!finite && judgement.verdict != Verdict::kPassed) judgement.used = kInfinity;
+  judgement.least_seen = std::ldexp(least_seen, truth.exponent);
   return judgement;
 }
 

@@ -24,8 +24,8 @@ Arithmetic ForeignArithmetic(DType stored, DType accumulator);
 
 struct Judgement {
   Verdict verdict = Verdict::kPassed;
-  double used = 0;     // error / bound; infinite where a number is not even finite as it should be
-  double allowed = 0;  // the error up to which nothing is seen: the bound, or 0 in the exact class
+  double used = 0;  // error / bound; infinite where a number is not even finite as it should be
+  double least_seen = 0;  // the smallest missing term that would have failed
   bool exact_class = false;
 };
 

@@ -173,12 +173,10 @@ class DataComparison {
 
   void NotePower(const Judgement& judged, const Truth& truth, Tally& tally) const {
     if (truth.magnitude == 0 || !std::isfinite(truth.high)) return;
-    const double least_seen =
-        judged.exact_class ? std::ldexp(1.0, oracle_.unit_exponent()) : judged.allowed;
-    tally.least_seen = std::min(tally.least_seen, least_seen);
+    tally.least_seen = std::min(tally.least_seen, judged.least_seen);
     const double average =
         std::ldexp(truth.magnitude / static_cast<double>(truth.terms), truth.exponent);
-    if (average > 0) tally.hidden_terms = std::max(tally.hidden_terms, judged.allowed / average);
+    if (average > 0) tally.hidden_terms = std::max(tally.hidden_terms, judged.least_seen / average);
   }
 
   DType dtype_;

@@ -94,10 +94,10 @@ void ExplainByData(const Tally& tally, DType dtype, DType accumulator, CheckResu
         "a kernel that sums in {} could give this; --golden-accumulator {} "
         "judges by such sums",
         InfoOf(dtype).name, AccumulatorFlag(dtype));
-  } else if (tally.hidden_terms >= 1) {
+  } else if (tally.hidden_terms > 1) {
     result.detail = fmt::format(
-        "the loosest bound could hide {:.3g} terms of average size; a probe "
-        "with integer data hides none",
+        "the loosest bound could hide {:.3g} terms of average size; a probe with integer data sees "
+        "more",
         tally.hidden_terms);
   }
 }

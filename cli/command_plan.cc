@@ -8,6 +8,7 @@
 #include "cli/operands.h"
 #include "cli/values.h"
 #include "conv/canonical_order.h"
+#include "conv/explain.h"
 
 namespace convgrad::cli {
 namespace {
@@ -26,9 +27,10 @@ std::string DescribeShapes(const Problem& problem) {
                                     g.groups == 1 ? "" : "s"));
   text += Row("strides", fmt::format("{},{}", g.stride_h, g.stride_w));
   text += Row("dilations", fmt::format("{},{}", g.dilation_h, g.dilation_w));
-  return text +
-         Row("pads", fmt::format("top {}, bottom {}, left {}, right {} ({})", g.pad_top,
-                                 g.pad_bottom, g.pad_left, g.pad_right, NameOf(problem.padding)));
+  text += Row("pads", fmt::format("top {}, bottom {}, left {}, right {} ({})", g.pad_top,
+                                  g.pad_bottom, g.pad_left, g.pad_right, NameOf(problem.padding)));
+  for (const std::string& line : ExplainSizes(problem)) text += Row("output size", line);
+  return text;
 }
 
 std::string DescribeWork(const Problem& problem) {

@@ -55,8 +55,9 @@ CaseRun::CaseRun(Session& session)
   entry_.inputs = operands_->Records(/*with_hashes=*/false);
   entry_.run = PlanRun(problem(), spec_.execution);
   DescribePlan();
+  operands_->CheckMemory();
   parallel_.emplace(entry_.run->num_threads);
-  OpenOutputs();
+  OpenOutput();
 }
 
 void CaseRun::DescribePlan() const {
@@ -68,9 +69,7 @@ void CaseRun::DescribePlan() const {
                                       FormatBytes(run.scratch_bytes)));
 }
 
-void CaseRun::OpenOutputs() {
-  if (const std::string* report = session_.arguments.Find(FlagId::kReport))
-    CheckOutputPath(*report);
+void CaseRun::OpenOutput() {
   const std::string* path = session_.arguments.Find(FlagId::kOutput);
   if (path == nullptr) return;
   output_.emplace(*path, OutputFileOptions{write_options_.no_clobber});
@@ -110,25 +109,27 @@ OutputRecord CaseRun::DescribeResult() const {
 
 void CaseRun::WriteResult() {
   const Progress progress(session_.console, "writing");
-  const bool with_hashes =
-      session_.arguments.Has(FlagId::kReport) && !session_.arguments.Has(FlagId::kNoHash);
+  const Arguments& arguments = session_.arguments;
+  const bool hash_inputs = arguments.Has(FlagId::kReport) && !arguments.Has(FlagId::kNoHash);
+  // Without a file, the hash is what there is to show of the result.
+  const bool hash_result = hash_inputs || (!output_ && !arguments.Has(FlagId::kNoHash));
   // Where no thread is to be had, these run when they are asked for.
   const auto policy = std::launch::async | std::launch::deferred;
-  auto inputs = std::async(policy, [&] { return operands_->Records(with_hashes); });
+  auto inputs = std::async(policy, [&] { return operands_->Records(hash_inputs); });
   auto described = std::async(policy, [&] { return DescribeResult(); });
   const Clock::time_point begin = Clock::now();
   std::string hash;
   if (output_) {
-    write_options_.hash = with_hashes;
+    write_options_.hash = hash_result;
     hash = WriteNpy(*output_, result_, write_options_);
     entry_.timing->write_ms = MillisecondsSince(begin);
-  } else if (with_hashes) {
+  } else if (hash_result) {
     hash = DataHash(result_);
   }
   entry_.inputs = inputs.get();
   entry_.output = described.get();
   if (output_) entry_.output->path = *session_.arguments.Find(FlagId::kOutput);
-  if (with_hashes) entry_.output->sha256 = hash;
+  if (hash_result) entry_.output->sha256 = hash;
   entry_.timing->total_ms = MillisecondsSince(begin_);
 }
 

@@ -35,7 +35,7 @@ class CaseRun {
   CaseRecord& entry() { return entry_; }
 
  private:
-  void OpenOutputs();
+  void OpenOutput();
   void DescribePlan() const;
   OutputRecord DescribeResult() const;
 

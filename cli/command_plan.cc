@@ -1,7 +1,6 @@
 // The command `plan`: what a case would take, without running it.
 #include <fmt/format.h>
 
-#include "base/resources.h"
 #include "cli/case.h"
 #include "cli/case_run.h"
 #include "cli/commands.h"
@@ -53,6 +52,16 @@ std::string DescribeRun(const RunInfo& run) {
          Row("tiles", run.tiles.empty() ? "none: no terms" : run.tiles) + Row("algo", kAlgo);
 }
 
+// Whether `run` would start at all on this machine as it is now.
+std::string DescribeMemoryLimit(const Operands& operands) {
+  try {
+    operands.CheckMemory();
+    return "";
+  } catch (const Error& error) {
+    return Row("", "would be refused: " + error.message());
+  }
+}
+
 }  // namespace
 
 ExitCode Plan(Session& session) {
@@ -68,7 +77,7 @@ ExitCode Plan(Session& session) {
   entry.status = CaseStatus::kSkipped;
   entry.exit_code = ExitCode::kOk;
   session.console.Result(DescribeShapes(*entry.problem) + DescribeWork(*entry.problem) +
-                         DescribeRun(*entry.run));
+                         DescribeRun(*entry.run) + DescribeMemoryLimit(operands));
   return ExitCode::kOk;
 }
 

@@ -66,7 +66,6 @@ Operands::Operands(const CaseSpec& spec, const Console& console)
   }
   InferDType();
   InferShapes();
-  CheckMemory();
 }
 
 NpyReadOptions Operands::ReadOptions() const {

@@ -22,11 +22,15 @@ namespace convgrad::cli {
 class Operands {
  public:
   // Reads headers, infers what is left open (the type and shape of fills) and makes the problem.
-  // Standard input can't be read twice: an operand from there is read here. Refuses operands and
-  // result that need more memory than `spec.execution` allows. Throws usage, data and I/O errors.
+  // Standard input can't be read twice: an operand from there is read here. Throws
+  // usage, data and I/O errors.
   Operands(const CaseSpec& spec, const Console& console);
 
   const Problem& problem() const { return *problem_; }
+
+  // Throws "memory/limit" if operands, result and scratch need more memory than the case's
+  // execution allows. Call it before Load().
+  void CheckMemory() const;
 
   // Reads, maps and generates.
   void Load(const Parallel& parallel);
@@ -56,7 +60,6 @@ class Operands {
   void OpenSizes();
   void InferDType();
   void InferShapes();
-  void CheckMemory() const;
   Shape InferOutBackprop() const;
   NpyReadOptions ReadOptions() const;
 

@@ -16,6 +16,7 @@
 #include "cli/help.h"
 #include "cli/machine.h"
 #include "cli/signals.h"
+#include "cli/values.h"
 
 namespace convgrad::cli {
 namespace {
@@ -76,15 +77,14 @@ ExitCode Attempt(Session& session, const Step& step) {
   }
 }
 
-// No file may be written that is also read or written otherwise, the report included.
+// No file may be written that is also read or written otherwise.
 void CheckFiles(const Arguments& arguments) {
   std::vector<NamedPath> inputs, outputs;
   for (const Flag& flag : AllFlags()) {
     const std::string* path = arguments.Find(flag.id);
     if (path == nullptr || flag.file == FlagFile::kNone) continue;
     (flag.file == FlagFile::kRead ? inputs : outputs).push_back({Spell(flag), *path});
-    if (flag.id == FlagId::kExpect)
-      inputs.push_back({"the record of the golden", RecordPathOf(*path)});
+    if (flag.id == FlagId::kExpect) inputs.push_back({"the golden's record", RecordPathOf(*path)});
   }
   const bool names_op = arguments.command() != nullptr && !arguments.command()->operands_are_files;
   for (size_t i = names_op ? 1 : 0; i < arguments.operands().size(); ++i) {
@@ -100,6 +100,8 @@ void CheckFiles(const Arguments& arguments) {
 ExitCode Dispatch(Session& session) {
   const Arguments& arguments = session.arguments;
   arguments.Validate();
+  constexpr std::string_view kColors[] = {"auto", "always", "never"};
+  ParseChoice("--color", arguments.Get(FlagId::kColor, "auto"), kColors);
   if (arguments.Has(FlagId::kVersion)) {
     session.console.Print(fmt::format("convgrad {}\n", kBuild.version));
     return ExitCode::kOk;
@@ -112,8 +114,22 @@ ExitCode Dispatch(Session& session) {
   return arguments.command()->run(session);
 }
 
-void WriteReport(Session& session) {
-  const std::string* path = session.arguments.Find(FlagId::kReport);
+// Where the report goes; null without one.
+const std::string* ReportPath(const Arguments& arguments) {
+  const Command* command = arguments.command();
+  const bool is_known =
+      command == nullptr || Contains(InfoOf(FlagId::kReport).commands, command->id);
+  return is_known ? arguments.Find(FlagId::kReport) : nullptr;
+}
+
+// Before anything else, so that a report can be written of everything that goes wrong.
+void PrepareReport(const Arguments& arguments) {
+  CheckFiles(arguments);
+  if (const std::string* path = ReportPath(arguments)) CheckOutputPath(*path);
+}
+
+void WriteReport(const Session& session) {
+  const std::string* path = ReportPath(session.arguments);
   if (path != nullptr) WriteTextFile(*path, RenderReport(session.report));
 }
 
@@ -137,12 +153,12 @@ int RunTool(std::vector<std::string> words) {
   session.report.command_line = session.arguments.CommandLine();
 
   const auto attempt = [&session](const auto& step) { return Attempt(session, step); };
-  ExitCode code = attempt([&] { return CheckFiles(session.arguments); });
+  ExitCode code = attempt([&] { PrepareReport(session.arguments); });
   if (code == ExitCode::kOk) {
     code = attempt([&] { return Dispatch(session); });
-    code = Worse(code, attempt([&] { return WriteReport(session); }));
+    code = Worse(code, attempt([&] { WriteReport(session); }));
   }
-  code = Worse(code, attempt([&] { return session.console.Flush(); }));
+  code = Worse(code, attempt([&] { session.console.Flush(); }));
   if (CaughtSignal() != 0) EndBySignal(CaughtSignal());
   if (static_cast<int>(code) == 128 + SIGPIPE) EndBySignal(SIGPIPE);
   return static_cast<int>(code);

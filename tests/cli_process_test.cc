@@ -1,0 +1,166 @@
+// The tool as a process among others: streams that are closed or full, signals, limits, locales.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "cli_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kSmall =
+    "convgrad run conv2d --input fill:normal@1,8,8,4 --filter fill:normal@3,3,4,4 ";
+// Some seconds on one core, much longer than it takes to send a signal.
+constexpr const char* kLong =
+    "convgrad run conv2d --input fill:normal@8,128,128,64 --filter fill:normal@5,5,64,64 "
+    "--algorithm reference --output y.npy --report r.json ";
+
+class ProcessTest : public CliTest {};
+
+TEST_F(ProcessTest, ClosedStandardStreams) {
+  ASSERT_EQ(Sh(std::string(kSmall) + "--output y.npy").exit_code, 0);
+  const std::string expected = ReadBytes(Path("y.npy"));
+  for (const std::string closed : {"<&-", "2>&-", "<&- 2>&-"}) {
+    EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy " + closed).exit_code, 0) << closed;
+    EXPECT_EQ(ReadBytes(Path("y.npy")), expected) << closed;
+  }
+  // What was asked for can't be printed: an error, but no damage.
+  for (const std::string closed : {">&-", "<&- >&- 2>&-"}) {
+    EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy " + closed).exit_code, 4) << closed;
+    EXPECT_EQ(ReadBytes(Path("y.npy")), expected) << closed;
+    EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy --quiet " + closed).exit_code, 0);
+  }
+  EXPECT_EQ(Sh("convgrad run conv2d --input - --filter fill:ones@1,1,1,1 <&-").exit_code, 4);
+}
+
+TEST_F(ProcessTest, FullAndBrokenOutputs) {
+  for (const std::string full :
+       {"--output - >/dev/full", "--report - >/dev/full", ">/dev/full", "--output /dev/full"}) {
+    const ShellResult result = Sh(kSmall + full);
+    EXPECT_EQ(result.exit_code, 4) << full;
+    EXPECT_THAT(result.err, IsOneErrorLine()) << full;
+  }
+  EXPECT_EQ(Sh("convgrad help >/dev/full").exit_code, 4);
+  // A reader that has seen enough: quiet, and ended by SIGPIPE.
+  const ShellResult broken =
+      Sh("{ convgrad run conv2d --input fill:ones@1,512,512,8 --filter fill:ones@1,1,8,8 "
+         "--output - --report r.json; echo $? >status; } | head -c 1 >first");
+  EXPECT_EQ(broken.err, "");
+  EXPECT_EQ(ReadBytes(Path("status")), "141\n");
+  EXPECT_EQ(Report()["benchmarks"][0]["error"]["code"], "io/broken-pipe");
+}
+
+TEST_F(ProcessTest, AReportThatCannotBeWrittenKeepsTheOutput) {
+  EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy --report /dev/full").exit_code, 4);
+  EXPECT_THAT(Files(), ElementsAre("y.npy"));
+}
+
+TEST_F(ProcessTest, AFileSizeLimitIsAFullDisk) {
+  ASSERT_EQ(Sh(std::string(kSmall) + "--output y.npy").exit_code, 0);
+  const std::string old = ReadBytes(Path("y.npy"));
+  const ShellResult result =
+      Sh("ulimit -f 8; convgrad gen --fill ones --shape 1000,1000 --output y.npy");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, IsOneErrorLine());
+  EXPECT_EQ(ReadBytes(Path("y.npy")), old);
+  EXPECT_THAT(Files(), ElementsAre("y.npy"));
+}
+
+TEST_F(ProcessTest, EnvironmentAndLocaleChangeNoBit) {
+  ASSERT_EQ(Sh(std::string(kSmall) + "--output y.npy").exit_code, 0);
+  const std::string expected = ReadBytes(Path("y.npy"));
+  for (const std::string environment :
+       {"LC_ALL=de_DE.UTF-8", "TZ=Pacific/Kiritimati", "TMPDIR=/none", "OMP_NUM_THREADS=1", "-i"}) {
+    const ShellResult result =
+        Sh(fmt::format("env {} \"$(command -v convgrad)\" run conv2d --input fill:normal@1,8,8,4 "
+                       "--filter fill:normal@3,3,4,4 --output z.npy --report r.json",
+                       environment));
+    EXPECT_EQ(result.exit_code, 0) << environment << result.err;
+    EXPECT_EQ(ReadBytes(Path("z.npy")), expected) << environment;
+    Report();
+  }
+}
+
+TEST_F(ProcessTest, FewResourcesAreEnoughOrRefused) {
+  EXPECT_EQ(Sh(std::string("ulimit -n 16; ") + kSmall + "--output y.npy").exit_code, 0);
+  EXPECT_EQ(Sh(std::string("ulimit -s 256; ") + kSmall + "--output y.npy").exit_code, 0);
+  EXPECT_EQ(Sh(std::string("taskset 1 ") + kSmall + "--output y.npy").exit_code, 0);
+}
+
+TEST_F(ProcessTest, ASignalEndsTheRunInOrder) {
+  for (const auto& [name, number] : {std::pair("TERM", SIGTERM), {"HUP", SIGHUP}}) {
+    const ShellResult result =
+        Sh(fmt::format("{} & child=$!; sleep 0.5; kill -{} $child; wait $child", kLong, name));
+    EXPECT_EQ(result.exit_code, 128 + number) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("convgrad: error: interrupted: by signal"));
+    EXPECT_THAT(Files(), ElementsAre("r.json"));
+    const nlohmann::json entry = Report()["benchmarks"][0];
+    EXPECT_EQ(entry["error"]["code"], "interrupted");
+    EXPECT_EQ(entry["exit_code"], 128 + number);
+  }
+  // A shell starts background commands with SIGINT ignored, so this one is not.
+  const ShellResult interrupted = Sh(std::string("timeout -s INT 0.5 ") + kLong + "; exit $?");
+  EXPECT_THAT(interrupted.exit_code, AnyOf(Eq(124), Eq(130)));
+  EXPECT_THAT(interrupted.err, HasSubstr("interrupted"));
+  EXPECT_THAT(Files(), ElementsAre("r.json"));
+  // Waiting for standard input is interrupted too.
+  EXPECT_THAT(Sh("sleep 3 | timeout -s TERM 0.3 convgrad inspect -").err, HasSubstr("interrupted"));
+}
+
+// Runs the binary as a child of its own, so that a signal can hit it at any moment.
+class KillTest : public CliTest {
+ protected:
+  // Sends `signal` after `delay`; without a signal lets it run to its end.
+  void RunAndKill(std::optional<int> signal, std::chrono::microseconds delay = {}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (chdir(Path("").c_str()) != 0) _exit(126);
+      execl(CONVGRAD_BINARY, CONVGRAD_BINARY, "run", "conv2d", "--input", "fill:normal@4,64,64,16",
+            "--filter", "fill:normal@3,3,16,16", "--output", "y.npy", "--report", "r.json",
+            "--quiet", nullptr);
+      _exit(127);
+    }
+    std::this_thread::sleep_for(delay);
+    if (signal) kill(child, *signal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!signal) {
+      EXPECT_EQ(status, 0);
+    }
+  }
+};
+
+TEST_F(KillTest, OutputsAreOldOrCompleteWheneverItIsKilled) {
+  const std::string old = "the file that was there before";
+  const auto begin = std::chrono::steady_clock::now();
+  RunAndKill(std::nullopt);
+  const std::chrono::duration<double, std::micro> whole = std::chrono::steady_clock::now() - begin;
+  const std::string complete = ReadBytes(Path("y.npy"));
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> moment(0, 1.2 * whole.count());
+  for (int i = 0; i < 60; ++i) {
+    WriteBytes(Path("y.npy"), old);
+    const auto delay = std::chrono::microseconds(static_cast<int64_t>(moment(random)));
+    RunAndKill(i % 2 == 0 ? SIGKILL : SIGTERM, delay);
+    EXPECT_THAT(ReadBytes(Path("y.npy")), AnyOf(Eq(old), Eq(complete)))
+        << "killed after " << delay.count() << " us";
+  }
+  // The next run removes what killed ones left behind.
+  RunAndKill(std::nullopt);
+  EXPECT_THAT(Files(), ElementsAre("r.json", "y.npy"));
+}
+
+}  // namespace
+}  // namespace convgrad::testing

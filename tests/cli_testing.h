@@ -1,0 +1,55 @@
+// What the end-to-end tests share: the real binary run by a shell in a directory of its own, and
+// its reports, each validated against the schema in data.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "file_testing.h"
+#include "tensor/npy.h"
+#include "tensor/tensor.h"
+
+namespace convgrad::testing {
+
+struct ShellResult {
+  int exit_code = 0;  // 128 + n if signal n ended the shell
+  std::string out, err;
+};
+
+class CliTest : public ::testing::Test {
+ protected:
+  // Runs `command` with /bin/sh in the scratch directory; `convgrad` is the binary under test.
+  ShellResult Sh(const std::string& command) const;
+  // Runs it in `folder` instead.
+  ShellResult ShIn(const std::string& folder, const std::string& command) const;
+
+  // Writes a tensor of float32 values, or of whole numbers as sizes vectors are.
+  void WriteFloats(const std::string& name, const Shape& shape,
+                   const std::vector<float>& values) const;
+  void WriteIntegers(const std::string& name, const std::vector<int64_t>& values) const;
+  std::vector<float> ReadFloats(const std::string& name) const;
+  std::string Path(const std::string& name) const { return scratch_ / name; }
+  bool Exists(const std::string& name) const;
+  // Names of the files in the scratch directory.
+  std::vector<std::string> Files() const { return scratch_.Entries(); }
+
+  // The report in a file of the scratch directory, or in a text; a violation of the schema fails
+  // the test.
+  nlohmann::json Report(const std::string& name = "r.json") const;
+  nlohmann::json ReportIn(const std::string& text) const;
+
+ private:
+  ScratchDirectory scratch_;
+};
+
+// Exactly one line, of the form "convgrad: error: WHAT: WHY...".
+MATCHER(IsOneErrorLine, "") {
+  return arg.starts_with("convgrad: error: ") && arg.find('\n') == arg.size() - 1 &&
+         arg.find(": ", 17) != std::string::npos;
+}
+
+}  // namespace convgrad::testing

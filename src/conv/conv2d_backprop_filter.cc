@@ -23,9 +23,10 @@ Plan MakePlan(const Problem& problem, const KernelTable& table, int num_threads,
   const auto& kernels = table.Gemm<Compute>();
   const Panels panels = CutPanels(kernels, problem.geometry.group_out_c);
   const GemmTile<Compute>& tile = TilesOfWidth(kernels, panels.cols).front();
-  return Plan(problem,
-              {tile.rows, SumsOfTile(tile), panels, sizeof(Compute), std::is_same_v<Stored, Compute>},
-              num_threads, joined);
+  return Plan(
+      problem,
+      {tile.rows, SumsOfTile(tile), panels, sizeof(Compute), std::is_same_v<Stored, Compute>},
+      num_threads, joined);
 }
 
 // The terms of some blocks for one tap: runs of pixels along output rows.
@@ -59,7 +60,8 @@ class PixelList {
   }
 
   template <class Operands>
-  void AppendBlock(const Plan& plan, const Operands& operands, const PixelBlock& block, int64_t tap) {
+  void AppendBlock(const Plan& plan, const Operands& operands, const PixelBlock& block,
+                   int64_t tap) {
     const int64_t r = tap / plan.geometry.kernel_w, t = tap % plan.geometry.kernel_w;
     const Slab cols = ColsOnGrid(plan.cols, t, block.col_begin, block.col_end);
     if (cols.row_begin >= cols.row_end) return;
@@ -110,7 +112,8 @@ class Runner {
   Place PlaceOf(const Pass& pass, int64_t tile_index) const;
   void SetResult(const Place& place, GemmTileArgs<Compute>& args, int64_t* c_rows) const;
   void RunStage(const Pass& pass, const PixelStage& stage);
-  void RunTask(const Pass& pass, const PixelStage& stage, int64_t run, int64_t panel, int64_t first_row_block);
+  void RunTask(const Pass& pass, const PixelStage& stage, int64_t run, int64_t panel,
+               int64_t first_row_block);
   void RunTile(const Place& place, GemmTileArgs<Compute>& args) const;
   void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
   void FinishTotals(const Pass& pass);
@@ -160,7 +163,8 @@ void Runner<Stored>::Run() {
     if (plan_.NumRuns() > 1) FinishTotals(pass);
   }
   if constexpr (!std::is_same_v<Stored, Compute>) {
-    args_.kernels.Pack<Stored>().narrow(result_, static_cast<Stored*>(args_.result), unrounded_.size());
+    args_.kernels.Pack<Stored>().narrow(result_, static_cast<Stored*>(args_.result),
+                                        unrounded_.size());
   }
 }
 
@@ -178,13 +182,15 @@ auto Runner<Stored>::PlaceOf(const Pass& pass, int64_t tile_index) const -> Plac
   place.num_rows = std::min(plan_.sizes.tile_rows, plan_.NumRows() - row);
   place.num_cols = plan_.sizes.panels.ColsOf(panel, g.group_out_c);
   place.first_row = place.tap * g.group_in_c + row;
-  place.first_col = (pass.group_begin + place.group_in_pass) * g.group_out_c + panel * plan_.sizes.panels.cols;
+  place.first_col =
+      (pass.group_begin + place.group_in_pass) * g.group_out_c + panel * plan_.sizes.panels.cols;
   place.tile = SmallestTile(TilesOfWidth(kernels_, place.num_cols), place.num_rows);
   return place;
 }
 
 template <class Stored>
-void Runner<Stored>::SetResult(const Place& place, GemmTileArgs<Compute>& args, int64_t* c_rows) const {
+void Runner<Stored>::SetResult(const Place& place, GemmTileArgs<Compute>& args,
+                               int64_t* c_rows) const {
   for (int64_t i = 0; i < place.num_rows; ++i) {
     c_rows[i] = (place.first_row + i) * plan_.geometry.out_c + place.first_col;
   }
@@ -204,7 +210,8 @@ void Runner<Stored>::RunStage(const Pass& pass, const PixelStage& stage) {
     const int64_t runs = std::min(plan_.runs_at_once, run_end - run);
     args_.parallel.For(runs * tasks, [&](int64_t i) {
       const int64_t task = i % tasks;
-      RunTask(pass, stage, run + i / tasks, task / row_tasks, task % row_tasks * plan_.task_row_blocks);
+      RunTask(pass, stage, run + i / tasks, task / row_tasks,
+              task % row_tasks * plan_.task_row_blocks);
     });
     if (plan_.NumRuns() == 1) continue;
     // The last run of the stage may go on in the next one.
@@ -222,7 +229,8 @@ void Runner<Stored>::RunTask(const Pass& pass, const PixelStage& stage, int64_t 
   const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
   const int64_t begin = std::max(run * kRunBlocks, stage.block_begin);
   const int64_t end = std::min((run + 1) * kRunBlocks, stage.block_end);
-  const int64_t last_row_block = std::min(plan_.row_blocks, first_row_block + plan_.task_row_blocks);
+  const int64_t last_row_block =
+      std::min(plan_.row_blocks, first_row_block + plan_.task_row_blocks);
   for (int64_t block = begin; block < end; block += plan_.chunk_blocks) {
     const int64_t block_end = std::min(end, block + plan_.chunk_blocks);
     GemmTileArgs<Compute> args{};
@@ -279,7 +287,8 @@ void Runner<Stored>::FinishTotals(const Pass& pass) {
 
 template <class Stored>
 void RunPlan(const ConvArgs& args, bool joined) {
-  const Plan plan = MakePlan<Stored>(args.problem, args.kernels, args.parallel.num_threads(), joined);
+  const Plan plan =
+      MakePlan<Stored>(args.problem, args.kernels, args.parallel.num_threads(), joined);
   Runner<Stored>(args, plan).Run();
 }
 
@@ -327,9 +336,11 @@ void RunJoined(const ConvArgs& args) {
   });
 }
 
-int64_t ScratchBytesOf(const Problem& problem, const KernelTable& kernels, int num_threads, bool joined) {
+int64_t ScratchBytesOf(const Problem& problem, const KernelTable& kernels, int num_threads,
+                       bool joined) {
   return VisitFloat(problem.dtype, [&](auto tag) {
-    return MakePlan<typename decltype(tag)::Type>(problem, kernels, num_threads, joined).ScratchBytes();
+    return MakePlan<typename decltype(tag)::Type>(problem, kernels, num_threads, joined)
+        .ScratchBytes();
   });
 }
 
@@ -345,12 +356,12 @@ const Algorithm kConv2DFilterTapsApart = {
     .name = "taps-apart",
     .summary = "tiles of input by output channels of each tap, padding skipped",
     .accepts = IsFilterGradient,
-    .scratch_bytes = [](const Problem& problem, const KernelTable& kernels, int num_threads) {
-      return ScratchBytesOf(problem, kernels, num_threads, false);
-    },
-    .tiles = [](const Problem& problem, const KernelTable& kernels) {
-      return TilesOfPlan(problem, kernels, false);
-    },
+    .scratch_bytes =
+        [](const Problem& problem, const KernelTable& kernels, int num_threads) {
+          return ScratchBytesOf(problem, kernels, num_threads, false);
+        },
+    .tiles = [](const Problem& problem,
+                const KernelTable& kernels) { return TilesOfPlan(problem, kernels, false); },
     .run = RunApart,
 };
 
@@ -358,13 +369,13 @@ const Algorithm kConv2DFilterTapsJoined = {
     .name = "taps-joined",
     .summary = "tiles across taps, for few input channels",
     .accepts = AcceptsJoined,
-    .scratch_bytes = [](const Problem& problem, const KernelTable& kernels, int num_threads) {
-      return std::max(ScratchBytesOf(problem, kernels, num_threads, true),
-                      ScratchBytesOf(problem, kernels, num_threads, false));
-    },
-    .tiles = [](const Problem& problem, const KernelTable& kernels) {
-      return TilesOfPlan(problem, kernels, true);
-    },
+    .scratch_bytes =
+        [](const Problem& problem, const KernelTable& kernels, int num_threads) {
+          return std::max(ScratchBytesOf(problem, kernels, num_threads, true),
+                          ScratchBytesOf(problem, kernels, num_threads, false));
+        },
+    .tiles = [](const Problem& problem,
+                const KernelTable& kernels) { return TilesOfPlan(problem, kernels, true); },
     .run = RunJoined,
 };
 

@@ -1,5 +1,5 @@
-// conv2d's filter gradient. Both forms follow one canonical order; they differ in what the rows of a
-// tile are.
+// conv2d's filter gradient. Both forms follow one canonical order; they differ in what the rows of
+// a tile are.
 #pragma once
 
 #include "conv/algorithm.h"

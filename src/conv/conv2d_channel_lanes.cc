@@ -1,5 +1,5 @@
-// Rows of the micro-kernel are pixels of the result, columns its channels. Pixels that meet the same
-// taps form a class; tiles take rows from anywhere in a class, so padding is skipped, not
+// Rows of the micro-kernel are pixels of the result, columns its channels. Pixels that meet the
+// same taps form a class; tiles take rows from anywhere in a class, so padding is skipped, not
 // multiplied, and nothing is copied to make rows. The filter is packed once into panels.
 #include "conv/conv2d_channel_lanes.h"
 
@@ -61,22 +61,26 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
       panels(CutPanels(kernels, sum.result_c)),
       num_threads(num_threads_in) {
   panels_per_pass = std::clamp<int64_t>(
-      kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Compute)}), 1, NumPanels());
+      kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Compute)}), 1,
+      NumPanels());
   const Slab whole{0, sum.batch, 0, sum.result_h};
   const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
   if (staged) {
-    const int64_t bytes = (sum.batch * (source.Image() + result.Image())) * int64_t{sizeof(Compute)};
-    stages = SplitSlab(whole, sum.result_w, std::max<int64_t>(1, pixels / CeilDiv(bytes, kStageBytes)));
+    const int64_t bytes =
+        (sum.batch * (source.Image() + result.Image())) * int64_t{sizeof(Compute)};
+    stages =
+        SplitSlab(whole, sum.result_w, std::max<int64_t>(1, pixels / CeilDiv(bytes, kStageBytes)));
   } else {
     stages = {whole};
   }
-  // Enough pixels for every class to fill its tiles and for a panel's way into the cache to pay, few
-  // enough for the source to stay in a cache from panel to panel.
+  // Enough pixels for every class to fill its tiles and for a panel's way into the cache to pay,
+  // few enough for the source to stay in a cache from panel to panel.
   const int64_t num_phases = static_cast<int64_t>(phases.size());
-  const int64_t cached = std::clamp<int64_t>((int64_t{1} << 18) / sum.source_c, 1024, 4096) * num_phases;
-  const int64_t shared = CeilDiv(CeilDiv(pixels, static_cast<int64_t>(stages.size())) *
-                                     std::min(NumPanels(), panels_per_pass),
-                                 4 * int64_t{num_threads} * std::min(NumPanels(), panels_per_pass));
+  const int64_t cached =
+      std::clamp<int64_t>((int64_t{1} << 18) / sum.source_c, 1024, 4096) * num_phases;
+  const int64_t shared = CeilDiv(
+      CeilDiv(pixels, static_cast<int64_t>(stages.size())) * std::min(NumPanels(), panels_per_pass),
+      4 * int64_t{num_threads} * std::min(NumPanels(), panels_per_pass));
   chunk_pixels = std::min(cached, std::max<int64_t>(shared, 256 * num_phases));
 }
 
@@ -147,7 +151,8 @@ class SegmentList {
       const size_t block_begin = segments_.size();
       for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
         const int64_t r = tap / num_cols, t = tap % num_cols;
-        if (r < rows.tap_begin || r >= rows.tap_end || t < cols.tap_begin || t >= cols.tap_end) continue;
+        if (r < rows.tap_begin || r >= rows.tap_end || t < cols.tap_begin || t >= cols.tap_end)
+          continue;
         const int64_t a = Offset(*phase.rows, rows, r) * source.row_stride +
                           Offset(*phase.cols, cols, t) * source.col_stride + block.channel_begin;
         const int64_t b = (phase.first_term + tap * num_channels + block.channel_begin) * b_step;
@@ -159,13 +164,15 @@ class SegmentList {
   }
 
   void Give(auto& gatherer) const {
-    gatherer.SetSegments(segments_.data(), block_ends_.data(), static_cast<int64_t>(block_ends_.size()));
+    gatherer.SetSegments(segments_.data(), block_ends_.data(),
+                         static_cast<int64_t>(block_ends_.size()));
   }
 
  private:
   // From the class' first tap, so that no offset of a pixel lies outside the tensor.
   static int64_t Offset(const AxisPhase& phase, const AxisClass& c, int64_t tap) {
-    return phase.offsets[static_cast<size_t>(tap)] - phase.offsets[static_cast<size_t>(c.tap_begin)];
+    return phase.offsets[static_cast<size_t>(tap)] -
+           phase.offsets[static_cast<size_t>(c.tap_begin)];
   }
 
   // Joins neighbours: with dilation 1 the taps of a filter row are one segment.
@@ -236,8 +243,8 @@ class Runner {
   void Store(const Slab& stage);
   void RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels);
   void RunTask(const Slab& chunk, const FilterPanel& panel, const Compute* packed);
-  void RunClass(const Slab& chunk, const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
-                RowGatherer<Compute>& gatherer) const;
+  void RunClass(const Slab& chunk, const TapPhase& phase, const AxisClass& rows,
+                const AxisClass& cols, RowGatherer<Compute>& gatherer) const;
 
   const ConvArgs& args_;
   const Plan<Stored>& plan_;
@@ -254,7 +261,8 @@ class Runner {
 
 template <class Stored>
 void Runner<Stored>::Load(const Slab& stage) {
-  const auto* source = static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
+  const auto* source =
+      static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
   if (!plan_.staged) {
     if constexpr (std::is_same_v<Stored, Compute>) {
       source_ = source;
@@ -265,15 +273,19 @@ void Runner<Stored>::Load(const Slab& stage) {
     return;
   }
   const RowRange rows = SourceRows(plan_.sum, stage);
-  const int64_t need_source = plan_.SourceElements(stage), need_result = plan_.ResultElements(stage);
+  const int64_t need_source = plan_.SourceElements(stage),
+                need_result = plan_.ResultElements(stage);
   if (source_scratch_.size() < need_source) source_scratch_ = AlignedArray<Compute>(need_source);
   if (result_scratch_.size() < need_result) result_scratch_ = AlignedArray<Compute>(need_result);
   source_ = source_scratch_.data();
   result_ = result_scratch_.data();
-  source_offsets_ = PixelOffsets(plan_.source, stage.image_begin, rows.begin, rows.end - rows.begin);
-  result_offsets_ = PixelOffsets(plan_.result, stage.image_begin, stage.row_begin, stage.num_rows());
+  source_offsets_ =
+      PixelOffsets(plan_.source, stage.image_begin, rows.begin, rows.end - rows.begin);
+  result_offsets_ =
+      PixelOffsets(plan_.result, stage.image_begin, stage.row_begin, stage.num_rows());
   LoadSlab(args_.parallel, pack_, plan_.source,
-           {stage.image_begin, stage.image_end, rows.begin, rows.end}, source, source_scratch_.data());
+           {stage.image_begin, stage.image_end, rows.begin, rows.end}, source,
+           source_scratch_.data());
 }
 
 template <class Stored>
@@ -330,14 +342,14 @@ void Runner<Stored>::RunTask(const Slab& chunk, const FilterPanel& panel, const 
 // All pixels of one class in the chunk.
 template <class Stored>
 void Runner<Stored>::RunClass(const Slab& chunk, const TapPhase& phase, const AxisClass& row_class,
-                              const AxisClass& col_class,
-                              RowGatherer<Compute>& gatherer) const {
+                              const AxisClass& col_class, RowGatherer<Compute>& gatherer) const {
   const RowRange within = IndicesWithin(*phase.rows, chunk.row_begin, chunk.row_end);
   const int64_t row_begin = std::max(row_class.begin, within.begin);
   const int64_t row_end = std::min(row_class.end, within.end);
   const auto source_at = [](const AxisPhase& axis, const AxisClass& c, int64_t p) {
     if (c.tap_begin == c.tap_end) return int64_t{0};
-    return axis.source_first + p * axis.source_step + axis.offsets[static_cast<size_t>(c.tap_begin)];
+    return axis.source_first + p * axis.source_step +
+           axis.offsets[static_cast<size_t>(c.tap_begin)];
   };
   for (int64_t n = chunk.image_begin; n < chunk.image_end; ++n) {
     for (int64_t i = row_begin; i < row_end; ++i) {

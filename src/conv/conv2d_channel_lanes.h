@@ -1,5 +1,5 @@
-// conv2d's forward and input gradient with lanes along the result's channels: right whenever a group
-// has enough of those.
+// conv2d's forward and input gradient with lanes along the result's channels: right whenever a
+// group has enough of those.
 #pragma once
 
 #include "conv/algorithm.h"

@@ -1,6 +1,6 @@
 // Rows of the micro-kernel are channels of the result, columns its pixels, row after row of a plane
-// without a break. For that the source is copied into padded planes where a tap is one fixed distance;
-// the padding is multiplied, so a filter with an infinity or a NaN goes the other way.
+// without a break. For that the source is copied into padded planes where a tap is one fixed
+// distance; the padding is multiplied, so a filter with an infinity or a NaN goes the other way.
 #include "conv/conv2d_pixel_lanes.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,9 @@ struct Plan {
   Plan(const Problem& problem, const KernelTable& table, int num_threads);
   Plan(const Plan&) = delete;  // phases point into sum
 
-  int64_t FilterElements() const { return sum.groups * row_blocks * TermsOf(sum, phases) * tile_rows; }
+  int64_t FilterElements() const {
+    return sum.groups * row_blocks * TermsOf(sum, phases) * tile_rows;
+  }
   int64_t BandResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
   int64_t ScratchBytes() const;
   // Rows of a plane that `positions` positions along the rows of a phase need.
@@ -47,13 +49,13 @@ struct Plan {
   DataShape source, result;
   std::vector<TapPhase> phases;
   PlaneAxis rows, cols;
-  int64_t most_positions;  // of a phase's rows
-  int64_t tile_rows, row_blocks;  // of the result's channels in a group
+  int64_t most_positions;             // of a phase's rows
+  int64_t tile_rows, row_blocks;      // of the result's channels in a group
   int64_t num_bands, band_positions;  // positions of each phase's rows that are worked on at a time
-  int64_t plane_size;      // elements of one plane of a band
-  int64_t channel_stride;  // of all planes of a source channel
-  bool result_in_place;    // a band's rows are neighbours in the result's planes
-  int64_t result_stride;   // of a result channel in a band
+  int64_t plane_size;                 // elements of one plane of a band
+  int64_t channel_stride;             // of all planes of a source channel
+  bool result_in_place;               // a band's rows are neighbours in the result's planes
+  int64_t result_stride;              // of a result channel in a band
   int num_threads;
 };
 
@@ -84,15 +86,17 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
   // between channels keeps them from meeting in one set of a cache.
   const int64_t lines = CeilDiv(planes * plane_size + tiles.front().cols, int64_t{16});
   channel_stride = (lines | 1) * 16;
-  result_in_place = std::is_same_v<Stored, Compute> && ResultIsPlanes(problem.data_format, sum, cols);
+  result_in_place =
+      std::is_same_v<Stored, Compute> && ResultIsPlanes(problem.data_format, sum, cols);
   result_stride = result_in_place ? result.h * result.w : band_positions * cols.extent;
 }
 
 template <class Stored>
 int64_t Plan<Stored>::ScratchBytes() const {
-  return (FilterElements() +
-          num_threads * (source.c * channel_stride + BandResultElements())) * int64_t{sizeof(Compute)} +
-         num_threads * int64_t{kMaxTileRows} * kernels.tiles.back().cols * 2 * int64_t{sizeof(double)};
+  return (FilterElements() + num_threads * (source.c * channel_stride + BandResultElements())) *
+             int64_t{sizeof(Compute)} +
+         num_threads * int64_t{kMaxTileRows} * kernels.tiles.back().cols * 2 *
+             int64_t{sizeof(double)};
 }
 
 template <class Stored>
@@ -171,7 +175,8 @@ auto Runner<Stored>::ListTerms(size_t row_phase, size_t col_phase, const TapPhas
           block.channel_end - block.channel_begin};
       if (list.segments.size() > block_begin) {
         GemmSegment& last = list.segments.back();
-        if (last.a + last.length * plan_.tile_rows == next.a && last.b + last.length * b_step_ == next.b) {
+        if (last.a + last.length * plan_.tile_rows == next.a &&
+            last.b + last.length * b_step_ == next.b) {
           last.length += next.length;
           continue;
         }
@@ -191,7 +196,8 @@ void Runner<Stored>::Run() {
   args_.parallel.For(sum.groups * plan_.row_blocks, [&](int64_t i) {
     const int64_t first = i % plan_.row_blocks * plan_.tile_rows;
     PackFilter(pack_, sum, plan_.phases, static_cast<const Stored*>(args_.filter),
-               {i / plan_.row_blocks, first, std::min(plan_.tile_rows, sum.result_c - first), plan_.tile_rows},
+               {i / plan_.row_blocks, first, std::min(plan_.tile_rows, sum.result_c - first),
+                plan_.tile_rows},
                filter_.data() + i * block_elements);
   });
   args_.parallel.For(sum.batch * plan_.num_bands,
@@ -217,8 +223,9 @@ void Runner<Stored>::RunBand(int64_t image, int64_t band) {
       if (positions <= 0) continue;
       const int64_t num_pixels = (positions - 1) * plan_.cols.extent + phase.cols->count;
       if (plan_.result_in_place) {
-        auto* result = static_cast<Compute*>(args_.result) + first * plan_.result.w +
-                       (image * plan_.sum.groups + group) * plan_.sum.result_c * plan_.result_stride;
+        auto* result =
+            static_cast<Compute*>(args_.result) + first * plan_.result.w +
+            (image * plan_.sum.groups + group) * plan_.sum.result_c * plan_.result_stride;
         RunPhase(group, i, num_pixels, scratch, result);
       } else {
         RunPhase(group, i, num_pixels, scratch, scratch.result.data());
@@ -235,7 +242,8 @@ void Runner<Stored>::PackPlanes(int64_t image, int64_t first_position, int64_t p
   const PlaneAxis &rows = plan_.rows, &cols = plan_.cols;
   for (size_t r = 0; r < rows.residues.size(); ++r) {
     for (size_t c = 0; c < cols.residues.size(); ++c) {
-      Compute* plane = planes + static_cast<int64_t>(r * cols.residues.size() + c) * plan_.plane_size;
+      Compute* plane =
+          planes + static_cast<int64_t>(r * cols.residues.size() + c) * plan_.plane_size;
       for (int64_t i = 0; i < plane_rows; ++i) {
         const int64_t row = (rows.low + first_position + i) * rows.step + rows.residues[r];
         Compute* to = plane + i * cols.extent;
@@ -253,12 +261,14 @@ void Runner<Stored>::PackPlanes(int64_t image, int64_t first_position, int64_t p
 
 // One row of one column residue, all channels: channel q to `to` + q * channel_stride.
 template <class Stored>
-void Runner<Stored>::PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const {
+void Runner<Stored>::PackRow(int64_t image, int64_t source_row, int64_t col_residue,
+                             Compute* to) const {
   const PlaneAxis& cols = plan_.cols;
   const DataShape& shape = plan_.source;
   const int64_t begin = std::max<int64_t>(0, cols.low);
-  const int64_t end = std::min(cols.low + cols.extent,
-                               shape.w > col_residue ? CeilDiv(shape.w - col_residue, cols.step) : 0);
+  const int64_t end =
+      std::min(cols.low + cols.extent,
+               shape.w > col_residue ? CeilDiv(shape.w - col_residue, cols.step) : 0);
   if (begin >= end) return;
   const Stored* from = source_ + image * shape.Image();
   const int64_t first = begin * cols.step + col_residue;
@@ -296,7 +306,8 @@ void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
   const Panels panels = CutPanels(plan_.kernels, num_pixels);
   for (int64_t panel = 0; panel < panels.count; ++panel) {
     args.num_cols = panels.ColsOf(panel, num_pixels);
-    args.b = scratch.planes.data() + group * sum.source_c * plan_.channel_stride + panel * panels.cols;
+    args.b =
+        scratch.planes.data() + group * sum.source_c * plan_.channel_stride + panel * panels.cols;
     for (int64_t block = 0; block < plan_.row_blocks; ++block) {
       const int64_t first = block * plan_.tile_rows;
       args.num_rows = std::min(plan_.tile_rows, sum.result_c - first);
@@ -352,7 +363,8 @@ TermCount CountTerms(const TapSum& sum) {
     for (const AxisPhase& phase : phases) {
       terms.all += static_cast<double>(phase.count) * static_cast<double>(phase.taps.size());
       for (const AxisClass& c : phase.classes) {
-        terms.valid += static_cast<double>(c.end - c.begin) * static_cast<double>(c.tap_end - c.tap_begin);
+        terms.valid +=
+            static_cast<double>(c.end - c.begin) * static_cast<double>(c.tap_end - c.tap_begin);
       }
     }
     return terms;
@@ -366,6 +378,7 @@ bool Accepts(const Problem& problem) {
   constexpr int64_t kLargeFilter = 1 << 22;
   if (InfoOf(problem.op).direction == Direction::kBackpropFilter) return false;
   const TapSum sum(problem);
+  if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
   const bool pointwise = sum.kernel_h == 1 && sum.kernel_w == 1 &&
                          ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases)) &&
                          sum.source_c * sum.result_c * sum.groups <= kLargeFilter;
@@ -377,7 +390,8 @@ bool Accepts(const Problem& problem) {
 template <class Stored>
 bool IsFinite(const void* filter, int64_t count) {
   const auto* values = static_cast<const Stored*>(filter);
-  return std::all_of(values, values + count, [](Stored value) { return std::isfinite(Widen(value)); });
+  return std::all_of(values, values + count,
+                     [](Stored value) { return std::isfinite(Widen(value)); });
 }
 
 void Run(const ConvArgs& args) {
@@ -397,7 +411,8 @@ void Run(const ConvArgs& args) {
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
   return VisitFloat(problem.dtype, [&](auto tag) {
     const Plan<typename decltype(tag)::Type> plan(problem, kernels, num_threads);
-    return std::max(plan.ScratchBytes(), kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads));
+    return std::max(plan.ScratchBytes(),
+                    kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads));
   });
 }
 

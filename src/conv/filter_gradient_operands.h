@@ -1,5 +1,5 @@
-// Input and out_backprop of one stage of a filter gradient, packed so that the micro-kernel finds the
-// numbers of one pixel for one tile side by side.
+// Input and out_backprop of one stage of a filter gradient, packed so that the micro-kernel finds
+// the numbers of one pixel for one tile side by side.
 #pragma once
 
 #include <algorithm>
@@ -28,15 +28,21 @@ class FilterGradientOperands {
   // Offset of row i of a row block from the numbers of its pixel.
   int64_t RowOffset(int64_t row_block, int64_t i) const;
   const Compute* Input(int64_t group_in_pass, int64_t row_block) const;
-  const Compute* Output(int64_t panel_in_pass) const { return output_ + panel_in_pass * panel_stride_; }
+  const Compute* Output(int64_t panel_in_pass) const {
+    return output_ + panel_in_pass * panel_stride_;
+  }
   int64_t InputPixel(int64_t image, int64_t grid_row, int64_t grid_col) const {
     return (((image - grid_.image_begin) * grid_.num_rows() + grid_row - grid_.row_begin) *
-                plan_.cols.count + grid_col) * pixel_stride_;
+                plan_.cols.count +
+            grid_col) *
+           pixel_stride_;
   }
   int64_t OutputPixel(int64_t image, int64_t row, int64_t col) const {
     const Slab& out = stage_->output;
     return (((image - out.image_begin) * out.num_rows() + row - out.row_begin) *
-                plan_.geometry.out_w + col) * plan_.sizes.panels.cols;
+                plan_.geometry.out_w +
+            col) *
+           plan_.sizes.panels.cols;
   }
   int64_t input_step() const { return plan_.cols.stride * pixel_stride_; }
 
@@ -47,8 +53,9 @@ class FilterGradientOperands {
   };
   static constexpr int64_t kPiecePixels = 128;  // whose lines stay cached from block to block
 
-  void Gather(const Plane& plane, int64_t image, int64_t pixel, int64_t pixel_step, int64_t num_pixels,
-              int64_t channel, int64_t num_channels, Compute* to, int64_t to_stride) const;
+  void Gather(const Plane& plane, int64_t image, int64_t pixel, int64_t pixel_step,
+              int64_t num_pixels, int64_t channel, int64_t num_channels, Compute* to,
+              int64_t to_stride) const;
   // body(image, first pixel of the piece, pixels, line) for pieces of `lines` lines of every image.
   template <class Body>
   void ForPieces(int64_t image_begin, int64_t image_end, int64_t lines, int64_t line_pixels,
@@ -112,7 +119,8 @@ int64_t FilterGradientOperands<Stored>::RowOffset(int64_t row_block, int64_t i) 
   const ConvGeometry& g = plan_.geometry;
   const int64_t row = row_block * plan_.sizes.tile_rows + i;
   const int64_t tap = row / g.group_in_c, channel = row % g.group_in_c;
-  const int64_t pixel = tap / g.kernel_w * g.dilation_h * plan_.cols.count + tap % g.kernel_w * g.dilation_w;
+  const int64_t pixel =
+      tap / g.kernel_w * g.dilation_h * plan_.cols.count + tap % g.kernel_w * g.dilation_w;
   return pixel * pixel_stride_ + channel;
 }
 
@@ -131,8 +139,8 @@ void FilterGradientOperands<Stored>::Gather(const Plane& plane, int64_t image, i
                                             int64_t to_stride) const {
   const Stored* from = plane.tensor + image * plane.pixels * plane.channels;
   if (plan_.format == DataFormat::kNHWC) {
-    pack_.copy_widen(from + pixel * plane.channels + channel, pixel_step * plane.channels, to, to_stride,
-                     num_pixels, num_channels);
+    pack_.copy_widen(from + pixel * plane.channels + channel, pixel_step * plane.channels, to,
+                     to_stride, num_pixels, num_channels);
   } else {
     pack_.transpose_widen(from + channel * plane.pixels + pixel, plane.pixels, to, to_stride,
                           num_channels, num_pixels);
@@ -141,12 +149,14 @@ void FilterGradientOperands<Stored>::Gather(const Plane& plane, int64_t image, i
 
 template <class Stored>
 template <class Body>
-void FilterGradientOperands<Stored>::ForPieces(int64_t image_begin, int64_t image_end, int64_t lines,
-                                               int64_t line_pixels, const Body& body) const {
+void FilterGradientOperands<Stored>::ForPieces(int64_t image_begin, int64_t image_end,
+                                               int64_t lines, int64_t line_pixels,
+                                               const Body& body) const {
   const int64_t pieces = CeilDiv(line_pixels, kPiecePixels);
   args_.parallel.For((image_end - image_begin) * lines * pieces, [&](int64_t i) {
     const int64_t pixel = i % pieces * kPiecePixels, line = i / pieces % lines;
-    body(image_begin + i / pieces / lines, line, pixel, std::min(kPiecePixels, line_pixels - pixel));
+    body(image_begin + i / pieces / lines, line, pixel,
+         std::min(kPiecePixels, line_pixels - pixel));
   });
 }
 
@@ -161,18 +171,19 @@ void FilterGradientOperands<Stored>::PackApart() {
   const int64_t tile_rows = plan_.sizes.tile_rows;
   ForPieces(grid_.image_begin, grid_.image_end, lines, line_pixels,
             [&](int64_t image, int64_t line, int64_t pixel, int64_t num_pixels) {
-    const int64_t row = rows.first + (grid_.row_begin + line) * rows.step;
-    const int64_t from = row * g.in_w + cols.first + pixel * cols.step;
-    for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-      for (int64_t block = 0; block < plan_.row_blocks; ++block) {
-        const int64_t channel = block * tile_rows;
-        auto* to = const_cast<Compute*>(Input(group - pass_->group_begin, block)) +
-                   InputPixel(image, grid_.row_begin + line, pixel);
-        Gather(input_plane_, image, from, cols.step, num_pixels, group * g.group_in_c + channel,
-               std::min(tile_rows, g.group_in_c - channel), to, tile_rows);
-      }
-    }
-  });
+              const int64_t row = rows.first + (grid_.row_begin + line) * rows.step;
+              const int64_t from = row * g.in_w + cols.first + pixel * cols.step;
+              for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
+                for (int64_t block = 0; block < plan_.row_blocks; ++block) {
+                  const int64_t channel = block * tile_rows;
+                  auto* to = const_cast<Compute*>(Input(group - pass_->group_begin, block)) +
+                             InputPixel(image, grid_.row_begin + line, pixel);
+                  Gather(input_plane_, image, from, cols.step, num_pixels,
+                         group * g.group_in_c + channel,
+                         std::min(tile_rows, g.group_in_c - channel), to, tile_rows);
+                }
+              }
+            });
 }
 
 template <class Stored>
@@ -190,7 +201,8 @@ void FilterGradientOperands<Stored>::PackJoined() {
     if (row < 0 || row >= g.in_h || first == last) return std::fill(to, end, Compute{0});
     std::fill(to, to + first * pixel_stride_, Compute{0});
     Gather(input_plane_, image, row * g.in_w + cols.first + first, 1, last - first,
-           pass_->group_begin * g.group_in_c, pixel_stride_, to + first * pixel_stride_, pixel_stride_);
+           pass_->group_begin * g.group_in_c, pixel_stride_, to + first * pixel_stride_,
+           pixel_stride_);
     std::fill(to + last * pixel_stride_, end, Compute{0});
   });
 }
@@ -202,7 +214,8 @@ void FilterGradientOperands<Stored>::PackOutput() {
   const int64_t first_pixel = out.row_begin * g.out_w;
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (plan_.UsesOutputInPlace()) {
-      output_ = output_plane_.tensor + (out.image_begin * g.out_h * g.out_w + first_pixel) * g.out_c;
+      output_ =
+          output_plane_.tensor + (out.image_begin * g.out_h * g.out_w + first_pixel) * g.out_c;
       return;
     }
   }
@@ -211,18 +224,19 @@ void FilterGradientOperands<Stored>::PackOutput() {
   const int64_t panels_per_group = pass_->panel_end - pass_->panel_begin;
   ForPieces(out.image_begin, out.image_end, 1, out.num_rows() * g.out_w,
             [&](int64_t image, int64_t, int64_t pixel, int64_t num_pixels) {
-    for (int64_t i = 0; i < pass_->num_panels(); ++i) {
-      const int64_t group = pass_->group_begin + i / panels_per_group;
-      const int64_t panel = pass_->panel_begin + i % panels_per_group;
-      const int64_t num_cols = panels.ColsOf(panel, g.group_out_c);
-      Compute* to = output_scratch_.data() + i * panel_stride_ +
-                    OutputPixel(image, out.row_begin, pixel);
-      // Surplus columns are computed and dropped: they must be numbers, not slow subnormals.
-      if (num_cols < panels.cols) std::fill_n(to, num_pixels * panels.cols, Compute{0});
-      Gather(output_plane_, image, first_pixel + pixel, 1, num_pixels,
-             group * g.group_out_c + panel * panels.cols, num_cols, to, panels.cols);
-    }
-  });
+              for (int64_t i = 0; i < pass_->num_panels(); ++i) {
+                const int64_t group = pass_->group_begin + i / panels_per_group;
+                const int64_t panel = pass_->panel_begin + i % panels_per_group;
+                const int64_t num_cols = panels.ColsOf(panel, g.group_out_c);
+                Compute* to = output_scratch_.data() + i * panel_stride_ +
+                              OutputPixel(image, out.row_begin, pixel);
+                // Surplus columns are computed and dropped: they must be numbers, not slow
+                // subnormals.
+                if (num_cols < panels.cols) std::fill_n(to, num_pixels * panels.cols, Compute{0});
+                Gather(output_plane_, image, first_pixel + pixel, 1, num_pixels,
+                       group * g.group_out_c + panel * panels.cols, num_cols, to, panels.cols);
+              }
+            });
 }
 
 }  // namespace convgrad

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kStageBytes = int64_t{32} << 20;  // of packed operands
 constexpr int64_t kSumBytes = int64_t{24} << 20;    // of tiles' sums
-constexpr int64_t kChunkBytes = 256 << 10;  // of a panel: stays in the second-level cache
+constexpr int64_t kChunkBytes = 256 << 10;          // of a panel: stays in the second-level cache
 
 }  // namespace
 
@@ -45,7 +45,8 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   } else {
     for (int64_t group = 0; group < g.groups; ++group) {
       for (int64_t panel = 0; panel < sizes.panels.count; panel += panels_held) {
-        passes.push_back({group, group + 1, panel, std::min(sizes.panels.count, panel + panels_held)});
+        passes.push_back(
+            {group, group + 1, panel, std::min(sizes.panels.count, panel + panels_held)});
       }
     }
   }
@@ -63,7 +64,8 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   const int64_t panels = widest.num_panels();
   task_row_blocks = std::clamp<int64_t>(panels * row_blocks / wanted_tasks, 1, 16);
   const int64_t tasks = panels * CeilDiv(row_blocks, task_row_blocks);
-  const int64_t runs_held = kSumBytes / (TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)});
+  const int64_t runs_held =
+      kSumBytes / (TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)});
   runs_at_once = std::clamp<int64_t>(num_threads == 1 ? 1 : CeilDiv(wanted_tasks, tasks), 1,
                                      std::clamp<int64_t>(runs_held, 1, NumRuns()));
 }

@@ -1,5 +1,5 @@
-// How the filter gradient's work is cut: rows and columns of tiles, passes, stages, runs. Follows from
-// problem, kernels and threads; touches no data.
+// How the filter gradient's work is cut: rows and columns of tiles, passes, stages, runs. Follows
+// from problem, kernels and threads; touches no data.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@
 namespace convgrad {
 
 // The result of one group is a matrix of taps x input channels by output channels. Its rows are cut
-// into row blocks of a tile's rows: inside each tap, or, joined, across taps. Its columns are cut into
-// panels. A tile's index is (panel * row blocks + row block) * taps + tap, joined as if one tap.
+// into row blocks of a tile's rows: inside each tap, or, joined, across taps. Its columns are cut
+// into panels. A tile's index is (panel * row blocks + row block) * taps + tap, joined as if one
+// tap.
 struct FilterGradientPlan {
   struct Sizes {  // of the kernels
     int64_t tile_rows, tile_sums;

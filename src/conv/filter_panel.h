@@ -21,7 +21,8 @@ template <class Stored>
 void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
                 const std::vector<TapPhase>& phases, const Stored* filter, const FilterPanel& panel,
                 ComputeType<Stored>* to) {
-  if (panel.num_channels < panel.cols) std::fill_n(to, TermsOf(sum, phases) * panel.cols, ComputeType<Stored>{0});
+  if (panel.num_channels < panel.cols)
+    std::fill_n(to, TermsOf(sum, phases) * panel.cols, ComputeType<Stored>{0});
   const int64_t group_out_c = sum.forward ? sum.result_c : sum.source_c;
   const int64_t group_in_c = sum.forward ? sum.source_c : sum.result_c;
   const int64_t out_c = group_out_c * sum.groups;

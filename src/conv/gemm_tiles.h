@@ -1,5 +1,5 @@
-// How algorithms cut a matrix product into the micro-kernel's tiles: panels of columns of one width,
-// and rows gathered one by one until a tile is full. Knows offsets, not convolutions.
+// How algorithms cut a matrix product into the micro-kernel's tiles: panels of columns of one
+// width, and rows gathered one by one until a tile is full. Knows offsets, not convolutions.
 #pragma once
 
 #include <algorithm>

@@ -6,6 +6,7 @@ namespace convgrad {
 
 PlaneAxis::PlaneAxis(const std::vector<AxisPhase>& phases)
     : step(phases.front().source_step), low(0), extent(1) {
+  const int64_t most = phases.front().count;  // later phases may have one position less
   int64_t high = 1;
   bool any = false;
   for (const AxisPhase& phase : phases) {
@@ -18,7 +19,7 @@ PlaneAxis::PlaneAxis(const std::vector<AxisPhase>& phases)
       phase_taps.push_back({found - residues.begin(), index});
       if (found == residues.end()) residues.push_back(residue);
       low = any ? std::min(low, index) : index;
-      high = any ? std::max(high, index + phase.count) : index + phase.count;
+      high = any ? std::max(high, index + most) : index + most;
       any = true;
     }
   }

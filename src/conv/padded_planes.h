@@ -10,7 +10,8 @@
 namespace convgrad {
 
 // Index e of residue plane i is source position e * step + residues[i]; indices of all planes run
-// over [low, low + extent). Position p of a phase meets its tap t at index p + index[t] of plane[t].
+// over [low, low + extent), enough for as many positions as any phase has. Position p of a phase
+// meets its tap t at index p + index[t] of plane[t].
 struct PlaneAxis {
   struct Tap {
     int64_t plane, index;

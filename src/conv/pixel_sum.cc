@@ -31,16 +31,19 @@ std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64
       joined.row_end = std::max(joined.row_end, block.row_end);
       const bool same_rows = block.row_end == last.output.row_end && block.col_begin > 0;
       const bool next_rows = block.image_begin + 1 == last.output.image_end &&
-                             last.output.num_images() == 1 && block.row_begin == last.output.row_end;
+                             last.output.num_images() == 1 &&
+                             block.row_begin == last.output.row_end;
       const bool next_image = last.output.num_rows() == out_h;
-      const bool fits = joined.num_images() * (next_image ? out_h : joined.num_rows()) * out_w <= max_pixels;
+      const bool fits =
+          joined.num_images() * (next_image ? out_h : joined.num_rows()) * out_w <= max_pixels;
       if (same_rows || (fits && (next_rows || next_image))) {
         last.output = joined;
         last.block_end = i + 1;
         continue;
       }
     }
-    stages.push_back({{block.image_begin, block.image_end, block.row_begin, block.row_end}, i, i + 1});
+    stages.push_back(
+        {{block.image_begin, block.image_end, block.row_begin, block.row_end}, i, i + 1});
   }
   return stages;
 }

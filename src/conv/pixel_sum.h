@@ -1,5 +1,5 @@
-// The filter gradient as sums over output pixels: in which order, in which pieces, and which pixel of
-// the input each tap of the filter meets. Nothing here touches data.
+// The filter gradient as sums over output pixels: in which order, in which pieces, and which pixel
+// of the input each tap of the filter meets. Nothing here touches data.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace convgrad {
 
 // The positions of one axis of the input that are kept for the kernels: first + i * step for
-// i < count. Output position p meets tap k at index p * stride + offset + k * dilation, which may lie
-// outside [0, count): then it is padding, unless the grid is padded, where it never does.
+// i < count. Output position p meets tap k at index p * stride + offset + k * dilation, which may
+// lie outside [0, count): then it is padding, unless the grid is padded, where it never does.
 struct AxisGrid {
   int64_t first, step, count;
   int64_t stride, dilation, offset;
@@ -34,7 +34,9 @@ struct PixelStage {
   Slab output;
   int64_t block_begin, block_end;
 
-  int64_t num_pixels(int64_t out_w) const { return output.num_images() * output.num_rows() * out_w; }
+  int64_t num_pixels(int64_t out_w) const {
+    return output.num_images() * output.num_rows() * out_w;
+  }
 };
 
 // `blocks` in stages of at most about max_pixels output pixels, at least one row of blocks each.

@@ -21,7 +21,8 @@ struct DataShape {
   int64_t Image() const { return h * w * c; }
 };
 
-// Where the pixel (image, row, col) of some rows of some images starts in channels-innermost memory.
+// Where the pixel (image, row, col) of some rows of some images starts in channels-innermost
+// memory.
 struct PixelOffsets {
   int64_t image_stride, row_stride, col_stride, origin;
 

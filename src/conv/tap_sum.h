@@ -1,6 +1,6 @@
 // Forward convolution and input gradient seen as one thing: every position of the result adds, over
-// taps in canonical order, products of a source tensor's pixel and the filter. Which taps meet which
-// source position is worked out for each axis on its own; nothing here touches data.
+// taps in canonical order, products of a source tensor's pixel and the filter. Which taps meet
+// which source position is worked out for each axis on its own; nothing here touches data.
 #pragma once
 
 #include <cstdint>

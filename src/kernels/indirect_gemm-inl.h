@@ -99,7 +99,8 @@ class Tile {
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
       }
-      for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end; ++segment) {
+      for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
+           ++segment) {
         // Pointers of the rows and one common index: with as many increments as rows the loop would
         // be bound by them.
         const T* rows[kRows];

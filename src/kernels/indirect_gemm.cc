@@ -9,7 +9,9 @@
 #if HWY_ONCE
 namespace convgrad {
 
-void FillIndirectGemmKernels(KernelTable& table) { CONVGRAD_FOR_ISA(table, FillIndirectGemm); }
+void FillIndirectGemmKernels(KernelTable& table) {
+  CONVGRAD_FOR_ISA(table, FillIndirectGemm);
+}
 
 }  // namespace convgrad
 #endif

@@ -1,5 +1,5 @@
-// The indirect matrix micro-kernel that all of conv2d runs on: a small tile of a matrix product whose
-// operands lie where the caller's offsets say. It knows nothing of convolutions.
+// The indirect matrix micro-kernel that all of conv2d runs on: a small tile of a matrix product
+// whose operands lie where the caller's offsets say. It knows nothing of convolutions.
 //
 //   tile[i][j] = sum over blocks (in double) of
 //                  chain over the block's segments and k < length of
@@ -35,7 +35,8 @@ struct GemmTileArgs {
   double* sums;
   bool resume, keep;
 
-  // c[c_rows[i] + j] for i < num_rows, j < num_cols; `odd`: rounded for a later rounding to 16 bits.
+  // c[c_rows[i] + j] for i < num_rows, j < num_cols; `odd`: rounded for a later rounding to 16
+  // bits.
   Compute* c;
   const int64_t* c_rows;
   int64_t num_rows, num_cols;

@@ -85,18 +85,19 @@ Shape Layout::IndexOf(int64_t element) const {
 }
 
 void Whereabouts::Add(const Layout& layout, int64_t element) {
-  const Shape index = layout.IndexOf(element);
-  if (count_ == 0) {
-    for (const int64_t at : index) ranges_.push_back({at, at});
+  constexpr Range kNone = {kMaxElements, -1};
+  if (count_ == 0) ranges_.assign(layout.shape_.size(), kNone);
+  bool at_border = false;
+  for (size_t axis = ranges_.size(); axis-- > 0;) {
+    const int64_t at = element % layout.shape_[axis];
+    element /= layout.shape_[axis];
+    ranges_[axis].first = std::min(ranges_[axis].first, at);
+    ranges_[axis].last = std::max(ranges_[axis].last, at);
+    for (const Layout::Border& border : layout.borders_) {
+      at_border |= border.axis == axis && border.is_border[static_cast<size_t>(at)];
+    }
   }
-  for (size_t axis = 0; axis < index.size(); ++axis) {
-    ranges_[axis].first = std::min(ranges_[axis].first, index[axis]);
-    ranges_[axis].last = std::max(ranges_[axis].last, index[axis]);
-  }
-  at_border_ +=
-      std::any_of(layout.borders_.begin(), layout.borders_.end(), [&](const auto& border) {
-        return border.is_border[static_cast<size_t>(index[border.axis])];
-      });
+  at_border_ += at_border;
   ++count_;
 }
 

@@ -171,6 +171,24 @@ TYPED_TEST(PackTest, TransposesWidening) {
   }
 }
 
+TYPED_TEST(PackTest, CopiesColumnsWidening) {
+  using Compute = ComputeType<TypeParam>;
+  for (const KernelTable& table : SupportedKernels()) {
+    for (int64_t cols = 1; cols <= 40; ++cols) {
+      const int64_t rows = 5, from_stride = cols + cols % 3, to_stride = cols + cols % 4;
+      const auto from = SomeStored<TypeParam>((rows - 1) * from_stride + cols);
+      std::vector<Compute> to(static_cast<size_t>(rows * to_stride), 42);
+      table.Pack<TypeParam>().copy_widen(from.data(), from_stride, to.data(), to_stride, rows, cols);
+      for (int64_t i = 0; i < rows * to_stride; ++i) {
+        const int64_t row = i / to_stride, col = i % to_stride;
+        const double want = col < cols ? Widen(from[row * from_stride + col]) : 42;
+        ASSERT_TRUE(SameNumber<Compute>(to[i], static_cast<Compute>(want)))
+            << NameOf(table.isa) << ' ' << cols << " columns, at " << row << ',' << col;
+      }
+    }
+  }
+}
+
 TYPED_TEST(PackTest, TransposesNarrowing) {
   for (const KernelTable& table : SupportedKernels()) {
     for (const Extent& e : kExtents) {

@@ -197,10 +197,10 @@ class FilterEngine {
         parallel_(args.parallel),
         kernels_(args.kernels.Depthwise<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
-        input_packer_(args.kernels, plan.input,
+        input_packer_(args.kernels, plan.input, ByPlane(plan),
                       plan.multiplier == 1 ? StripForm::kPlain : StripForm::kRepeated,
                       plan.multiplier),
-        output_packer_(args.kernels, plan.output, StripForm::kPlain, 1),
+        output_packer_(args.kernels, plan.output, ByPlane(plan), StripForm::kPlain, 1),
         input_(static_cast<const Stored*>(args.input)),
         out_backprop_(static_cast<const Stored*>(args.out_backprop)),
         result_(static_cast<Stored*>(args.result)),
@@ -222,6 +222,8 @@ class FilterEngine {
     StripPart input_part, output_part;
     std::vector<DepthwiseSegment<Compute>> segments;
   };
+
+  static bool ByPlane(const Plan& plan) { return plan.input.format == DataFormat::kNCHW; }
 
   Unit UnitAt(int64_t index) const;
   void RunUnits(Range units);

@@ -35,7 +35,9 @@ struct Plan {
   int64_t compute_bytes;
   int64_t lanes;
   bool source_in_place, result_in_place;
-  int64_t num_images;  // NCHW: 1, and its planes are the channels
+  // Planes of all images are dealt out like channels: NCHW, and images with too few channels.
+  bool by_plane;
+  int64_t num_images;  // 1 by plane
   ChannelChunks chunks;
   int64_t row_bands, col_bands;
 
@@ -83,7 +85,7 @@ int64_t Plan::StripSize(int64_t result_rows, int64_t result_cols) const {
 void Plan::ChooseChunks(int64_t num_channels) {
   const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
   int64_t wanted = num_channels;
-  if (source.format == DataFormat::kNCHW) wanted = std::min(wanted, kPlaneVectors * unit);
+  if (by_plane) wanted = std::min(wanted, kPlaneVectors * unit);
   chunks = ChannelChunks(num_channels, unit, wanted);
   while (wanted > unit && StripSize(1, cols.num_results()) * compute_bytes > kStripBytes) {
     wanted = std::max(unit, RoundUp(wanted / 2, unit));
@@ -133,7 +135,7 @@ void Plan::MeasurePiece() {
   if (!source_in_place) {
     filter_size = rows.kernel * cols.kernel * SourceSize(channels) + lanes;
     strip_size = StripSize(band_rows, band_cols) + lanes;
-    intermediate_size = multiplier == 1 ? 0 : strip_size;
+    if (multiplier > 1) intermediate_size = strip_size;
   }
   if (!result_in_place) out_size = band_rows * band_cols * ResultSize(channels) + lanes;
   for (int64_t* size : {&filter_size, &strip_size, &intermediate_size, &out_size}) {
@@ -154,11 +156,13 @@ Plan::Plan(const Problem& problem, const KernelTable& kernels, int num_threads) 
   const bool f64 = problem.dtype == DType::kFloat64;
   compute_bytes = f64 ? 8 : 4;
   lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
-  const bool planes = problem.data_format == DataFormat::kNCHW;
-  result_in_place = !planes && InfoOf(problem.dtype).bytes == compute_bytes;
+  const bool nhwc = problem.data_format == DataFormat::kNHWC;
+  const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward);
+  by_plane = !nhwc || narrow;
+  result_in_place = !by_plane && InfoOf(problem.dtype).bytes == compute_bytes;
   source_in_place = result_in_place && multiplier == 1 && g.in_c >= lanes;
-  num_images = planes ? 1 : g.batch;
-  const int64_t num_channels = planes ? g.batch * g.in_c : g.in_c;
+  num_images = by_plane ? 1 : g.batch;
+  const int64_t num_channels = by_plane ? g.batch * g.in_c : g.in_c;
   ChooseChunks(num_channels);
   ChooseBands();
   FillThreads(num_channels, num_threads);
@@ -175,8 +179,8 @@ class ForwardEngine {
       : plan_(plan),
         kernels_(args.kernels.Depthwise<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
-        source_packer_(args.kernels, plan.source, SourceForm(plan), plan.multiplier),
-        result_packer_(args.kernels, plan.result, StripForm::kPlain, 1),
+        source_packer_(args.kernels, plan.source, plan.by_plane, SourceForm(plan), plan.multiplier),
+        result_packer_(args.kernels, plan.result, plan.by_plane, StripForm::kPlain, 1),
         source_(static_cast<const Stored*>(plan.forward ? args.input : args.out_backprop)),
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
@@ -217,6 +221,7 @@ class ForwardEngine {
   }
 
   void PackFilter(Piece* piece) const;
+  void PackTap(const Piece& piece, const Stored* from, Compute* to) const;
   void PackRows(Piece* piece) const;
   void RunRow(Piece* piece, int64_t row) const;
   DepthwiseNextRows<Compute> NextRows(const Piece& piece, const TapLine& line) const;
@@ -251,25 +256,39 @@ class ForwardEngine {
 // filter[row][packed tap][m, if its terms are apart][lane] for the lanes of the piece's results.
 template <class Stored>
 void ForwardEngine<Stored>::PackFilter(Piece* piece) const {
-  const Dimension& rows = plan_.rows;
-  const int64_t num_weights = plan_.result.c * (plan_.forward ? 1 : plan_.multiplier);
-  const int64_t size = plan_.SourceSize(piece->channels.size());
-  const int64_t first = piece->channels.begin * plan_.multiplier % num_weights;
+  const int64_t num_weights = plan_.forward ? plan_.result.c : plan_.source.c;
   Compute* to = piece->filter;
-  for (int64_t row = 0; row < rows.kernel; ++row) {
+  for (int64_t row = 0; row < plan_.rows.kernel; ++row) {
     for (const int64_t tap : packed_taps_) {
-      const Stored* from = filter_ + (row * plan_.cols.kernel + tap) * num_weights;
-      // Planes may go on into later images: their weights begin again.
-      Compute* plain = plan_.tap_terms() == 1 ? to : piece->intermediate;
-      for (int64_t done = 0, at = first; done < size; at = 0) {
-        const int64_t count = std::min(size - done, num_weights - at);
-        pack_.widen(from + at, plain + done, count);
-        done += count;
-      }
-      if (plain != to) kernels_.part(plain, to, 1, piece->channels.size(), plan_.multiplier);
-      to += size;
+      PackTap(*piece, filter_ + (row * plan_.cols.kernel + tap) * num_weights, to);
+      to += plan_.SourceSize(piece->channels.size());
     }
   }
+}
+
+// The weights of one tap, num_weights at `from`, for every lane.
+template <class Stored>
+void ForwardEngine<Stored>::PackTap(const Piece& piece, const Stored* from, Compute* to) const {
+  const int64_t multiplier = plan_.multiplier, size = piece.channels.size();
+  if (plan_.by_plane && plan_.source.format == DataFormat::kNHWC) {
+    for (int64_t lane = 0; lane < size; ++lane) {
+      const int64_t channel = (piece.channels.begin + lane) / plan_.source.batch;
+      for (int64_t m = 0; m < multiplier; ++m) {
+        pack_.widen(from + channel * multiplier + m, to + m * size + lane, 1);
+      }
+    }
+    return;
+  }
+  const int64_t num_weights = plan_.forward ? plan_.result.c : plan_.source.c;
+  Compute* plain = plan_.tap_terms() == 1 ? to : piece.intermediate;
+  // Planes may go on into later images: their weights begin again.
+  for (int64_t done = 0, at = piece.channels.begin * multiplier % num_weights;
+       done < size * multiplier; at = 0) {
+    const int64_t count = std::min(size * multiplier - done, num_weights - at);
+    pack_.widen(from + at, plain + done, count);
+    done += count;
+  }
+  if (plain != to) kernels_.part(plain, to, 1, size, multiplier);
 }
 
 // Packs the source rows that any row of the piece reads, neighbours together.
@@ -441,12 +460,15 @@ void ForwardEngine<Stored>::RunPiece(int64_t index) {
   piece.strip = piece.filter + plan_.filter_size;
   piece.intermediate = piece.strip + plan_.strip_size;
   piece.out = piece.intermediate + plan_.intermediate_size;
-  piece.cols = &bands_[index % plan_.col_bands];
-  index /= plan_.col_bands;
-  piece.rows = PartOf(plan_.rows.num_results(), plan_.row_bands, index % plan_.row_bands);
-  index /= plan_.row_bands;
-  piece.channels = plan_.chunks[index % plan_.chunks.count()];
-  piece.image = index / plan_.chunks.count();
+  // NHWC: chunks of the same pixels follow each other, since they share lines.
+  const int64_t num_chunks = plan_.chunks.count(), num_bands = plan_.row_bands * plan_.col_bands;
+  const bool chunks_inside = plan_.source.format == DataFormat::kNHWC;
+  const int64_t chunk = chunks_inside ? index % num_chunks : index / num_bands % num_chunks;
+  const int64_t band = chunks_inside ? index / num_chunks % num_bands : index % num_bands;
+  piece.cols = &bands_[band % plan_.col_bands];
+  piece.rows = PartOf(plan_.rows.num_results(), plan_.row_bands, band / plan_.col_bands);
+  piece.channels = plan_.chunks[chunk];
+  piece.image = index / (num_chunks * num_bands);
   if (!plan_.source_in_place) {
     PackFilter(&piece);
     PackRows(&piece);

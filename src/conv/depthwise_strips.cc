@@ -1,16 +1,10 @@
 #include "conv/depthwise_strips.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace convgrad {
-
-template <class Stored>
-int64_t StripPacker<Stored>::IntermediateSize(int64_t num_channels, int64_t pixels) const {
-  if (form_ == StripForm::kPlain) return 0;
-  if (form_ == StripForm::kRepeated) return num_channels * pixels;
-  return layout_.format == DataFormat::kNHWC ? num_channels * multiplier_ * pixels : 0;
-}
 
 template <class Stored>
 void StripPacker<Stored>::PackPlain(const Stored* data, const StripPart& part,
@@ -60,7 +54,9 @@ template <class Stored>
 void StripPacker<Stored>::Pack(const Stored* data, const StripPart& part, Compute* intermediate,
                                Compute* strip) const {
   const int64_t size = part.channels.size();
-  if (form_ == StripForm::kPlain) {
+  if (by_plane_ && layout_.format == DataFormat::kNHWC) {
+    GatherImages(data, part, strip);
+  } else if (form_ == StripForm::kPlain) {
     PackPlain(data, part, strip);
   } else if (form_ == StripForm::kRepeated) {
     PackPlain(data, part, intermediate);
@@ -75,8 +71,61 @@ void StripPacker<Stored>::Pack(const Stored* data, const StripPart& part, Comput
   }
 }
 
+// Calls body(channel, images, first) for every channel with planes in `planes`, which are numbered
+// channel * batch + image; they are the part's from number `first` on.
+template <class Body>
+void ForChannels(Range planes, int64_t batch, const Body& body) {
+  for (int64_t plane = planes.begin; plane < planes.end;) {
+    const int64_t channel = plane / batch;
+    const int64_t end = std::min(planes.end, (channel + 1) * batch);
+    body(channel, Range{plane - channel * batch, end - channel * batch}, plane - planes.begin);
+    plane = end;
+  }
+}
+
+// With one channel a row of an image is a row of a matrix; with more, the numbers of one pixel are.
+template <class Stored>
+void StripPacker<Stored>::GatherImages(const Stored* data, const StripPart& part,
+                                       Compute* strip) const {
+  const int64_t size = part.channels.size(), image_size = layout_.plane() * layout_.c;
+  const bool whole_row = layout_.c == multiplier_;
+  constexpr int64_t kPixelsAhead = 16;  // more streams than the machine foresees
+  const int64_t step = whole_row ? part.cols.size() : 1;
+  // Pixels outside: the images' lines are fetched once for all their channels.
+  for (int64_t pixel = 0; pixel < part.pixels(); pixel += step) {
+    const int64_t row = part.rows.begin + pixel / part.cols.size();
+    const int64_t col = part.cols.begin + pixel % part.cols.size();
+    ForChannels(part.channels, layout_.batch, [&](int64_t channel, Range images, int64_t first) {
+      const Stored* from = data + layout_.AtPixel(images.begin, row, col, channel * multiplier_);
+      if (first == 0 && !whole_row) {
+        for (int64_t i = 0; i < images.size(); ++i) {
+          __builtin_prefetch(from + i * image_size + kPixelsAhead * layout_.c, 0, 2);
+        }
+      }
+      pack_.transpose_widen(from, image_size, strip + pixel * multiplier_ * size + first, size,
+                            images.size(), step * multiplier_);
+    });
+  }
+}
+
+template <class Stored>
+void StripPacker<Stored>::ScatterImages(const Compute* strip, const StripPart& part,
+                                        Stored* data) const {
+  const int64_t size = part.channels.size(), image_size = layout_.plane() * layout_.c;
+  const int64_t step = layout_.c == 1 ? part.cols.size() : 1;
+  ForChannels(part.channels, layout_.batch, [&](int64_t channel, Range images, int64_t first) {
+    for (int64_t pixel = 0; pixel < part.pixels(); pixel += step) {
+      const int64_t to = layout_.AtPixel(images.begin, part.rows.begin + pixel / part.cols.size(),
+                                         part.cols.begin + pixel % part.cols.size(), channel);
+      pack_.transpose_narrow(strip + pixel * size + first, size, data + to, image_size, step,
+                             images.size());
+    }
+  });
+}
+
 template <class Stored>
 void StripPacker<Stored>::Unpack(const Compute* strip, const StripPart& part, Stored* data) const {
+  if (by_plane_ && layout_.format == DataFormat::kNHWC) return ScatterImages(strip, part, data);
   const int64_t size = part.channels.size();
   const bool whole_rows = part.cols.size() == layout_.w;
   const bool planes = layout_.format == DataFormat::kNCHW;

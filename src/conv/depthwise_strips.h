@@ -30,8 +30,9 @@ struct DataLayout {
   }
 };
 
-// The part of a data tensor that a strip holds: rows x cols of channels `channels` of one image
-// (NHWC), or of the planes image * c + channels (NCHW; they may go on into later images).
+// The part of a data tensor that a strip holds: rows x cols of channels `channels` of one image,
+// or, by plane, of planes that may be of several images: in NCHW they are numbered as they lie,
+// image * c + channel, in NHWC channel * batch + image.
 struct StripPart {
   int64_t image;
   Range channels, rows, cols;
@@ -51,21 +52,19 @@ class StripPacker {
  public:
   using Compute = ComputeType<Stored>;
 
-  StripPacker(const KernelTable& kernels, const DataLayout& layout, StripForm form,
+  // NCHW is always by plane; NHWC may be, when an image has too few channels to fill a vector (but
+  // kRepeated).
+  StripPacker(const KernelTable& kernels, const DataLayout& layout, bool by_plane, StripForm form,
               int64_t multiplier)
       : pack_(kernels.Pack<Stored>()),
         shape_(kernels.Depthwise<Compute>()),
         layout_(layout),
+        by_plane_(by_plane),
         form_(form),
         multiplier_(multiplier) {}
 
-  // Elements a pixel takes, and elements of the intermediate form of a part, if it needs one.
-  int64_t PixelSize(int64_t num_channels) const {
-    return form_ == StripForm::kPlain ? num_channels : num_channels * multiplier_;
-  }
-  int64_t IntermediateSize(int64_t num_channels, int64_t pixels) const;
-
-  // strip[row][col][PixelSize] = part of `data`. For kParted, channels of the part count groups.
+  // strip[row][col][form] = part of `data`. For kParted, channels of the part count groups. The
+  // intermediate has room for as much as the strip.
   void Pack(const Stored* data, const StripPart& part, Compute* intermediate, Compute* strip) const;
   // The inverse of a kPlain Pack, rounding.
   void Unpack(const Compute* strip, const StripPart& part, Stored* data) const;
@@ -74,10 +73,14 @@ class StripPacker {
   // Channels first to last of the tensor itself as strip[row][col][channel].
   void PackPlain(const Stored* data, const StripPart& part, Compute* strip) const;
   void PartPlanes(const Stored* data, const StripPart& part, Compute* strip) const;
+  // NHWC by plane, plain or parted.
+  void GatherImages(const Stored* data, const StripPart& part, Compute* strip) const;
+  void ScatterImages(const Compute* strip, const StripPart& part, Stored* data) const;
 
   const PackKernels<Stored>& pack_;
   const DepthwiseKernels<Compute>& shape_;
   DataLayout layout_;
+  bool by_plane_;
   StripForm form_;
   int64_t multiplier_;
 };

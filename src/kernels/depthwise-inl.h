@@ -341,9 +341,56 @@ void DepthwiseGradient(const DepthwiseGradientRow<T>& row) {
 
 // Multipliers.
 
+#if HWY_TARGET == HWY_SCALAR
+template <class T>
+int64_t RepeatVectors(const T*, T*, int64_t, int64_t) {
+  return 0;
+}
+template <class T>
+int64_t PartPairs(const T*, T*, int64_t) {
+  return 0;
+}
+#else
+// DepthwiseRepeat of whole vectors of numbers; how many numbers they hold. A vector of numbers
+// becomes `multiplier` vectors, lane l of the r-th of them number (r * lanes + l) / multiplier.
+template <class T>
+int64_t RepeatVectors(const T* from, T* to, int64_t count, int64_t multiplier) {
+  const hn::ScalableTag<T> d;
+  using Index = hn::TFromD<hn::RebindToSigned<decltype(d)> >;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  const int64_t num_vectors = count / kLanes;
+  for (int64_t r = 0; r < multiplier; ++r) {
+    Index number[kLanes];
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      number[lane] = static_cast<Index>((r * kLanes + lane) / multiplier);
+    }
+    const auto table = hn::SetTableIndices(d, number);
+    for (int64_t v = 0; v < num_vectors; ++v) {
+      hn::StoreU(hn::TableLookupLanes(hn::LoadU(d, from + v * kLanes), table), d,
+                 to + (v * multiplier + r) * kLanes);
+    }
+  }
+  return num_vectors * kLanes;
+}
+
+// DepthwisePart of one pixel with multiplier 2, whole vectors; how many channels they hold.
+template <class T>
+int64_t PartPairs(const T* from, T* to, int64_t channels) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  int64_t c = 0;
+  for (; c + kLanes <= channels; c += kLanes) {
+    const auto low = hn::LoadU(d, from + 2 * c), high = hn::LoadU(d, from + 2 * c + kLanes);
+    hn::StoreU(hn::ConcatEven(d, high, low), d, to + c);
+    hn::StoreU(hn::ConcatOdd(d, high, low), d, to + channels + c);
+  }
+  return c;
+}
+#endif
+
 template <class T>
 void DepthwiseRepeat(const T* from, T* to, int64_t count, int64_t multiplier) {
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = RepeatVectors(from, to, count, multiplier); i < count; ++i) {
     for (int64_t m = 0; m < multiplier; ++m) to[i * multiplier + m] = from[i];
   }
 }
@@ -351,7 +398,7 @@ void DepthwiseRepeat(const T* from, T* to, int64_t count, int64_t multiplier) {
 template <class T>
 void DepthwisePart(const T* from, T* to, int64_t pixels, int64_t channels, int64_t multiplier) {
   for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-    for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t c = multiplier == 2 ? PartPairs(from, to, channels) : 0; c < channels; ++c) {
       for (int64_t m = 0; m < multiplier; ++m) to[m * channels + c] = from[c * multiplier + m];
     }
     from += channels * multiplier;

@@ -273,7 +273,13 @@ void TransposeWidenSquare(const Stored* from, int64_t from_stride, ComputeType<S
     const auto kept = hn::FirstN(d, static_cast<size_t>(rows));
     TransposeSquare<false>(
         d, rows, cols, [&](int64_t i) { return LoadWidenedFirst(d, from + i * from_stride, cols); },
-        [&](int64_t i, V v) { hn::BlendedStore(v, kept, d, to + i * to_stride); });
+        [&](int64_t i, V v) {
+          if (rows == kLanes) {  // masked stores are slow on some machines
+            hn::StoreU(v, d, to + i * to_stride);
+          } else {
+            hn::BlendedStore(v, kept, d, to + i * to_stride);
+          }
+        });
   }
 }
 
@@ -293,7 +299,13 @@ void TransposeNarrowSquare(const ComputeType<Stored>* from, int64_t from_stride,
     const auto kept = hn::FirstN(d, static_cast<size_t>(cols));
     TransposeSquare<false>(
         d, rows, cols, [&](int64_t i) { return hn::MaskedLoad(kept, d, from + i * from_stride); },
-        [&](int64_t i, V v) { StoreNarrowedFirst(d, v, to + i * to_stride, rows); });
+        [&](int64_t i, V v) {
+          if (rows == kLanes) {
+            StoreNarrowed(d, v, to + i * to_stride);
+          } else {
+            StoreNarrowedFirst(d, v, to + i * to_stride, rows);
+          }
+        });
   }
 }
 

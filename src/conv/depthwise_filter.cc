@@ -7,192 +7,18 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "conv/canonical_order.h"
 #include "conv/depthwise.h"
-#include "conv/depthwise_chunks.h"
-#include "conv/depthwise_lines.h"
-#include "conv/depthwise_strips.h"
+#include "conv/depthwise_filter_plan.h"
 
 namespace convgrad {
 namespace {
-
-// Block sums of a unit: half of the smallest first cache.
-constexpr int64_t kSumBytes = int64_t{16} << 10;
-// Fewer channels than this a unit read too few bytes of every pixel; rather fewer taps.
-constexpr int64_t kLeastUnitBytes = 256;
-// Strips of input and of out_backprop together, in the second cache.
-constexpr int64_t kStripBytes = int64_t{384} << 10;
-// Sums of runs that wait to be folded.
-constexpr int64_t kWaitingBytes = int64_t{24} << 20;
-constexpr int64_t kPiecesPerThread = 4;
-
-// Blocks [begin, end) of one run that are read from the same strips.
-struct Band {
-  int64_t begin, end;
-  PixelBlock bounds;  // what they cover together
-};
-
-struct Plan {
-  Plan(const Problem& problem, const KernelTable& kernels, int num_threads);
-
-  Dimension rows, cols;
-  DataLayout input, output;
-  int64_t multiplier;
-  int64_t compute_bytes;
-  int64_t lanes;
-  bool f64;
-  bool input_in_place, output_in_place;
-  ChannelChunks chunks;            // of input channels
-  int64_t row_groups, col_groups;  // of taps
-  int64_t runs_at_once, units_at_once;
-  std::vector<PixelBlock> blocks;
-
-  int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
-  int64_t num_runs() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
-  // The sums of a tap: whole vectors.
-  int64_t TapSize(int64_t channels) const { return RoundUp(channels * multiplier, lanes); }
-  // Sums of the largest unit.
-  int64_t UnitSize() const {
-    return CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
-           TapSize(chunks.widest());
-  }
-  // Doubles of one unit for one run or the total: sums, then errors for f64.
-  int64_t FoldSize() const { return UnitSize() * (f64 ? 2 : 1); }
-
-  // Elements of what one piece of work allocates.
-  int64_t input_size = 0, output_size = 0, intermediate_size = 0;
-  int64_t piece_bytes() const {
-    return (UnitSize() + input_size + output_size + intermediate_size) * compute_bytes;
-  }
-
-  StripPart InputPart(Range channels, const PixelBlock& bounds) const;
-  StripPart OutputPart(Range channels, const PixelBlock& bounds) const;
-  // Bytes of both strips.
-  int64_t StripBytes(int64_t channels, const PixelBlock& bounds) const;
-  std::vector<Band> BandsOfRun(int64_t run) const;
-  Range RunBlocks(int64_t run) const {
-    const int64_t count = static_cast<int64_t>(blocks.size());
-    return {run * kRunBlocks, std::min(count, (run + 1) * kRunBlocks)};
-  }
-
- private:
-  void ChooseUnits(int num_threads);
-  void MeasureStrips();
-};
-
-StripPart Plan::InputPart(Range channels, const PixelBlock& bounds) const {
-  return {bounds.image_begin, channels, SourcesOf(rows, {bounds.row_begin, bounds.row_end}),
-          SourcesOf(cols, {bounds.col_begin, bounds.col_end})};
-}
-
-StripPart Plan::OutputPart(Range channels, const PixelBlock& bounds) const {
-  return {bounds.image_begin,
-          {channels.begin * multiplier, channels.end * multiplier},
-          {bounds.row_begin, bounds.row_end},
-          {bounds.col_begin, bounds.col_end}};
-}
-
-int64_t Plan::StripBytes(int64_t channels, const PixelBlock& bounds) const {
-  const int64_t images = bounds.image_end - bounds.image_begin;
-  const int64_t pixels = (input_in_place ? 0 : InputPart({0, 1}, bounds).pixels()) +
-                         (output_in_place ? 0 : OutputPart({0, 1}, bounds).pixels() / multiplier);
-  return images * pixels * channels * multiplier * compute_bytes;
-}
-
-// Neighbouring blocks of one image while their strips fit; at least one block.
-std::vector<Band> Plan::BandsOfRun(int64_t run) const {
-  std::vector<Band> bands;
-  const Range range = RunBlocks(run);
-  for (int64_t i = range.begin; i < range.end; ++i) {
-    const PixelBlock& block = blocks[i];
-    if (!bands.empty() && bands.back().bounds.image_end == block.image_end) {
-      PixelBlock both = bands.back().bounds;
-      both.row_end = block.row_end;
-      both.col_begin = std::min(both.col_begin, block.col_begin);
-      both.col_end = std::max(both.col_end, block.col_end);
-      if (StripBytes(chunks.widest(), both) <= kStripBytes) {
-        bands.back().end = i + 1;
-        bands.back().bounds = both;
-        continue;
-      }
-    }
-    bands.push_back({i, i + 1, block});
-  }
-  return bands;
-}
-
-// Channels by what block sums leave room for, then rows and columns of taps.
-void Plan::ChooseUnits(int num_threads) {
-  const int64_t unit = CeilDiv(lanes, multiplier);
-  const int64_t num_taps = rows.kernel * cols.kernel;
-  const int64_t least = std::max(unit, kLeastUnitBytes / compute_bytes / multiplier);
-  int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
-  if (input.format == DataFormat::kNCHW) wanted = std::min(wanted, least);
-  chunks = ChannelChunks(input.c, unit, wanted);
-  while (wanted > unit && StripBytes(chunks.widest(), blocks[0]) > kStripBytes) {
-    wanted = std::max(unit, wanted / 2);
-    chunks = ChannelChunks(input.c, unit, wanted);
-  }
-  const int64_t taps_at_once =
-      std::max<int64_t>(1, kSumBytes / compute_bytes / TapSize(chunks.widest()));
-  col_groups = CeilDiv(cols.kernel, taps_at_once);
-  row_groups = CeilDiv(rows.kernel, std::max<int64_t>(1, taps_at_once / cols.kernel));
-  // Threads: runs first, since they share nothing; then rows of taps.
-  const int64_t pieces = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
-  if (num_units() * num_runs() < pieces) {
-    const int64_t others = num_units() / row_groups * num_runs();
-    row_groups = std::min(rows.kernel, CeilDiv(pieces, others));
-  }
-  runs_at_once = std::min(num_runs(), CeilDiv(pieces, num_units()));
-  units_at_once = std::clamp<int64_t>(
-      kWaitingBytes / (FoldSize() * (runs_at_once + 1) * int64_t{sizeof(double)}), 1, num_units());
-}
-
-void Plan::MeasureStrips() {
-  const int64_t channels = chunks.widest();
-  int64_t largest_part = 0;
-  for (int64_t run = 0; run < num_runs(); ++run) {
-    for (const Band& band : BandsOfRun(run)) {
-      const int64_t images = band.bounds.image_end - band.bounds.image_begin;
-      const int64_t input_pixels = InputPart({0, channels}, band.bounds).pixels();
-      const int64_t output_pixels = images * (band.bounds.row_end - band.bounds.row_begin) *
-                                    (band.bounds.col_end - band.bounds.col_begin);
-      largest_part = std::max(largest_part, input_pixels * channels);
-      input_size = std::max(input_size, images * input_pixels * channels * multiplier);
-      output_size = std::max(output_size, output_pixels * channels * multiplier);
-    }
-  }
-  // A vector more than the strip, for pixels narrower than a vector.
-  input_size = input_in_place ? 0 : RoundUp(input_size + lanes, int64_t{kAlignment});
-  output_size = output_in_place ? 0 : RoundUp(output_size + lanes, int64_t{kAlignment});
-  intermediate_size = multiplier == 1 ? 0 : RoundUp(largest_part + lanes, int64_t{kAlignment});
-}
-
-Plan::Plan(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  const ConvGeometry& g = problem.geometry;
-  rows = Dimension::Rows(g, true);
-  cols = Dimension::Cols(g, true);
-  input = {problem.data_format, g.batch, g.in_h, g.in_w, g.in_c};
-  output = {problem.data_format, g.batch, g.out_h, g.out_w, g.out_c};
-  multiplier = g.group_out_c;
-  f64 = problem.dtype == DType::kFloat64;
-  compute_bytes = f64 ? 8 : 4;
-  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
-  const bool in_place = problem.data_format == DataFormat::kNHWC &&
-                        InfoOf(problem.dtype).bytes == compute_bytes && g.out_c >= lanes;
-  output_in_place = in_place;
-  input_in_place = in_place && multiplier == 1;
-  blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
-  ChooseUnits(num_threads);
-  MeasureStrips();
-}
 
 template <class Stored>
 class FilterEngine {
  public:
   using Compute = ComputeType<Stored>;
 
-  FilterEngine(const ConvArgs& args, const Plan& plan)
+  FilterEngine(const ConvArgs& args, const FilterPlan& plan)
       : plan_(plan),
         parallel_(args.parallel),
         kernels_(args.kernels.Depthwise<Compute>()),
@@ -223,7 +49,7 @@ class FilterEngine {
     std::vector<DepthwiseSegment<Compute>> segments;
   };
 
-  static bool ByPlane(const Plan& plan) { return plan.input.format == DataFormat::kNCHW; }
+  static bool ByPlane(const FilterPlan& plan) { return plan.input.format == DataFormat::kNCHW; }
 
   Unit UnitAt(int64_t index) const;
   void RunUnits(Range units);
@@ -245,7 +71,7 @@ class FilterEngine {
     return runs_.data() + (slot * plan_.runs_at_once + run) * plan_.FoldSize();
   }
 
-  const Plan& plan_;
+  const FilterPlan& plan_;
   const Parallel& parallel_;
   const DepthwiseKernels<Compute>& kernels_;
   const PackKernels<Stored>& pack_;
@@ -478,19 +304,19 @@ void FilterEngine<Stored>::Run() {
 }
 
 void RunFilter(const ConvArgs& args) {
-  const Plan plan(args.problem, args.kernels, args.parallel.num_threads());
+  const FilterPlan plan(args.problem, args.kernels, args.parallel.num_threads());
   VisitFloat(args.problem.dtype,
              [&](auto tag) { FilterEngine<typename decltype(tag)::Type>(args, plan).Run(); });
 }
 
 int64_t FilterScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  const Plan plan(problem, kernels, num_threads);
+  const FilterPlan plan(problem, kernels, num_threads);
   return plan.piece_bytes() * num_threads +
          plan.units_at_once * (plan.runs_at_once + 1) * plan.FoldSize() * int64_t{sizeof(double)};
 }
 
 std::string FilterTiles(const Problem& problem, const KernelTable& kernels) {
-  const Plan plan(problem, kernels, 1);
+  const FilterPlan plan(problem, kernels, 1);
   return fmt::format("{} channels x {} rows of taps a unit, {} blocks, {}", plan.chunks.widest(),
                      CeilDiv(plan.rows.kernel, plan.row_groups), plan.blocks.size(),
                      plan.input_in_place ? "in place" : "through strips");

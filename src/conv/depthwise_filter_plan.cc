@@ -1,0 +1,125 @@
+#include "conv/depthwise_filter_plan.h"
+
+namespace convgrad {
+namespace {
+
+// Block sums of a unit: half of the smallest first cache.
+constexpr int64_t kSumBytes = int64_t{16} << 10;
+// Fewer channels than this a unit read too few bytes of every pixel; rather fewer taps.
+constexpr int64_t kLeastUnitBytes = 256;
+// Strips of input and of out_backprop together, in the second cache.
+constexpr int64_t kStripBytes = int64_t{384} << 10;
+// Sums of runs that wait to be folded.
+constexpr int64_t kWaitingBytes = int64_t{24} << 20;
+constexpr int64_t kPiecesPerThread = 4;
+
+}  // namespace
+
+StripPart FilterPlan::InputPart(Range channels, const PixelBlock& bounds) const {
+  return {bounds.image_begin, channels, SourcesOf(rows, {bounds.row_begin, bounds.row_end}),
+          SourcesOf(cols, {bounds.col_begin, bounds.col_end})};
+}
+
+StripPart FilterPlan::OutputPart(Range channels, const PixelBlock& bounds) const {
+  return {bounds.image_begin,
+          {channels.begin * multiplier, channels.end * multiplier},
+          {bounds.row_begin, bounds.row_end},
+          {bounds.col_begin, bounds.col_end}};
+}
+
+int64_t FilterPlan::StripBytes(int64_t channels, const PixelBlock& bounds) const {
+  const int64_t images = bounds.image_end - bounds.image_begin;
+  const int64_t pixels = (input_in_place ? 0 : InputPart({0, 1}, bounds).pixels()) +
+                         (output_in_place ? 0 : OutputPart({0, 1}, bounds).pixels() / multiplier);
+  return images * pixels * channels * multiplier * compute_bytes;
+}
+
+// Neighbouring blocks of one image while their strips fit; at least one block.
+std::vector<Band> FilterPlan::BandsOfRun(int64_t run) const {
+  std::vector<Band> bands;
+  const Range range = RunBlocks(run);
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    const PixelBlock& block = blocks[i];
+    if (!bands.empty() && bands.back().bounds.image_end == block.image_end) {
+      PixelBlock both = bands.back().bounds;
+      both.row_end = block.row_end;
+      both.col_begin = std::min(both.col_begin, block.col_begin);
+      both.col_end = std::max(both.col_end, block.col_end);
+      if (StripBytes(chunks.widest(), both) <= kStripBytes) {
+        bands.back().end = i + 1;
+        bands.back().bounds = both;
+        continue;
+      }
+    }
+    bands.push_back({i, i + 1, block});
+  }
+  return bands;
+}
+
+// Channels by what block sums leave room for, then rows and columns of taps.
+void FilterPlan::ChooseUnits(int num_threads) {
+  const int64_t unit = CeilDiv(lanes, multiplier);
+  const int64_t num_taps = rows.kernel * cols.kernel;
+  const int64_t least = std::max(unit, kLeastUnitBytes / compute_bytes / multiplier);
+  int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
+  if (input.format == DataFormat::kNCHW) wanted = std::min(wanted, least);
+  chunks = ChannelChunks(input.c, unit, wanted);
+  while (wanted > unit && StripBytes(chunks.widest(), blocks[0]) > kStripBytes) {
+    wanted = std::max(unit, wanted / 2);
+    chunks = ChannelChunks(input.c, unit, wanted);
+  }
+  const int64_t taps_at_once =
+      std::max<int64_t>(1, kSumBytes / compute_bytes / TapSize(chunks.widest()));
+  col_groups = CeilDiv(cols.kernel, taps_at_once);
+  row_groups = CeilDiv(rows.kernel, std::max<int64_t>(1, taps_at_once / cols.kernel));
+  // Threads: runs first, since they share nothing; then rows of taps.
+  const int64_t pieces = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  if (num_units() * num_runs() < pieces) {
+    const int64_t others = num_units() / row_groups * num_runs();
+    row_groups = std::min(rows.kernel, CeilDiv(pieces, others));
+  }
+  runs_at_once = std::min(num_runs(), CeilDiv(pieces, num_units()));
+  units_at_once = std::clamp<int64_t>(
+      kWaitingBytes / (FoldSize() * (runs_at_once + 1) * int64_t{sizeof(double)}), 1, num_units());
+}
+
+void FilterPlan::MeasureStrips() {
+  const int64_t channels = chunks.widest();
+  int64_t largest_part = 0;
+  for (int64_t run = 0; run < num_runs(); ++run) {
+    for (const Band& band : BandsOfRun(run)) {
+      const int64_t images = band.bounds.image_end - band.bounds.image_begin;
+      const int64_t input_pixels = InputPart({0, channels}, band.bounds).pixels();
+      const int64_t output_pixels = images * (band.bounds.row_end - band.bounds.row_begin) *
+                                    (band.bounds.col_end - band.bounds.col_begin);
+      largest_part = std::max(largest_part, input_pixels * channels);
+      input_size = std::max(input_size, images * input_pixels * channels * multiplier);
+      output_size = std::max(output_size, output_pixels * channels * multiplier);
+    }
+  }
+  // A vector more than the strip, for pixels narrower than a vector.
+  input_size = input_in_place ? 0 : RoundUp(input_size + lanes, int64_t{kAlignment});
+  output_size = output_in_place ? 0 : RoundUp(output_size + lanes, int64_t{kAlignment});
+  intermediate_size = multiplier == 1 ? 0 : RoundUp(largest_part + lanes, int64_t{kAlignment});
+}
+
+FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const ConvGeometry& g = problem.geometry;
+  rows = Dimension::Rows(g, true);
+  cols = Dimension::Cols(g, true);
+  input = {problem.data_format, g.batch, g.in_h, g.in_w, g.in_c};
+  output = {problem.data_format, g.batch, g.out_h, g.out_w, g.out_c};
+  multiplier = g.group_out_c;
+  f64 = problem.dtype == DType::kFloat64;
+  compute_bytes = f64 ? 8 : 4;
+  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  const bool in_place = problem.data_format == DataFormat::kNHWC &&
+                        InfoOf(problem.dtype).bytes == compute_bytes && g.out_c >= lanes;
+  output_in_place = in_place;
+  input_in_place = in_place && multiplier == 1;
+  blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
+  ChooseUnits(num_threads);
+  MeasureStrips();
+}
+
+}  // namespace convgrad

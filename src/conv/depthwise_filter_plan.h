@@ -1,0 +1,73 @@
+// How a depthwise filter gradient is dealt out: units of channels and taps, runs of blocks of
+// output pixels, bands of blocks that share strips, and the memory they take.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/checked.h"
+#include "conv/canonical_order.h"
+#include "conv/depthwise_chunks.h"
+#include "conv/depthwise_lines.h"
+#include "conv/depthwise_strips.h"
+#include "conv/geometry.h"
+#include "kernels/kernel_table.h"
+
+namespace convgrad {
+
+// Blocks [begin, end) of one run that are read from the same strips.
+struct Band {
+  int64_t begin, end;
+  PixelBlock bounds;  // what they cover together
+};
+
+struct FilterPlan {
+  FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads);
+
+  Dimension rows, cols;
+  DataLayout input, output;
+  int64_t multiplier;
+  int64_t compute_bytes;
+  int64_t lanes;
+  bool f64;
+  bool input_in_place, output_in_place;
+  ChannelChunks chunks;            // of input channels
+  int64_t row_groups, col_groups;  // of taps
+  int64_t runs_at_once, units_at_once;
+  std::vector<PixelBlock> blocks;
+
+  int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
+  int64_t num_runs() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
+  // The sums of a tap: whole vectors.
+  int64_t TapSize(int64_t channels) const { return RoundUp(channels * multiplier, lanes); }
+  // Sums of the largest unit.
+  int64_t UnitSize() const {
+    return CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
+           TapSize(chunks.widest());
+  }
+  // Doubles of one unit for one run or the total: sums, then errors for f64.
+  int64_t FoldSize() const { return UnitSize() * (f64 ? 2 : 1); }
+
+  // Elements of what one piece of work allocates.
+  int64_t input_size = 0, output_size = 0, intermediate_size = 0;
+  int64_t piece_bytes() const {
+    return (UnitSize() + input_size + output_size + intermediate_size) * compute_bytes;
+  }
+
+  StripPart InputPart(Range channels, const PixelBlock& bounds) const;
+  StripPart OutputPart(Range channels, const PixelBlock& bounds) const;
+  // Bytes of both strips.
+  int64_t StripBytes(int64_t channels, const PixelBlock& bounds) const;
+  std::vector<Band> BandsOfRun(int64_t run) const;
+  Range RunBlocks(int64_t run) const {
+    const int64_t count = static_cast<int64_t>(blocks.size());
+    return {run * kRunBlocks, std::min(count, (run + 1) * kRunBlocks)};
+  }
+
+ private:
+  void ChooseUnits(int num_threads);
+  void MeasureStrips();
+};
+
+}  // namespace convgrad

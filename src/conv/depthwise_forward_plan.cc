@@ -1,0 +1,127 @@
+#include "conv/depthwise_forward_plan.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace convgrad {
+namespace {
+
+// A source strip and the rows of results made from it should stay in the second cache together.
+constexpr int64_t kStripBytes = int64_t{384} << 10;
+// Channels of a strip made of planes: enough to keep kernel calls rare.
+constexpr int64_t kPlaneVectors = 4;
+// Pieces of work a thread should get, for balance.
+constexpr int64_t kPiecesPerThread = 4;
+// Columns a piece should keep when only columns are left to deal out.
+constexpr int64_t kLeastCols = 64;
+
+// At most as many sources as `results` consecutive results of a dimension can read.
+int64_t MostSources(const Dimension& d, int64_t results) {
+  const int64_t reach = (d.kernel - 1) * d.dilation;
+  const int64_t span =
+      d.forward ? (results - 1) * d.stride + reach + 1 : (results - 1 + reach) / d.stride + 2;
+  return std::min(span, d.num_sources());
+}
+
+}  // namespace
+
+int64_t ForwardPlan::SourceRows(int64_t result_rows) const {
+  return std::min(MostSources(rows, result_rows), result_rows * rows.kernel);
+}
+int64_t ForwardPlan::SourceCols(int64_t result_cols) const {
+  return MostSources(cols, result_cols);
+}
+int64_t ForwardPlan::StripSize(int64_t result_rows, int64_t result_cols) const {
+  return SourceRows(result_rows) * SourceCols(result_cols) * SourceSize(chunks.widest());
+}
+
+// As many channels as let the rows that one row of results reads stay in cache.
+void ForwardPlan::ChooseChunks(int64_t num_channels) {
+  const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
+  int64_t wanted = num_channels;
+  if (by_plane) wanted = std::min(wanted, kPlaneVectors * unit);
+  chunks = ChannelChunks(num_channels, unit, wanted);
+  while (wanted > unit && StripSize(1, cols.num_results()) * compute_bytes > kStripBytes) {
+    wanted = std::max(unit, RoundUp(wanted / 2, unit));
+    chunks = ChannelChunks(num_channels, unit, wanted);
+  }
+}
+
+void ForwardPlan::ChooseBands() {
+  row_bands = col_bands = 1;
+  if (source_in_place && result_in_place) return;
+  const int64_t num_cols = cols.num_results(), num_rows = rows.num_results();
+  int64_t band_cols = num_cols;
+  while (band_cols > kLeastCols && StripSize(1, band_cols) * compute_bytes > kStripBytes) {
+    band_cols = CeilDiv(band_cols, 2);
+  }
+  col_bands = CeilDiv(num_cols, band_cols);
+  int64_t band_rows = 1;
+  while (band_rows < num_rows &&
+         StripSize(band_rows + 1, band_cols) * compute_bytes <= kStripBytes) {
+    ++band_rows;
+  }
+  row_bands = CeilDiv(num_rows, band_rows);
+}
+
+// More pieces when there are too few for the threads: first rows, then channels, then columns.
+void ForwardPlan::FillThreads(int64_t num_channels, int num_threads) {
+  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  const auto grow = [&](int64_t& count, int64_t most) {
+    if (num_pieces() < wanted) {
+      count = std::max(count, std::min(most, CeilDiv(wanted, num_pieces() / count)));
+    }
+  };
+  grow(row_bands, rows.num_results());
+  if (num_pieces() < wanted) {
+    const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
+    const int64_t more = CeilDiv(wanted, num_images * row_bands * col_bands);
+    chunks = ChannelChunks(num_channels, unit, std::max(unit, num_channels / more));
+  }
+  grow(col_bands, CeilDiv(cols.num_results(), kLeastCols));
+}
+
+void ForwardPlan::MeasurePiece() {
+  const int64_t channels = chunks.widest();
+  const int64_t band_rows = CeilDiv(rows.num_results(), row_bands);
+  const int64_t band_cols = CeilDiv(cols.num_results(), col_bands);
+  // A vector more than the strip, for pixels narrower than a vector.
+  if (!source_in_place) {
+    filter_size = rows.kernel * cols.kernel * SourceSize(channels) + lanes;
+    strip_size = StripSize(band_rows, band_cols) + lanes;
+    if (multiplier > 1) intermediate_size = strip_size;
+  }
+  if (!result_in_place) out_size = band_rows * band_cols * ResultSize(channels) + lanes;
+  for (int64_t* size : {&filter_size, &strip_size, &intermediate_size, &out_size}) {
+    *size = RoundUp(*size, static_cast<int64_t>(kAlignment));
+  }
+}
+
+ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const ConvGeometry& g = problem.geometry;
+  forward = InfoOf(problem.op).direction == Direction::kForward;
+  rows = Dimension::Rows(g, forward);
+  cols = Dimension::Cols(g, forward);
+  const DataLayout input = {problem.data_format, g.batch, g.in_h, g.in_w, g.in_c};
+  const DataLayout output = {problem.data_format, g.batch, g.out_h, g.out_w, g.out_c};
+  source = forward ? input : output;
+  result = forward ? output : input;
+  multiplier = g.group_out_c;
+  const bool f64 = problem.dtype == DType::kFloat64;
+  compute_bytes = f64 ? 8 : 4;
+  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  const bool nhwc = problem.data_format == DataFormat::kNHWC;
+  const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward);
+  by_plane = !nhwc || narrow;
+  result_in_place = !by_plane && InfoOf(problem.dtype).bytes == compute_bytes;
+  source_in_place = result_in_place && multiplier == 1 && g.in_c >= lanes;
+  num_images = by_plane ? 1 : g.batch;
+  const int64_t num_channels = by_plane ? g.batch * g.in_c : g.in_c;
+  ChooseChunks(num_channels);
+  ChooseBands();
+  FillThreads(num_channels, num_threads);
+  MeasurePiece();
+}
+
+}  // namespace convgrad

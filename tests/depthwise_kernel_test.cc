@@ -1,0 +1,253 @@
+// The depthwise kernels of every table against the formula of depthwise.h, one lane at a time: tile
+// remainders, taps off the row, strides, dilations, narrow and overlapping vectors, several blocks.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "conv/canonical_order.h"
+#include "kernels/depthwise.h"
+#include "kernels/kernel_table.h"
+
+namespace convgrad {
+namespace {
+
+template <class Compute>
+using FoldOf = std::conditional_t<std::is_same_v<Compute, double>, FoldDouble, FoldFloat>;
+
+template <class Compute>
+std::vector<Compute> RandomNumbers(int64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<Compute> numbers;
+  for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<Compute>(uniform(random)));
+  return numbers;
+}
+
+struct RowCase {
+  int64_t channels, count, num_cols, origin, num_taps, stride, dilation, num_rows, num_blocks;
+
+  std::string Name() const {
+    std::string name;
+    for (const int64_t value :
+         {channels, count, num_cols, origin, num_taps, stride, dilation, num_rows, num_blocks}) {
+      name += " " + std::to_string(value);
+    }
+    return "channels count cols origin taps stride dilation rows blocks =" + name;
+  }
+};
+
+RowCase RandomCase(std::mt19937_64& random) {
+  const auto draw = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  RowCase c = {};
+  c.channels = draw(1, 40);
+  c.count = draw(1, 20);
+  c.num_cols = draw(1, 25);
+  c.origin = draw(-8, 4);
+  c.num_taps = draw(1, kMaxSegmentTaps);
+  c.stride = draw(1, 4);
+  c.dilation = draw(1, 3);
+  c.num_rows = draw(1, 3);
+  c.num_blocks = draw(1, 2);
+  return c;
+}
+
+// Source rows with their filters, readable a vector beyond the last channel.
+template <class Compute>
+struct Row {
+  explicit Row(const RowCase& c, uint64_t seed)
+      : source(RandomNumbers<Compute>(c.num_rows * c.num_cols * c.channels + 16, seed)),
+        filter(RandomNumbers<Compute>(c.num_rows * c.num_taps * c.channels + 16, seed + 1)),
+        out_backprop(RandomNumbers<Compute>(c.count * c.channels + 16, seed + 2)) {}
+  const Compute* SourceRow(const RowCase& c, int64_t row) const {
+    return source.data() + row * c.num_cols * c.channels;
+  }
+  const Compute* FilterRow(const RowCase& c, int64_t row) const {
+    return filter.data() + row * c.num_taps * c.channels;
+  }
+  std::vector<Compute> source, filter, out_backprop;
+};
+
+template <class Compute>
+Compute ExpectedForward(const RowCase& c, const Row<Compute>& row, int64_t t, int64_t channel) {
+  FoldOf<Compute> fold;
+  for (int64_t block = 0; block < c.num_blocks; ++block) {
+    Compute chain = 0;
+    for (int64_t r = c.num_rows * block / c.num_blocks; r < c.num_rows * (block + 1) / c.num_blocks;
+         ++r) {
+      for (int64_t k = 0; k < c.num_taps; ++k) {
+        const int64_t col = c.origin + t * c.stride + k;
+        if (col < 0 || col >= c.num_cols) continue;
+        chain = std::fma(row.SourceRow(c, r)[col * c.channels + channel],
+                         row.FilterRow(c, r)[k * c.channels + channel], chain);
+      }
+    }
+    fold.AddBlock(chain);
+  }
+  fold.EndRun();
+  return static_cast<Compute>(fold.Result());
+}
+
+template <class Compute>
+void CheckForward(const KernelTable& table, const RowCase& c, uint64_t seed) {
+  const Row<Compute> row(c, seed);
+  std::vector<DepthwiseSegment<Compute>> segments;
+  for (int64_t r = 0; r < c.num_rows; ++r) {
+    segments.push_back({row.SourceRow(c, r), nullptr, row.FilterRow(c, r), c.origin, c.num_taps});
+  }
+  std::vector<int64_t> block_ends;
+  for (int64_t b = 1; b <= c.num_blocks; ++b) block_ends.push_back(c.num_rows * b / c.num_blocks);
+  std::vector<Compute> out(static_cast<size_t>(c.count * c.channels + 1), 42);
+  DepthwiseForwardRow<Compute> call = {};
+  call.segments = segments.data();
+  call.block_ends = block_ends.data();
+  call.num_blocks = c.num_blocks;
+  call.out = out.data();
+  call.count = c.count;
+  call.source_stride = call.filter_stride = call.out_stride = call.channels = c.channels;
+  call.num_cols = c.num_cols;
+  call.stride = c.stride;
+  table.Depthwise<Compute>().forward(call);
+  for (int64_t t = 0; t < c.count; ++t) {
+    for (int64_t channel = 0; channel < c.channels; ++channel) {
+      ASSERT_EQ(out[t * c.channels + channel], ExpectedForward(c, row, t, channel))
+          << NameOf(table.isa) << " result " << t << " channel " << channel << ", " << c.Name();
+    }
+  }
+  ASSERT_EQ(out.back(), 42) << "written beyond the last result";
+}
+
+template <class Compute>
+void CheckGradient(const KernelTable& table, const RowCase& c, uint64_t seed) {
+  const Row<Compute> row(c, seed);
+  const int64_t lanes = table.Depthwise<Compute>().lanes;
+  const int64_t num_slots = (c.channels + lanes - 1) / lanes;
+  std::vector<Compute> sums(static_cast<size_t>(c.num_rows * c.num_taps * num_slots * lanes), 0);
+  std::vector<DepthwiseSegment<Compute>> segments;
+  for (int64_t r = 0; r < c.num_rows; ++r) {
+    Compute* first = sums.data() + r * c.num_taps * num_slots * lanes;
+    segments.push_back({row.SourceRow(c, r), first, nullptr, c.origin, c.num_taps});
+  }
+  DepthwiseGradientRow<Compute> call = {};
+  call.segments = segments.data();
+  call.num_segments = c.num_rows;
+  call.out_backprop = row.out_backprop.data();
+  call.count = c.count;
+  call.source_stride = call.out_backprop_stride = call.channels = c.channels;
+  call.num_cols = c.num_cols;
+  call.sums_stride = num_slots * lanes;
+  call.stride = c.stride;
+  call.dilation = c.dilation;
+  table.Depthwise<Compute>().gradient(call);
+  for (int64_t r = 0; r < c.num_rows; ++r) {
+    for (int64_t k = 0; k < c.num_taps; ++k) {
+      for (int64_t channel = 0; channel < c.channels; ++channel) {
+        Compute chain = 0;
+        for (int64_t t = 0; t < c.count; ++t) {
+          const int64_t col = c.origin + t * c.stride + k * c.dilation;
+          if (col < 0 || col >= c.num_cols) continue;
+          chain = std::fma(row.SourceRow(c, r)[col * c.channels + channel],
+                           row.out_backprop[t * c.channels + channel], chain);
+        }
+        // The last slot holds the last channels.
+        const int64_t slot = std::min(channel / lanes, num_slots - 1);
+        const int64_t first =
+            slot == num_slots - 1 ? std::max<int64_t>(0, c.channels - lanes) : slot * lanes;
+        const int64_t at = slot * lanes + channel - first;
+        ASSERT_EQ(sums[(r * c.num_taps + k) * num_slots * lanes + at], chain)
+            << NameOf(table.isa) << " tap " << k << " channel " << channel << ", " << c.Name();
+      }
+    }
+  }
+}
+
+template <class Compute>
+void CheckMultipliers(const KernelTable& table, int64_t channels, int64_t multiplier) {
+  constexpr int64_t kPixels = 3;
+  const auto& kernels = table.Depthwise<Compute>();
+  const auto from = RandomNumbers<Compute>(kPixels * channels * multiplier, 5);
+  std::vector<Compute> to(from.size());
+  kernels.repeat(from.data(), to.data(), kPixels * channels, multiplier);
+  for (size_t i = 0; i < to.size(); ++i)
+    ASSERT_EQ(to[i], from[i / multiplier]) << NameOf(table.isa);
+  kernels.part(from.data(), to.data(), kPixels, channels, multiplier);
+  for (int64_t pixel = 0; pixel < kPixels; ++pixel) {
+    for (int64_t m = 0; m < multiplier; ++m) {
+      for (int64_t c = 0; c < channels; ++c) {
+        ASSERT_EQ(to[(pixel * multiplier + m) * channels + c],
+                  from[(pixel * channels + c) * multiplier + m])
+            << NameOf(table.isa) << ' ' << channels << " channels, multiplier " << multiplier;
+      }
+    }
+  }
+}
+
+template <class Compute>
+void CheckFolding(const KernelTable& table) {
+  const auto& kernels = table.Depthwise<Compute>();
+  const int64_t size = kernels.lanes * 2;
+  const auto count = static_cast<size_t>(size);
+  std::vector<FoldOf<Compute>> expected(count);
+  std::vector<double> run(count), run_error(count), total(count), total_error(count);
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    auto sums = RandomNumbers<Compute>(size, seed);
+    for (size_t i = 0; i < count; ++i) {
+      if (seed == 2) sums[i] *= static_cast<Compute>(1e20);
+      if (seed == 3) sums[i] = static_cast<Compute>(HUGE_VAL) * static_cast<Compute>(i % 5 == 0);
+      expected[i].AddBlock(sums[i]);
+    }
+    kernels.fold_block(sums.data(), run.data(), run_error.data(), size);
+    for (const Compute sum : sums) ASSERT_EQ(sum, 0);
+    if (seed % 2 == 0) continue;
+    kernels.fold_run(run.data(), run_error.data(), total.data(), total_error.data(), size);
+    run.assign(count, 0);
+    run_error.assign(count, 0);
+    for (auto& fold : expected) fold.EndRun();
+  }
+  std::vector<Compute> result(count);
+  kernels.finish(total.data(), total_error.data(), result.data(), size, false);
+  for (size_t i = 0; i < count; ++i) {
+    const auto want = static_cast<Compute>(expected[i].Result());
+    ASSERT_TRUE(result[i] == want || (std::isnan(result[i]) && std::isnan(want)))
+        << NameOf(table.isa) << " element " << i;
+  }
+}
+
+TEST(DepthwiseKernels, FollowTheFormula) {
+  std::mt19937_64 random(11);
+  for (uint64_t seed = 0; seed < 1500 && !HasFailure(); ++seed) {
+    const RowCase c = RandomCase(random);
+    for (const KernelTable& table : SupportedKernels()) {
+      CheckForward<float>(table, c, seed);
+      CheckForward<double>(table, c, seed);
+      CheckGradient<float>(table, c, seed);
+      CheckGradient<double>(table, c, seed);
+    }
+  }
+}
+
+TEST(DepthwiseKernels, RepeatAndPartChannels) {
+  for (const KernelTable& table : SupportedKernels()) {
+    for (const int64_t channels : {1, 3, 16, 31, 64}) {
+      for (const int64_t multiplier : {1, 2, 3, 8, 20}) {
+        CheckMultipliers<float>(table, channels, multiplier);
+        CheckMultipliers<double>(table, channels, multiplier);
+      }
+    }
+  }
+}
+
+TEST(DepthwiseKernels, FoldLikeTheScalarForm) {
+  for (const KernelTable& table : SupportedKernels()) {
+    CheckFolding<float>(table);
+    CheckFolding<double>(table);
+  }
+}
+
+}  // namespace
+}  // namespace convgrad

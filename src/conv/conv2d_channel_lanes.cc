@@ -364,26 +364,6 @@ void Runner<Stored>::RunClass(const Slab& chunk, const TapPhase& phase, const Ax
   gatherer.Flush();
 }
 
-// A plan visits every row and column of the result and keeps every tap and stride phase; sizes at
-// which that is a burden are no images.
-bool Accepts(const Problem& problem) {
-  constexpr int64_t kMostPositions = int64_t{1} << 26;
-  constexpr int64_t kMostTaps = int64_t{1} << 20;
-  constexpr int64_t kMostPhases = int64_t{1} << 14;
-  const ConvGeometry& g = problem.geometry;
-  for (const int64_t size : {g.in_h, g.in_w, g.out_h, g.out_w}) {
-    if (size > kMostPositions) return false;
-  }
-  if (g.kernel_h * g.kernel_w > kMostTaps) return false;
-  switch (InfoOf(problem.op).direction) {
-    case Direction::kForward: return true;
-    case Direction::kBackpropInput:
-      return std::min(g.in_h, g.stride_h) * std::min(g.in_w, g.stride_w) <= kMostPhases;
-    case Direction::kBackpropFilter: break;
-  }
-  return false;
-}
-
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
   return VisitFloat(problem.dtype, [&](auto tag) {
     return Plan<typename decltype(tag)::Type>(problem, kernels, num_threads).ScratchBytes();
@@ -416,7 +396,7 @@ void Run(const ConvArgs& args) {
 const Algorithm kConv2DChannelLanes = {
     .name = "channel-lanes",
     .summary = "tiles of pixels by channels, padding skipped",
-    .accepts = Accepts,
+    .accepts = TapSum::Describes,
     .scratch_bytes = ScratchBytes,
     .tiles = Tiles,
     .run = Run,

@@ -376,7 +376,7 @@ TermCount CountTerms(const TapSum& sum) {
 bool Accepts(const Problem& problem) {
   constexpr int64_t kFewChannels = 8;
   constexpr int64_t kLargeFilter = 1 << 22;
-  if (InfoOf(problem.op).direction == Direction::kBackpropFilter) return false;
+  if (!TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
   if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
   const bool pointwise = sum.kernel_h == 1 && sum.kernel_w == 1 &&

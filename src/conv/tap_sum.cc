@@ -67,6 +67,21 @@ std::vector<AxisPhase> BackpropInputPhases(const Axis& axis) {
 
 }  // namespace
 
+bool TapSum::Describes(const Problem& problem) {
+  constexpr int64_t kMostPositions = int64_t{1} << 26;
+  constexpr int64_t kMostTaps = int64_t{1} << 20;
+  constexpr int64_t kMostPhases = int64_t{1} << 14;
+  const ConvGeometry& g = problem.geometry;
+  const Direction direction = InfoOf(problem.op).direction;
+  if (direction == Direction::kBackpropFilter) return false;
+  if (std::max({g.in_h, g.in_w, g.out_h, g.out_w}) > kMostPositions) return false;
+  if (std::max(g.kernel_h, g.kernel_w) > kMostTaps || g.kernel_h * g.kernel_w > kMostTaps) {
+    return false;
+  }
+  return direction == Direction::kForward ||
+         std::min(g.in_h, g.stride_h) * std::min(g.in_w, g.stride_w) <= kMostPhases;
+}
+
 TapSum::TapSum(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
   forward = InfoOf(problem.op).direction == Direction::kForward;

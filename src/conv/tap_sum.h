@@ -31,7 +31,11 @@ struct AxisPhase {
 
 // One direction of one problem. Result channels of a group sum over source channels of the group.
 struct TapSum {
-  explicit TapSum(const Problem& problem);
+  // Whether a problem is one, and can be: every row and column of the result is visited here and
+  // every tap and stride phase kept, so sizes at which that is a burden (no images) are left out.
+  static bool Describes(const Problem& problem);
+
+  explicit TapSum(const Problem& problem);  // of a problem it describes
 
   bool forward;
   int64_t batch, groups;

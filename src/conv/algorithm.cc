@@ -9,12 +9,29 @@
 #include "conv/reference.h"
 
 namespace convgrad {
+namespace {
+
+// Grouped convolutions with one input channel to a group are depthwise ones. With many groups of
+// few output channels the depthwise algorithms are the best for them too.
+bool IsDepthwiseInAllButName(const Problem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  return g.group_in_c == 1 && g.groups >= 8 && g.group_out_c <= 8;
+}
+
+Algorithm ForGrouped(Algorithm algorithm) {
+  algorithm.accepts = IsDepthwiseInAllButName;
+  return algorithm;
+}
+
+}  // namespace
 
 std::span<const Algorithm> AlgorithmsOf(Op op) {
-  static const std::vector<Algorithm> conv2d = {kConv2DPixelLanes, kConv2DChannelLanes,
+  static const std::vector<Algorithm> conv2d = {ForGrouped(kDepthwiseForwardAlgorithm),
+                                                kConv2DPixelLanes, kConv2DChannelLanes,
                                                 kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {
-      kConv2DFilterTapsJoined, kConv2DFilterTapsApart, kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {ForGrouped(kDepthwiseFilterAlgorithm),
+                                                       kConv2DFilterTapsJoined,
+                                                       kConv2DFilterTapsApart, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise_filter = {kDepthwiseFilterAlgorithm,
                                                           kReferenceAlgorithm};

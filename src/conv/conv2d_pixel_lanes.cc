@@ -54,7 +54,8 @@ struct Plan {
   int64_t num_bands, band_positions;  // positions of each phase's rows that are worked on at a time
   int64_t plane_size;                 // elements of one plane of a band
   int64_t channel_stride;             // of all planes of a source channel
-  bool result_in_place;               // a band's rows are neighbours in the result's planes
+  bool result_is_planes;              // a band's rows are neighbours in the result too
+  bool result_in_place;               // and of the compute type
   int64_t result_stride;              // of a result channel in a band
   int num_threads;
 };
@@ -86,8 +87,8 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
   // between channels keeps them from meeting in one set of a cache.
   const int64_t lines = CeilDiv(planes * plane_size + tiles.front().cols, int64_t{16});
   channel_stride = (lines | 1) * 16;
-  result_in_place =
-      std::is_same_v<Stored, Compute> && ResultIsPlanes(problem.data_format, sum, cols);
+  result_is_planes = ResultIsPlanes(problem.data_format, sum, cols);
+  result_in_place = result_is_planes && std::is_same_v<Stored, Compute>;
   result_stride = result_in_place ? result.h * result.w : band_positions * cols.extent;
 }
 
@@ -333,6 +334,13 @@ void Runner<Stored>::StorePhase(int64_t image, int64_t group, const TapPhase& ph
   const DataShape& shape = plan_.result;
   const int64_t channels = plan_.sum.result_c, first_channel = group * channels;
   Stored* to = static_cast<Stored*>(args_.result) + image * shape.Image();
+  if (plan_.result_is_planes) {
+    for (int64_t q = 0; q < channels; ++q) {
+      Stored* plane = to + ((first_channel + q) * shape.h + first_position) * shape.w;
+      pack_.narrow(from + q * plan_.result_stride, plane, num_positions * shape.w);
+    }
+    return;
+  }
   for (int64_t i = 0; i < num_positions; ++i, from += plan_.cols.extent) {
     const int64_t row = phase.rows->first + (first_position + i) * phase.rows->step;
     const int64_t pixel = row * shape.w + phase.cols->first;

@@ -37,23 +37,24 @@ class FilterEngine {
   void Run();
 
  private:
-  struct Unit {
-    Range channels, row_taps, col_taps;
-  };
   // One run of one unit while it is computed.
   struct Piece {
-    Unit unit;
+    FilterUnit unit;
     Compute *sums, *input, *output, *intermediate;
     const Band* band;
-    StripPart input_part, output_part;
+    StripPart input_part, output_part;  // of the band's first image
+    std::vector<int64_t> slots;         // of the part's input rows in the strip, or -1
+    int64_t image_pixels;               // that one image has in the input strip
     std::vector<DepthwiseSegment<Compute>> segments;
   };
 
   static bool ByPlane(const FilterPlan& plan) { return plan.input.format == DataFormat::kNCHW; }
 
-  Unit UnitAt(int64_t index) const;
   void RunUnits(Range units);
-  void RunPiece(const Unit& unit, int64_t run, double* fold);
+  void RunPiece(const FilterUnit& unit, int64_t run, double* fold);
+  void FindSlots(Piece* piece) const;
+  StripPart InImage(StripPart part, const DataLayout& layout, int64_t image) const;
+  void PackInput(const Piece& piece, int64_t image, Compute* strip) const;
   void PackBand(Piece* piece) const;
   void AddBlock(Piece* piece, const PixelBlock& block) const;
   const Compute* InputRow(const Piece& piece, int64_t image, int64_t row) const;
@@ -63,7 +64,7 @@ class FilterEngine {
   void AddRow(Piece* piece, const PixelBlock& block, int64_t image, int64_t row) const;
   void AddSegments(Piece* piece, const Compute* source, int64_t row_tap, int64_t origin) const;
   void FoldRuns(Range units, int64_t num_runs);
-  void Finish(const Unit& unit, double* total);
+  void Finish(const FilterUnit& unit, double* total);
 
   double* Errors(double* fold) const { return plan_.f64 ? fold + plan_.UnitSize() : nullptr; }
   double* TotalOf(int64_t slot) { return totals_.data() + slot * plan_.FoldSize(); }
@@ -83,37 +84,73 @@ class FilterEngine {
   AlignedArray<double> totals_, runs_;
 };
 
+// Numbers the input rows that the band's outputs read with the unit's taps.
 template <class Stored>
-auto FilterEngine<Stored>::UnitAt(int64_t index) const -> Unit {
-  Unit unit;
-  unit.col_taps = PartOf(plan_.cols.kernel, plan_.col_groups, index % plan_.col_groups);
-  index /= plan_.col_groups;
-  unit.row_taps = PartOf(plan_.rows.kernel, plan_.row_groups, index % plan_.row_groups);
-  unit.channels = plan_.chunks[index / plan_.row_groups];
-  return unit;
+void FilterEngine<Stored>::FindSlots(Piece* piece) const {
+  const Range rows = piece->input_part.rows;
+  const PixelBlock& bounds = piece->band->bounds;
+  const Dimension& d = plan_.rows;
+  piece->slots.assign(static_cast<size_t>(rows.size()), -1);
+  for (int64_t row = bounds.row_begin; row < bounds.row_end; ++row) {
+    for (int64_t tap = piece->unit.row_taps.begin; tap < piece->unit.row_taps.end; ++tap) {
+      const int64_t at = row * d.stride + tap * d.dilation - d.pad - rows.begin;
+      if (at >= 0 && at < rows.size()) piece->slots[at] = 0;
+    }
+  }
+  int64_t num_slots = 0;
+  for (int64_t& slot : piece->slots) {
+    if (slot == 0) slot = num_slots++;
+  }
+  piece->image_pixels = num_slots * piece->input_part.cols.size();
+}
+
+// The part moved to another image.
+template <class Stored>
+StripPart FilterEngine<Stored>::InImage(StripPart part, const DataLayout& layout,
+                                        int64_t image) const {
+  part.image = image;
+  if (layout.format == DataFormat::kNCHW) {
+    part.channels = {image * layout.c + part.channels.begin, image * layout.c + part.channels.end};
+  }
+  return part;
+}
+
+// The numbered rows of one image, neighbours together.
+template <class Stored>
+void FilterEngine<Stored>::PackInput(const Piece& piece, int64_t image, Compute* strip) const {
+  const StripPart part = InImage(piece.input_part, plan_.input, image);
+  const int64_t row_size = part.cols.size() * part.channels.size() * plan_.multiplier;
+  if (part.cols.size() == 0) return;
+  for (int64_t i = 0; i < part.rows.size();) {
+    const int64_t begin = i;
+    while (i < part.rows.size() && piece.slots[i] >= 0) ++i;
+    if (begin == i) {
+      ++i;
+      continue;
+    }
+    StripPart rows = part;
+    rows.rows = {part.rows.begin + begin, part.rows.begin + i};
+    input_packer_.Pack(input_, rows, piece.intermediate, strip + piece.slots[begin] * row_size);
+  }
 }
 
 template <class Stored>
 void FilterEngine<Stored>::PackBand(Piece* piece) const {
   const PixelBlock& bounds = piece->band->bounds;
-  piece->input_part = plan_.InputPart(piece->unit.channels, bounds);
+  piece->input_part = plan_.InputPart(piece->unit, bounds);
   piece->output_part = plan_.OutputPart(piece->unit.channels, bounds);
   const int64_t size = piece->unit.channels.size() * plan_.multiplier;
+  if (!plan_.input_in_place) FindSlots(piece);
   for (int64_t image = bounds.image_begin; image < bounds.image_end; ++image) {
     const int64_t at = image - bounds.image_begin;
-    const auto pack = [&](const StripPacker<Stored>& packer, StripPart part, const Stored* data,
-                          Compute* strip) {
-      if (part.pixels() == 0) return;
-      if (plan_.input.format == DataFormat::kNCHW) {
-        const int64_t first = image * (&packer == &input_packer_ ? plan_.input.c : plan_.output.c);
-        part.channels = {first + part.channels.begin, first + part.channels.end};
-      }
-      part.image = image;
-      packer.Pack(data, part, piece->intermediate, strip + at * part.pixels() * size);
-    };
-    if (!plan_.input_in_place) pack(input_packer_, piece->input_part, input_, piece->input);
-    if (!plan_.output_in_place)
-      pack(output_packer_, piece->output_part, out_backprop_, piece->output);
+    if (!plan_.input_in_place) {
+      PackInput(*piece, image, piece->input + at * piece->image_pixels * size);
+    }
+    if (!plan_.output_in_place) {
+      output_packer_.Pack(out_backprop_, InImage(piece->output_part, plan_.output, image),
+                          piece->intermediate,
+                          piece->output + at * piece->output_part.pixels() * size);
+    }
   }
 }
 
@@ -145,8 +182,8 @@ auto FilterEngine<Stored>::InputRow(const Piece& piece, int64_t image, int64_t r
            plan_.input.AtPixel(image, row, 0, channels.begin);
   }
   const StripPart& part = piece.input_part;
-  const int64_t pixel = (image - piece.band->bounds.image_begin) * part.pixels() +
-                        (row - part.rows.begin) * part.cols.size();
+  const int64_t pixel = (image - piece.band->bounds.image_begin) * piece.image_pixels +
+                        piece.slots[row - part.rows.begin] * part.cols.size();
   return piece.input + pixel * channels.size() * plan_.multiplier;
 }
 
@@ -224,7 +261,7 @@ void FilterEngine<Stored>::AddBlock(Piece* piece, const PixelBlock& block) const
 }
 
 template <class Stored>
-void FilterEngine<Stored>::RunPiece(const Unit& unit, int64_t run, double* fold) {
+void FilterEngine<Stored>::RunPiece(const FilterUnit& unit, int64_t run, double* fold) {
   BufferPool::Lease lease(&pool_);
   Piece piece = {};
   piece.unit = unit;
@@ -259,7 +296,7 @@ void FilterEngine<Stored>::FoldRuns(Range units, int64_t num_runs) {
 
 // The rounded sums of one unit into the result.
 template <class Stored>
-void FilterEngine<Stored>::Finish(const Unit& unit, double* total) {
+void FilterEngine<Stored>::Finish(const FilterUnit& unit, double* total) {
   const int64_t size = unit.channels.size() * plan_.multiplier;
   const int64_t tap_size = plan_.TapSize(unit.channels.size());
   AlignedArray<Compute> sums(tap_size);
@@ -288,12 +325,12 @@ void FilterEngine<Stored>::RunUnits(Range units) {
     const int64_t num_runs = std::min(plan_.runs_at_once, plan_.num_runs() - first);
     parallel_.For(units.size() * num_runs, [&](int64_t i) {
       const int64_t slot = i / num_runs, run = i % num_runs;
-      RunPiece(UnitAt(units.begin + slot), first + run, RunOf(slot, run));
+      RunPiece(plan_.UnitAt(units.begin + slot), first + run, RunOf(slot, run));
     });
     FoldRuns(units, num_runs);
   }
   parallel_.For(units.size(),
-                [&](int64_t slot) { Finish(UnitAt(units.begin + slot), TotalOf(slot)); });
+                [&](int64_t slot) { Finish(plan_.UnitAt(units.begin + slot), TotalOf(slot)); });
 }
 
 template <class Stored>

@@ -15,9 +15,19 @@ constexpr int64_t kPiecesPerThread = 4;
 
 }  // namespace
 
-StripPart FilterPlan::InputPart(Range channels, const PixelBlock& bounds) const {
-  return {bounds.image_begin, channels, SourcesOf(rows, {bounds.row_begin, bounds.row_end}),
-          SourcesOf(cols, {bounds.col_begin, bounds.col_end})};
+FilterUnit FilterPlan::UnitAt(int64_t index) const {
+  FilterUnit unit;
+  unit.col_taps = PartOf(cols.kernel, col_groups, index % col_groups);
+  index /= col_groups;
+  unit.row_taps = PartOf(rows.kernel, row_groups, index % row_groups);
+  unit.channels = chunks[index / row_groups];
+  return unit;
+}
+
+StripPart FilterPlan::InputPart(const FilterUnit& unit, const PixelBlock& bounds) const {
+  return {bounds.image_begin, unit.channels,
+          SourcesOf(WithTaps(rows, unit.row_taps), {bounds.row_begin, bounds.row_end}),
+          SourcesOf(WithTaps(cols, unit.col_taps), {bounds.col_begin, bounds.col_end})};
 }
 
 StripPart FilterPlan::OutputPart(Range channels, const PixelBlock& bounds) const {
@@ -27,11 +37,22 @@ StripPart FilterPlan::OutputPart(Range channels, const PixelBlock& bounds) const
           {bounds.col_begin, bounds.col_end}};
 }
 
-int64_t FilterPlan::StripBytes(int64_t channels, const PixelBlock& bounds) const {
+int64_t FilterPlan::InputPixels(const PixelBlock& bounds) const {
+  const int64_t row_taps = CeilDiv(rows.kernel, row_groups);
+  const int64_t col_taps = CeilDiv(cols.kernel, col_groups);
+  const int64_t out_rows = bounds.row_end - bounds.row_begin;
+  const int64_t in_rows =
+      std::min(MostSources(WithTaps(rows, {0, row_taps}), out_rows), out_rows * row_taps);
+  return in_rows * MostSources(WithTaps(cols, {0, col_taps}), bounds.col_end - bounds.col_begin);
+}
+
+int64_t FilterPlan::StripBytes(const PixelBlock& bounds) const {
   const int64_t images = bounds.image_end - bounds.image_begin;
-  const int64_t pixels = (input_in_place ? 0 : InputPart({0, 1}, bounds).pixels()) +
-                         (output_in_place ? 0 : OutputPart({0, 1}, bounds).pixels() / multiplier);
-  return images * pixels * channels * multiplier * compute_bytes;
+  const int64_t output_pixels =
+      (bounds.row_end - bounds.row_begin) * (bounds.col_end - bounds.col_begin);
+  const int64_t pixels =
+      (input_in_place ? 0 : InputPixels(bounds)) + (output_in_place ? 0 : output_pixels);
+  return images * pixels * chunks.widest() * multiplier * compute_bytes;
 }
 
 // Neighbouring blocks of one image while their strips fit; at least one block.
@@ -45,7 +66,7 @@ std::vector<Band> FilterPlan::BandsOfRun(int64_t run) const {
       both.row_end = block.row_end;
       both.col_begin = std::min(both.col_begin, block.col_begin);
       both.col_end = std::max(both.col_end, block.col_end);
-      if (StripBytes(chunks.widest(), both) <= kStripBytes) {
+      if (StripBytes(both) <= kStripBytes) {
         bands.back().end = i + 1;
         bands.back().bounds = both;
         continue;
@@ -56,23 +77,31 @@ std::vector<Band> FilterPlan::BandsOfRun(int64_t run) const {
   return bands;
 }
 
-// Channels by what block sums leave room for, then rows and columns of taps.
-void FilterPlan::ChooseUnits(int num_threads) {
+// Channels by what block sums leave room for, fewer if their strips are too large; then taps.
+void FilterPlan::ChooseUnits() {
   const int64_t unit = CeilDiv(lanes, multiplier);
   const int64_t num_taps = rows.kernel * cols.kernel;
   const int64_t least = std::max(unit, kLeastUnitBytes / compute_bytes / multiplier);
   int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
   if (input.format == DataFormat::kNCHW) wanted = std::min(wanted, least);
   chunks = ChannelChunks(input.c, unit, wanted);
-  while (wanted > unit && StripBytes(chunks.widest(), blocks[0]) > kStripBytes) {
+  GroupTaps();
+  while (wanted > unit && StripBytes(blocks[0]) > kStripBytes) {
     wanted = std::max(unit, wanted / 2);
     chunks = ChannelChunks(input.c, unit, wanted);
+    GroupTaps();
   }
+}
+
+void FilterPlan::GroupTaps() {
   const int64_t taps_at_once =
       std::max<int64_t>(1, kSumBytes / compute_bytes / TapSize(chunks.widest()));
   col_groups = CeilDiv(cols.kernel, taps_at_once);
   row_groups = CeilDiv(rows.kernel, std::max<int64_t>(1, taps_at_once / cols.kernel));
-  // Threads: runs first, since they share nothing; then rows of taps.
+}
+
+// Runs first, since they share nothing; then rows of taps.
+void FilterPlan::FillThreads(int num_threads) {
   const int64_t pieces = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
   if (num_units() * num_runs() < pieces) {
     const int64_t others = num_units() / row_groups * num_runs();
@@ -89,7 +118,7 @@ void FilterPlan::MeasureStrips() {
   for (int64_t run = 0; run < num_runs(); ++run) {
     for (const Band& band : BandsOfRun(run)) {
       const int64_t images = band.bounds.image_end - band.bounds.image_begin;
-      const int64_t input_pixels = InputPart({0, channels}, band.bounds).pixels();
+      const int64_t input_pixels = InputPixels(band.bounds);
       const int64_t output_pixels = images * (band.bounds.row_end - band.bounds.row_begin) *
                                     (band.bounds.col_end - band.bounds.col_begin);
       largest_part = std::max(largest_part, input_pixels * channels);
@@ -118,7 +147,8 @@ FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int n
   output_in_place = in_place;
   input_in_place = in_place && multiplier == 1;
   blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
-  ChooseUnits(num_threads);
+  ChooseUnits();
+  FillThreads(num_threads);
   MeasureStrips();
 }
 

@@ -22,6 +22,11 @@ struct Band {
   PixelBlock bounds;  // what they cover together
 };
 
+// What one piece of work sums up: some taps of some channels.
+struct FilterUnit {
+  Range channels, row_taps, col_taps;
+};
+
 struct FilterPlan {
   FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads);
 
@@ -55,10 +60,13 @@ struct FilterPlan {
     return (UnitSize() + input_size + output_size + intermediate_size) * compute_bytes;
   }
 
-  StripPart InputPart(Range channels, const PixelBlock& bounds) const;
+  FilterUnit UnitAt(int64_t index) const;
+  // Of the first image of `bounds`; not all its rows need be read.
+  StripPart InputPart(const FilterUnit& unit, const PixelBlock& bounds) const;
   StripPart OutputPart(Range channels, const PixelBlock& bounds) const;
-  // Bytes of both strips.
-  int64_t StripBytes(int64_t channels, const PixelBlock& bounds) const;
+  // Pixels of input of one image that a unit reads at most, and the bytes of all its strips.
+  int64_t InputPixels(const PixelBlock& bounds) const;
+  int64_t StripBytes(const PixelBlock& bounds) const;
   std::vector<Band> BandsOfRun(int64_t run) const;
   Range RunBlocks(int64_t run) const {
     const int64_t count = static_cast<int64_t>(blocks.size());
@@ -66,7 +74,9 @@ struct FilterPlan {
   }
 
  private:
-  void ChooseUnits(int num_threads);
+  void ChooseUnits();
+  void GroupTaps();
+  void FillThreads(int num_threads);
   void MeasureStrips();
 };
 

@@ -16,14 +16,6 @@ constexpr int64_t kPiecesPerThread = 4;
 // Columns a piece should keep when only columns are left to deal out.
 constexpr int64_t kLeastCols = 64;
 
-// At most as many sources as `results` consecutive results of a dimension can read.
-int64_t MostSources(const Dimension& d, int64_t results) {
-  const int64_t reach = (d.kernel - 1) * d.dilation;
-  const int64_t span =
-      d.forward ? (results - 1) * d.stride + reach + 1 : (results - 1 + reach) / d.stride + 2;
-  return std::min(span, d.num_sources());
-}
-
 }  // namespace
 
 int64_t ForwardPlan::SourceRows(int64_t result_rows) const {

@@ -71,6 +71,19 @@ Range SourcesOf(const Dimension& d, Range results) {
   return range.begin < range.end ? range : Range{0, 0};
 }
 
+int64_t MostSources(const Dimension& d, int64_t num_results) {
+  const int64_t reach = (d.kernel - 1) * d.dilation;
+  const int64_t span = d.forward ? (num_results - 1) * d.stride + reach + 1
+                                 : (num_results - 1 + reach) / d.stride + 2;
+  return std::min(span, d.num_sources());
+}
+
+Dimension WithTaps(Dimension d, Range taps) {
+  d.kernel = taps.size();
+  d.pad -= taps.begin * d.dilation;
+  return d;
+}
+
 void FindTaps(const Dimension& d, int64_t position, PointTaps* taps) {
   taps->valid.clear();
   if (d.forward) {

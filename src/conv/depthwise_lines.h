@@ -31,6 +31,12 @@ struct Range {
 // The source positions that the results of `results` read, at most.
 Range SourcesOf(const Dimension& dimension, Range results);
 
+// At most as many sources as `num_results` neighbouring results can read, and as lie between them.
+int64_t MostSources(const Dimension& dimension, int64_t num_results);
+
+// The same dimension (forward) with a part of its taps only.
+Dimension WithTaps(Dimension dimension, Range taps);
+
 // A tap that is on the source for one result. `index` is its position among all taps of the
 // result's stride phase, in canonical order.
 struct PointTap {

@@ -7,9 +7,12 @@
 namespace convgrad {
 namespace {
 
-constexpr int64_t kStageBytes = int64_t{32} << 20;  // of packed operands
-constexpr int64_t kSumBytes = int64_t{24} << 20;    // of tiles' sums
-constexpr int64_t kChunkBytes = 256 << 10;          // of a panel: stays in the second-level cache
+// Packed operands of a stage: little enough to be in cache when they are used, but no less than the
+// sums, which every stage reads and writes again.
+constexpr int64_t kStageBytesPerThread = int64_t{2} << 20;
+constexpr int64_t kMostStageBytes = int64_t{32} << 20;
+constexpr int64_t kSumBytes = int64_t{24} << 20;  // of tiles' sums
+constexpr int64_t kChunkBytes = 256 << 10;        // of a panel: stays in the second-level cache
 
 }  // namespace
 
@@ -55,8 +58,11 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   const int64_t pixel_bytes = CeilDiv(rows.count * cols.count, g.out_h * g.out_w) *
                                   (widest.group_end - widest.group_begin) * g.group_in_c +
                               widest.num_panels() * sizes.panels.cols;
+  const int64_t sum_bytes = TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)};
+  const int64_t stage_bytes =
+      std::min(std::max(sum_bytes, kStageBytesPerThread * num_threads), kMostStageBytes);
   stages = SplitStages(blocks, g.out_h, g.out_w,
-                       std::max<int64_t>(1, kStageBytes / (pixel_bytes * sizes.compute_bytes)));
+                       std::max<int64_t>(1, stage_bytes / (pixel_bytes * sizes.compute_bytes)));
 
   chunk_blocks = std::clamp<int64_t>(
       kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.compute_bytes), 1, kRunBlocks);
@@ -64,8 +70,7 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   const int64_t panels = widest.num_panels();
   task_row_blocks = std::clamp<int64_t>(panels * row_blocks / wanted_tasks, 1, 16);
   const int64_t tasks = panels * CeilDiv(row_blocks, task_row_blocks);
-  const int64_t runs_held =
-      kSumBytes / (TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)});
+  const int64_t runs_held = kSumBytes / sum_bytes;
   runs_at_once = std::clamp<int64_t>(num_threads == 1 ? 1 : CeilDiv(wanted_tasks, tasks), 1,
                                      std::clamp<int64_t>(runs_held, 1, NumRuns()));
 }

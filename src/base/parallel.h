@@ -24,7 +24,8 @@ class ScopedFpEnvironment {
 
 class Parallel {
  public:
-  // `num_threads` >= 1, the caller's own included.
+  // `num_threads` >= 1, the caller's own included; fewer where the system does not let that many
+  // start.
   explicit Parallel(int num_threads);
   ~Parallel();
   Parallel(const Parallel&) = delete;

@@ -70,13 +70,6 @@ int64_t CgroupMemory(const std::string& folder) {
   return std::max<int64_t>(0, *limit - *used + cache);
 }
 
-int64_t AddressSpace() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
-  const int64_t pages = ReadNumber("/proc/self/statm").value_or(0);
-  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE));
-}
-
 }  // namespace
 
 int UsableCpus() {
@@ -87,9 +80,16 @@ int UsableCpus() {
   return std::max(1, cpus);
 }
 
+int64_t AvailableAddressSpace() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  const int64_t pages = ReadNumber("/proc/self/statm").value_or(0);
+  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE));
+}
+
 int64_t AvailableMemory() {
   int64_t available = std::min(
-      AddressSpace(), ReadField("/proc/meminfo", "MemAvailable:", 1024).value_or(kUnlimited));
+      AvailableAddressSpace(), ReadField("/proc/meminfo", "MemAvailable:", 1024).value_or(kUnlimited));
   for (const std::string& folder : CgroupFolders()) {
     available = std::min(available, CgroupMemory(folder));
   }

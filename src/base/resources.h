@@ -8,6 +8,9 @@ namespace convgrad {
 // The CPUs this process may use: affinity and cgroup quota, at least 1.
 int UsableCpus();
 
+// Bytes that RLIMIT_AS leaves; the largest number without such a limit.
+int64_t AvailableAddressSpace();
+
 // Bytes this process may still allocate: the least of what the machine, each enclosing cgroup and
 // RLIMIT_AS leave.
 int64_t AvailableMemory();

@@ -111,8 +111,10 @@ void Arguments::CheckFlagsOfCommand() const {
   for (size_t i = 0; i < given_.size(); ++i) {
     const Flag& flag = *given_[i].flag;
     if (!Contains(flag.commands, command_->id)) {
+      const auto nearest = Nearest(flag.name, FlagNamesOf(command_));
       ThrowUsage("flag/no-effect", Spell(flag),
-                 fmt::format("has no effect on '{}'", command_->name), "leave it out");
+                 fmt::format("has no effect on '{}'", command_->name),
+                 nearest ? fmt::format("did you mean --{}?", *nearest) : "leave it out");
     }
     if (flag.value == nullptr && given_[i].value != "true") {
       ThrowUsage("flag/value", Spell(flag), "is a switch and takes no value", "give it alone");

@@ -73,6 +73,8 @@ void CaseRun::OpenOutput() {
   const std::string* path = session_.arguments.Find(FlagId::kOutput);
   if (path == nullptr) return;
   output_.emplace(*path, OutputFileOptions{write_options_.no_clobber});
+  // A full disk is better met now than after the computation.
+  output_->Reserve(problem().ResultBytes());
 }
 
 void CaseRun::LoadAndCompute() {

@@ -99,6 +99,23 @@ TEST_F(ProcessTest, FewResourcesAreEnoughOrRefused) {
   EXPECT_EQ(Sh(std::string("taskset 1 ") + kSmall + "--output y.npy").exit_code, 0);
 }
 
+TEST_F(ProcessTest, LittleAddressSpaceIsEnoughOrRefused) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the address sanitizer itself needs terabytes of address space";
+#endif
+  for (const int kib : {20000, 40000, 80000, 300000, 1000000}) {
+    for (const int threads : {1, 2, 64, 1000}) {
+      const ShellResult result =
+          Sh(fmt::format("ulimit -v {}; {} --threads {} --output y.npy", kib, kSmall, threads));
+      EXPECT_THAT(result.exit_code, AnyOf(Eq(0), Eq(4)))
+          << kib << " KiB, " << threads << " threads";
+      if (result.exit_code == 4) {
+        EXPECT_THAT(result.err, IsOneErrorLine());
+      }
+    }
+  }
+}
+
 TEST_F(ProcessTest, ASignalEndsTheRunInOrder) {
   for (const auto& [name, number] : {std::pair("TERM", SIGTERM), {"HUP", SIGHUP}}) {
     const ShellResult result =
@@ -116,7 +133,7 @@ TEST_F(ProcessTest, ASignalEndsTheRunInOrder) {
   EXPECT_THAT(interrupted.err, HasSubstr("interrupted"));
   EXPECT_THAT(Files(), ElementsAre("r.json"));
   // Waiting for standard input is interrupted too.
-  EXPECT_THAT(Sh("sleep 3 | timeout -s TERM 0.3 convgrad inspect -").err, HasSubstr("interrupted"));
+  EXPECT_THAT(Sh("sleep 1 | timeout -s TERM 0.3 convgrad inspect -").err, HasSubstr("interrupted"));
 }
 
 // Runs the binary as a child of its own, so that a signal can hit it at any moment.

@@ -11,6 +11,14 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/ DESTINATION ${CMAKE_INSTALL_INCLUDE
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# The tool writes its own manual page, so that it says what the tool does. A cross build without an
+# emulator has none.
+if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+  add_custom_command(OUTPUT convgrad.1 COMMAND convgrad_cli help --man > convgrad.1 VERBATIM)
+  add_custom_target(convgrad_man ALL DEPENDS convgrad.1)
+  install(FILES ${PROJECT_BINARY_DIR}/convgrad.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+
 install(EXPORT convgrad_targets NAMESPACE convgrad:: DESTINATION ${CONVGRAD_PACKAGE_DIR})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/convgrad-config.cmake.in
   ${PROJECT_BINARY_DIR}/convgrad-config.cmake INSTALL_DESTINATION ${CONVGRAD_PACKAGE_DIR})

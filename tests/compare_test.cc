@@ -166,6 +166,13 @@ TEST(CompareTensors, NeedsAreTolerancesThatPass) {
   EXPECT_EQ(status(tolerance), Verdict::kFailed);
 }
 
+TEST(CompareTensors, NoToleranceMendsANaN) {
+  const CheckResult result = Diff({kNaN, 1}, {1, 1}, "bits");
+  EXPECT_EQ(result.needs.ulp, kInfinity);
+  EXPECT_EQ(result.needs.abs, kInfinity);
+  EXPECT_EQ(result.needs.rel, kInfinity);
+}
+
 TEST(CompareTensors, NamesTheWorstByEachMeasure) {
   const CheckResult result = Diff({100, 1, 0x1p-140}, {101, 1.5, 0x1p-141}, "bits");
   EXPECT_EQ(result.worst.abs->index, Shape{0});
@@ -401,6 +408,8 @@ TEST(Where, NamesThePlaceInAnOutput) {
     EXPECT_EQ(where([](const Shape& at) { return at[3] >= 16; }), "channel tail (from 16 of 19)");
     EXPECT_EQ(where([](const Shape& at) { return at[3] == 5; }), "one channel (5)");
     EXPECT_EQ(where([](const Shape& at) { return (at[1] + at[2] + at[3]) % 7 == 0; }), "scattered");
+    EXPECT_EQ(where([](const Shape& at) { return (at[1] + at[2]) % 7 == 3 && at[3] % 15 == 1; }),
+              "scattered in [0..2,0..7,0..8,1..16]");
   }
 }
 

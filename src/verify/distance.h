@@ -54,13 +54,11 @@ int64_t LinePosition(Stored stored) {
 }
 
 struct Distance {
-  static constexpr uint64_t kNoUlps = std::numeric_limits<uint64_t>::max();
-
   bool same_bits = false;  // NaN has the bits of every other NaN
   bool nan_mismatch = false;
   double absolute = 0;  // |actual - expected|; infinite when one side is NaN
   double relative = 0;  // of |expected|
-  uint64_t ulp = 0;     // kNoUlps when one side is NaN
+  uint64_t ulp = 0;     // the largest when one side is NaN
 
   bool same_value() const { return ulp == 0; }
 };
@@ -78,7 +76,7 @@ Distance DistanceBetween(Stored actual, Stored expected) {
   if (std::isnan(a) || std::isnan(e)) {
     distance.nan_mismatch = true;
     distance.absolute = distance.relative = std::numeric_limits<double>::infinity();
-    distance.ulp = Distance::kNoUlps;
+    distance.ulp = std::numeric_limits<uint64_t>::max();
     return distance;
   }
   const int64_t from = LinePosition(actual), to = LinePosition(expected);

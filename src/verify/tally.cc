@@ -30,7 +30,9 @@ void Tally::MeasureValues(const Distance& distance, double actual_value, double 
   ++differ;
   abs.Offer(distance.absolute, element);
   rel.Offer(distance.relative, element);
-  ulp.Offer(static_cast<double>(distance.ulp), element);
+  ulp.Offer(distance.nan_mismatch ? std::numeric_limits<double>::infinity()
+                                  : static_cast<double>(distance.ulp),
+            element);
 }
 
 void Tally::Count(Verdict verdict, const Layout& layout, int64_t element) {

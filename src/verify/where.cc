@@ -125,7 +125,18 @@ std::string Whereabouts::Describe(const Layout& layout) const {
   }
   if (count_ == *CheckedProduct(layout.shape_)) return "everywhere";
   const std::vector<std::string> traits = Traits(layout);
-  return traits.empty() ? "scattered" : fmt::format("{}", fmt::join(traits, ", "));
+  return traits.empty() ? Box(layout) : fmt::format("{}", fmt::join(traits, ", "));
+}
+
+std::string Whereabouts::Box(const Layout& layout) const {
+  std::vector<std::string> sides;
+  bool is_whole = true;
+  for (size_t axis = 0; axis < ranges_.size(); ++axis) {
+    const Range range = ranges_[axis];
+    sides.push_back(fmt::format("{}..{}", range.first, range.last));
+    is_whole &= range.first == 0 && range.last == layout.shape_[axis] - 1;
+  }
+  return is_whole ? "scattered" : fmt::format("scattered in [{}]", fmt::join(sides, ","));
 }
 
 std::vector<std::string> Whereabouts::Traits(const Layout& layout) const {

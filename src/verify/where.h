@@ -46,7 +46,8 @@ class Whereabouts {
   void Join(const Whereabouts& other);
 
   int64_t count() const { return count_; }
-  // "" for no element; else for instance "border, one image (3)" or "scattered".
+  // "" for no element; else for instance "border, one image (3)", "scattered in
+  // [0..2,0..2,16..18,0..0]" or "scattered".
   std::string Describe(const Layout& layout) const;
 
  private:
@@ -54,6 +55,7 @@ class Whereabouts {
     int64_t first, last;
   };
   std::vector<std::string> Traits(const Layout& layout) const;
+  std::string Box(const Layout& layout) const;  // the least one that holds them all
   std::optional<std::string> OneTap(const Layout& layout) const;
   std::optional<std::string> ChannelTail(const Layout& layout) const;
 

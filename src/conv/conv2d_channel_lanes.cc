@@ -21,7 +21,9 @@ namespace {
 // pass over it.
 constexpr int64_t kPanelBytes = 640 << 10;
 constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of filter panels at a time
-constexpr int64_t kStageBytes = int64_t{36} << 20;   // of source and result slabs at a time
+// Source and result slabs at a time: copied, used and copied back while in cache.
+constexpr int64_t kStageBytesPerThread = int64_t{4} << 20;
+constexpr int64_t kMostStageBytes = int64_t{36} << 20;
 
 // Everything that follows from problem, kernels and threads: how the work is cut.
 template <class Stored>
@@ -68,8 +70,9 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
   if (staged) {
     const int64_t bytes =
         (sum.batch * (source.Image() + result.Image())) * int64_t{sizeof(Compute)};
+    const int64_t stage_bytes = std::min(kStageBytesPerThread * num_threads, kMostStageBytes);
     stages =
-        SplitSlab(whole, sum.result_w, std::max<int64_t>(1, pixels / CeilDiv(bytes, kStageBytes)));
+        SplitSlab(whole, sum.result_w, std::max<int64_t>(1, pixels / CeilDiv(bytes, stage_bytes)));
   } else {
     stages = {whole};
   }

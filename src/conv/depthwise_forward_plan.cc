@@ -49,10 +49,15 @@ void ForwardPlan::ChooseBands() {
     band_cols = CeilDiv(band_cols, 2);
   }
   col_bands = CeilDiv(num_cols, band_cols);
-  int64_t band_rows = 1;
-  while (band_rows < num_rows &&
-         StripSize(band_rows + 1, band_cols) * compute_bytes <= kStripBytes) {
-    ++band_rows;
+  // As many rows as fit; by halving, since there may be millions of one column each.
+  int64_t band_rows = 1, most_rows = num_rows;
+  while (band_rows < most_rows) {
+    const int64_t tried = band_rows + (most_rows - band_rows + 1) / 2;
+    if (StripSize(tried, band_cols) * compute_bytes <= kStripBytes) {
+      band_rows = tried;
+    } else {
+      most_rows = tried - 1;
+    }
   }
   row_bands = CeilDiv(num_rows, band_rows);
 }

@@ -78,8 +78,10 @@ bool TapSum::Describes(const Problem& problem) {
   if (std::max(g.kernel_h, g.kernel_w) > kMostTaps || g.kernel_h * g.kernel_w > kMostTaps) {
     return false;
   }
-  return direction == Direction::kForward ||
-         std::min(g.in_h, g.stride_h) * std::min(g.in_w, g.stride_w) <= kMostPhases;
+  if (direction == Direction::kForward) return true;
+  const int64_t row_phases = std::min(g.in_h, g.stride_h);
+  const int64_t col_phases = std::min(g.in_w, g.stride_w);
+  return std::max({row_phases, col_phases, row_phases * col_phases}) <= kMostPhases;
 }
 
 TapSum::TapSum(const Problem& problem) {

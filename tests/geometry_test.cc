@@ -206,6 +206,9 @@ TEST_P(EveryOp, TakesSizesOfTwoForTheConv2DInputGradientOnly) {
   EXPECT_EQ(MakeProblem(spec_).ResultShape(), (Shape{2, 6, 8, 7}));
   sizes.values = {8, -7};
   ExpectRefused(ExitCode::kUsage, "sizes/negative");
+  sizes.values = {int64_t{1} << 23,
+                  int64_t{1} << 24};  // with 2 images and 6 channels, 2^50 and more
+  ExpectRefused(ExitCode::kUsage, "sizes/too-large");
 }
 
 TEST_P(EveryOp, RefusesShapesThatDoNotFitTogether) {

@@ -109,16 +109,7 @@ bool ProblemMaker::IsGiven(Role role) const {
 }
 
 void ProblemMaker::CheckOperands() const {
-  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
-    const bool needed = role == info_.operands[0] || role == info_.operands[1];
-    if (needed && !IsGiven(role)) {
-      ThrowUsage("operand/missing", info_.name, fmt::format("needs {}", NameOf(role)));
-    }
-    if (!needed && IsGiven(role)) {
-      ThrowUsage("operand/unexpected", info_.name, fmt::format("takes no {}", NameOf(role)));
-    }
-  }
-  const auto check_sizes = [this](const char* name, bool is_needed, bool is_given) {
+  const auto check = [this](const char* name, bool is_needed, bool is_given) {
     if (is_needed && !is_given) {
       ThrowUsage("operand/missing", info_.name, fmt::format("needs {}", name));
     }
@@ -126,10 +117,13 @@ void ProblemMaker::CheckOperands() const {
       ThrowUsage("operand/unexpected", info_.name, fmt::format("takes no {}", name));
     }
   };
-  check_sizes("input_sizes", info_.direction == Direction::kBackpropInput,
-              spec_.input_sizes.has_value());
-  check_sizes("filter_sizes", info_.direction == Direction::kBackpropFilter,
-              spec_.filter_sizes.has_value());
+  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
+    const bool is_needed = role == info_.operands[0] || role == info_.operands[1];
+    check(NameOf(role), is_needed, IsGiven(role));
+  }
+  check("input_sizes", info_.direction == Direction::kBackpropInput, spec_.input_sizes.has_value());
+  check("filter_sizes", info_.direction == Direction::kBackpropFilter,
+        spec_.filter_sizes.has_value());
   if (!InfoOf(spec_.dtype).is_float) {
     ThrowData("dtype/unsupported", info_.name,
               fmt::format("does not compute in {}", InfoOf(spec_.dtype).name),
@@ -159,7 +153,9 @@ Shape ProblemMaker::InputShape() const {
 
 void ProblemMaker::TakeSizes() {
   const Shape input = InputShape();
-  CheckShape("input", input);  // the 2-value form can name one that is too large
+  if (spec_.input_sizes) {  // the short form may name a tensor that is too large
+    CheckSizes("input_sizes", {input, spec_.input_sizes->from_file}, ShortForm::kRefused);
+  }
   const Shape& filter = spec_.filter ? *spec_.filter : spec_.filter_sizes->values;
   input_ = ImageSizesOf(input, spec_.data_format);
   filter_ = {filter[0], filter[1], filter[2], filter[3]};

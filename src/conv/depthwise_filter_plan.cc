@@ -7,6 +7,9 @@ namespace {
 constexpr int64_t kSumBytes = int64_t{16} << 10;
 // Fewer channels than this a unit read too few bytes of every pixel; rather fewer taps.
 constexpr int64_t kLeastUnitBytes = 256;
+// Planes of this many pixels are transposed one vector of them at a time: line after line is
+// written.
+constexpr int64_t kLargePlane = 784;
 // Strips of input and of out_backprop together, in the second cache.
 constexpr int64_t kStripBytes = int64_t{384} << 10;
 // Sums of runs that wait to be folded.
@@ -83,7 +86,9 @@ void FilterPlan::ChooseUnits() {
   const int64_t num_taps = rows.kernel * cols.kernel;
   const int64_t least = std::max(unit, kLeastUnitBytes / compute_bytes / multiplier);
   int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
-  if (input.format == DataFormat::kNCHW) wanted = std::min(wanted, least);
+  if (input.format == DataFormat::kNCHW) {
+    wanted = std::min(wanted, input.plane() < kLargePlane ? least : unit);
+  }
   chunks = ChannelChunks(input.c, unit, wanted);
   GroupTaps();
   while (wanted > unit && StripBytes(blocks[0]) > kStripBytes) {

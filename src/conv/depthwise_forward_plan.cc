@@ -9,8 +9,10 @@ namespace {
 
 // A source strip and the rows of results made from it should stay in the second cache together.
 constexpr int64_t kStripBytes = int64_t{384} << 10;
-// Channels of a strip made of planes: enough to keep kernel calls rare.
-constexpr int64_t kPlaneVectors = 4;
+// A strip made of planes has one vector of them, so that transposing writes line after line (four
+// take a fifth longer at 56x56), but as many as make it this many pixels, so that small planes are
+// not all overhead (one takes a quarter longer at 14x14).
+constexpr int64_t kPlanePixels = 784, kMostPlaneVectors = 4;
 // Pieces of work a thread should get, for balance.
 constexpr int64_t kPiecesPerThread = 4;
 // Columns a piece should keep when only columns are left to deal out.
@@ -32,7 +34,11 @@ int64_t ForwardPlan::StripSize(int64_t result_rows, int64_t result_cols) const {
 void ForwardPlan::ChooseChunks(int64_t num_channels) {
   const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
   int64_t wanted = num_channels;
-  if (by_plane) wanted = std::min(wanted, kPlaneVectors * unit);
+  if (by_plane) {
+    const int64_t vectors =
+        std::clamp<int64_t>(CeilDiv(kPlanePixels, source.plane()), 1, kMostPlaneVectors);
+    wanted = std::min(wanted, vectors * unit);
+  }
   chunks = ChannelChunks(num_channels, unit, wanted);
   while (wanted > unit && StripSize(1, cols.num_results()) * compute_bytes > kStripBytes) {
     wanted = std::max(unit, RoundUp(wanted / 2, unit));

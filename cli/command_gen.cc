@@ -24,7 +24,7 @@ Shape ParseShape(const Arguments& arguments, const FillSpec& fill) {
     if (!arguments.Has(FlagId::kShape)) return *fill.shape;
     ThrowUsage("fill/shape", "--shape", "the fill names a shape too", "give one of them");
   }
-  const Shape shape = ParseIntegers("--shape", Needed(arguments, FlagId::kShape));
+  Shape shape = ParseIntegers("--shape", Needed(arguments, FlagId::kShape));
   for (const int64_t size : shape) {
     if (size < 0 || size > kMaxDimension) {
       ThrowUsage("fill/shape", "--shape " + ToString(shape),

@@ -201,6 +201,7 @@ void RemoveStaleTemporaryFiles(int directory) {
     return;
   }
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread has this stream
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): unsafe only for one stream read by several threads
   while (const struct dirent* entry = readdir(entries.get())) {
     RemoveIfStale(directory, entry->d_name);
   }

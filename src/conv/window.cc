@@ -121,9 +121,10 @@ int64_t SpatialAxis::MaxOutputsOfTap() const {
 // Pairs on one input position are apart by dilation / g outputs and, downward, stride / g taps.
 int64_t SpatialAxis::MaxPairsOfInput() const {
   if (out == 0 || kernel == 0) return 0;
-  const int64_t common = std::gcd(stride, dilation);
+  const int64_t common = std::gcd(stride, dilation);  // over 0, since both are
   const int64_t out_step = dilation / common;
   const int64_t tap_step = stride / common;
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): it takes a gcd for a possible 0
   const int64_t limit = std::min((out - 1) / out_step, (kernel - 1) / tap_step) + 1;
   return LargestWith(limit, [&](int64_t m) {
     const int64_t tap_span = (m - 1) * tap_step;

@@ -49,6 +49,21 @@ NpyReadOptions GoldenReadOptions(const CaseRun& run) {
   return options;
 }
 
+// Against the exact values; by bits, against the reference algorithm, which rounds in the same
+// order.
+CheckResult CompareWithReference(const CaseRun& run, const CompareOptions& options) {
+  const Tensor& first = run.operands().first();
+  const Tensor& second = run.operands().second();
+  if (options.tolerance.kind != Tolerance::Kind::kBits) {
+    return CompareToReference(run.problem(), first, second, run.result(), options, run.parallel());
+  }
+  Execution execution = run.spec().execution;
+  execution.algorithm = "reference";
+  const Tensor reference = Compute(run.problem(), first, second, execution);
+  return CompareToGolden(run.problem(), first, second, run.result(), reference, options,
+                         run.parallel());
+}
+
 // Reads a file of `diff` and adds it to the inputs of the entry.
 NpyArray ReadOperand(Session& session, const std::string& path, const char* role) {
   const Arguments& arguments = session.arguments;
@@ -88,8 +103,7 @@ ExitCode Check(Session& session) {
     }
     entry.check = golden ? CompareWith(*golden, run.problem(), first, second, run.result(), options,
                                        run.parallel())
-                         : CompareToReference(run.problem(), first, second, run.result(), options,
-                                              run.parallel());
+                         : CompareWithReference(run, options);
   }
   run.WriteResult();
   if (entry.probe) {

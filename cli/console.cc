@@ -13,19 +13,20 @@
 namespace convgrad::cli {
 namespace {
 
-bool IsEnvironmentSet(const char* name) {
+std::string Environment(const char* name) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
   const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0';
+  return value == nullptr ? "" : value;
 }
 
 bool IsDumbTerminal() {
-  const char* term = std::getenv("TERM");
-  return term == nullptr || std::string_view(term) == "dumb";
+  const std::string term = Environment("TERM");
+  return term.empty() || term == "dumb";
 }
 
 bool WantsColor(const std::string& choice, int descriptor) {
   if (choice == "always" || choice == "never") return choice == "always";
-  return isatty(descriptor) != 0 && !IsDumbTerminal() && !IsEnvironmentSet("NO_COLOR");
+  return isatty(descriptor) != 0 && !IsDumbTerminal() && Environment("NO_COLOR").empty();
 }
 
 const char* CodeOf(Color color) {

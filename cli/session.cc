@@ -37,7 +37,7 @@ void Record(Report& report, const Error& error) {
 Error InterruptedError() {
   const int signal = CaughtSignal();
   return Error(static_cast<ExitCode>(128 + signal), "interrupted", "interrupted",
-               fmt::format("by signal {} ({})", signal, strsignal(signal)));
+               fmt::format("by signal {} (SIG{})", signal, sigabbrev_np(signal)));
 }
 
 // A reader that has seen enough ends the program quietly, as it would any other.

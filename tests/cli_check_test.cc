@@ -54,6 +54,7 @@ TEST_F(CheckTest, AgainstTheReferenceAndAGolden) {
   EXPECT_EQ(entry["check"]["counts"]["elements"], 144);
   EXPECT_EQ(entry["check"]["counts"]["differ"], 0);
   EXPECT_THAT(Sh(std::string(kCheck) + "--expect g.npy").out, StartsWith("PASSED"));
+  EXPECT_EQ(Entry("--tolerance bits", 0)["check"]["policy"], "bits");
   EXPECT_EQ(Entry("--probe", 0)["probe"]["status"], "PASSED");
 }
 

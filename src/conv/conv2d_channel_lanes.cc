@@ -21,7 +21,8 @@ namespace {
 // pass over it.
 constexpr int64_t kPanelBytes = 640 << 10;
 constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of filter panels at a time
-// Source and result slabs at a time: copied, used and copied back while in cache.
+// Source and result slabs at a time: copied, used and copied back while in cache, but no smaller
+// than the filter, which every stage reads anew.
 constexpr int64_t kStageBytesPerThread = int64_t{4} << 20;
 constexpr int64_t kMostStageBytes = int64_t{36} << 20;
 
@@ -70,7 +71,9 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
   if (staged) {
     const int64_t bytes =
         (sum.batch * (source.Image() + result.Image())) * int64_t{sizeof(Compute)};
-    const int64_t stage_bytes = std::min(kStageBytesPerThread * num_threads, kMostStageBytes);
+    const int64_t filter_bytes = NumPanels() * PanelElements() * int64_t{sizeof(Compute)};
+    const int64_t stage_bytes =
+        std::min(std::max(kStageBytesPerThread * num_threads, filter_bytes), kMostStageBytes);
     stages =
         SplitSlab(whole, sum.result_w, std::max<int64_t>(1, pixels / CeilDiv(bytes, stage_bytes)));
   } else {
@@ -81,9 +84,11 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
   const int64_t num_phases = static_cast<int64_t>(phases.size());
   const int64_t cached =
       std::clamp<int64_t>((int64_t{1} << 18) / sum.source_c, 1024, 4096) * num_phases;
-  const int64_t shared = CeilDiv(
-      CeilDiv(pixels, static_cast<int64_t>(stages.size())) * std::min(NumPanels(), panels_per_pass),
-      4 * int64_t{num_threads} * std::min(NumPanels(), panels_per_pass));
+  const int64_t tasks = std::min(NumPanels(), panels_per_pass);  // of each chunk
+  const int64_t shared = num_threads == 1
+                             ? cached
+                             : CeilDiv(CeilDiv(pixels, static_cast<int64_t>(stages.size())) * tasks,
+                                       4 * int64_t{num_threads});
   chunk_pixels = std::min(cached, std::max<int64_t>(shared, 256 * num_phases));
 }
 

@@ -41,10 +41,8 @@ class FilterEngine {
   struct Piece {
     FilterUnit unit;
     Compute *sums, *input, *output, *intermediate;
-    const Band* band;
     StripPart input_part, output_part;  // of the band's first image
     std::vector<int64_t> slots;         // of the part's input rows in the strip, or -1
-    int64_t image_pixels;               // that one image has in the input strip
     std::vector<DepthwiseSegment<Compute>> segments;
   };
 
@@ -52,11 +50,12 @@ class FilterEngine {
 
   void RunUnits(Range units);
   void RunPiece(const FilterUnit& unit, int64_t run, double* fold);
-  void FindSlots(Piece* piece) const;
+  void FindSlots(Piece* piece, const PixelBlock& bounds) const;
   StripPart InImage(StripPart part, const DataLayout& layout, int64_t image) const;
   void PackInput(const Piece& piece, int64_t image, Compute* strip) const;
-  void PackBand(Piece* piece) const;
-  void AddBlock(Piece* piece, const PixelBlock& block) const;
+  void StartBand(Piece* piece, const Band& band) const;
+  void PackImage(const Piece& piece, int64_t image) const;
+  void AddBand(Piece* piece, const Band& band, double* fold) const;
   const Compute* InputRow(const Piece& piece, int64_t image, int64_t row) const;
   const Compute* OutputRow(const Piece& piece, int64_t image, int64_t row, int64_t col) const;
   void FetchAhead(const Piece& piece, int64_t image, int64_t last, int64_t row,
@@ -86,9 +85,8 @@ class FilterEngine {
 
 // Numbers the input rows that the band's outputs read with the unit's taps.
 template <class Stored>
-void FilterEngine<Stored>::FindSlots(Piece* piece) const {
+void FilterEngine<Stored>::FindSlots(Piece* piece, const PixelBlock& bounds) const {
   const Range rows = piece->input_part.rows;
-  const PixelBlock& bounds = piece->band->bounds;
   const Dimension& d = plan_.rows;
   piece->slots.assign(static_cast<size_t>(rows.size()), -1);
   for (int64_t row = bounds.row_begin; row < bounds.row_end; ++row) {
@@ -101,7 +99,6 @@ void FilterEngine<Stored>::FindSlots(Piece* piece) const {
   for (int64_t& slot : piece->slots) {
     if (slot == 0) slot = num_slots++;
   }
-  piece->image_pixels = num_slots * piece->input_part.cols.size();
 }
 
 // The part moved to another image.
@@ -135,22 +132,18 @@ void FilterEngine<Stored>::PackInput(const Piece& piece, int64_t image, Compute*
 }
 
 template <class Stored>
-void FilterEngine<Stored>::PackBand(Piece* piece) const {
-  const PixelBlock& bounds = piece->band->bounds;
-  piece->input_part = plan_.InputPart(piece->unit, bounds);
-  piece->output_part = plan_.OutputPart(piece->unit.channels, bounds);
-  const int64_t size = piece->unit.channels.size() * plan_.multiplier;
-  if (!plan_.input_in_place) FindSlots(piece);
-  for (int64_t image = bounds.image_begin; image < bounds.image_end; ++image) {
-    const int64_t at = image - bounds.image_begin;
-    if (!plan_.input_in_place) {
-      PackInput(*piece, image, piece->input + at * piece->image_pixels * size);
-    }
-    if (!plan_.output_in_place) {
-      output_packer_.Pack(out_backprop_, InImage(piece->output_part, plan_.output, image),
-                          piece->intermediate,
-                          piece->output + at * piece->output_part.pixels() * size);
-    }
+void FilterEngine<Stored>::StartBand(Piece* piece, const Band& band) const {
+  piece->input_part = plan_.InputPart(piece->unit, band.bounds);
+  piece->output_part = plan_.OutputPart(piece->unit.channels, band.bounds);
+  if (!plan_.input_in_place) FindSlots(piece, band.bounds);
+}
+
+template <class Stored>
+void FilterEngine<Stored>::PackImage(const Piece& piece, int64_t image) const {
+  if (!plan_.input_in_place) PackInput(piece, image, piece.input);
+  if (!plan_.output_in_place) {
+    output_packer_.Pack(out_backprop_, InImage(piece.output_part, plan_.output, image),
+                        piece.intermediate, piece.output);
   }
 }
 
@@ -182,8 +175,7 @@ auto FilterEngine<Stored>::InputRow(const Piece& piece, int64_t image, int64_t r
            plan_.input.AtPixel(image, row, 0, channels.begin);
   }
   const StripPart& part = piece.input_part;
-  const int64_t pixel = (image - piece.band->bounds.image_begin) * piece.image_pixels +
-                        piece.slots[row - part.rows.begin] * part.cols.size();
+  const int64_t pixel = piece.slots[row - part.rows.begin] * part.cols.size();
   return piece.input + pixel * channels.size() * plan_.multiplier;
 }
 
@@ -196,8 +188,7 @@ auto FilterEngine<Stored>::OutputRow(const Piece& piece, int64_t image, int64_t 
     return reinterpret_cast<const Compute*>(out_backprop_) +
            plan_.output.AtPixel(image, row, col, part.channels.begin);
   }
-  const int64_t pixel = (image - piece.band->bounds.image_begin) * part.pixels() +
-                        (row - part.rows.begin) * part.cols.size() + col - part.cols.begin;
+  const int64_t pixel = (row - part.rows.begin) * part.cols.size() + col - part.cols.begin;
   return piece.output + pixel * part.channels.size();
 }
 
@@ -252,11 +243,25 @@ void FilterEngine<Stored>::AddRow(Piece* piece, const PixelBlock& block, int64_t
   kernels_.gradient(call);
 }
 
+// The blocks of a band into `fold`. Either it is of one image, or it is one block, so that one
+// image at a time needs to be in the strips.
 template <class Stored>
-void FilterEngine<Stored>::AddBlock(Piece* piece, const PixelBlock& block) const {
-  for (int64_t image = block.image_begin; image < block.image_end; ++image) {
-    for (int64_t row = block.row_begin; row < block.row_end; ++row)
-      AddRow(piece, block, image, row);
+void FilterEngine<Stored>::AddBand(Piece* piece, const Band& band, double* fold) const {
+  const FilterUnit& unit = piece->unit;
+  const int64_t count =
+      unit.row_taps.size() * unit.col_taps.size() * plan_.TapSize(unit.channels.size());
+  StartBand(piece, band);
+  for (int64_t image = band.bounds.image_begin; image < band.bounds.image_end; ++image) {
+    PackImage(*piece, image);
+    for (int64_t i = band.begin; i < band.end; ++i) {
+      const PixelBlock& block = plan_.blocks[i];
+      for (int64_t row = block.row_begin; row < block.row_end; ++row) {
+        AddRow(piece, block, image, row);
+      }
+      if (image + 1 == block.image_end) {
+        kernels_.fold_block(piece->sums, fold, Errors(fold), count);
+      }
+    }
   }
 }
 
@@ -271,16 +276,7 @@ void FilterEngine<Stored>::RunPiece(const FilterUnit& unit, int64_t run, double*
   piece.intermediate = piece.output + plan_.output_size;
   std::fill_n(piece.sums, plan_.UnitSize(), Compute{0});
   std::fill_n(fold, plan_.FoldSize(), 0.0);
-  const int64_t count =
-      unit.row_taps.size() * unit.col_taps.size() * plan_.TapSize(unit.channels.size());
-  for (const Band& band : plan_.BandsOfRun(run)) {
-    piece.band = &band;
-    PackBand(&piece);
-    for (int64_t i = band.begin; i < band.end; ++i) {
-      AddBlock(&piece, plan_.blocks[i]);
-      kernels_.fold_block(piece.sums, fold, Errors(fold), count);
-    }
-  }
+  for (const Band& band : plan_.BandsOfRun(run)) AddBand(&piece, band, fold);
 }
 
 template <class Stored>

@@ -50,12 +50,11 @@ int64_t FilterPlan::InputPixels(const PixelBlock& bounds) const {
 }
 
 int64_t FilterPlan::StripBytes(const PixelBlock& bounds) const {
-  const int64_t images = bounds.image_end - bounds.image_begin;
   const int64_t output_pixels =
       (bounds.row_end - bounds.row_begin) * (bounds.col_end - bounds.col_begin);
   const int64_t pixels =
       (input_in_place ? 0 : InputPixels(bounds)) + (output_in_place ? 0 : output_pixels);
-  return images * pixels * chunks.widest() * multiplier * compute_bytes;
+  return pixels * chunks.widest() * multiplier * compute_bytes;
 }
 
 // Neighbouring blocks of one image while their strips fit; at least one block.
@@ -122,12 +121,11 @@ void FilterPlan::MeasureStrips() {
   int64_t largest_part = 0;
   for (int64_t run = 0; run < num_runs(); ++run) {
     for (const Band& band : BandsOfRun(run)) {
-      const int64_t images = band.bounds.image_end - band.bounds.image_begin;
       const int64_t input_pixels = InputPixels(band.bounds);
-      const int64_t output_pixels = images * (band.bounds.row_end - band.bounds.row_begin) *
+      const int64_t output_pixels = (band.bounds.row_end - band.bounds.row_begin) *
                                     (band.bounds.col_end - band.bounds.col_begin);
       largest_part = std::max(largest_part, input_pixels * channels);
-      input_size = std::max(input_size, images * input_pixels * channels * multiplier);
+      input_size = std::max(input_size, input_pixels * channels * multiplier);
       output_size = std::max(output_size, output_pixels * channels * multiplier);
     }
   }

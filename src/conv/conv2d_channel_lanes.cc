@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "conv/class_segments.h"
 #include "conv/filter_panel.h"
 #include "conv/gemm_tiles.h"
 #include "conv/staging.h"
@@ -144,60 +145,6 @@ int64_t Plan<Stored>::ScratchBytes() const {
   return elements * int64_t{sizeof(Compute)} +
          num_threads * (SumsPerThread() * int64_t{sizeof(double)} + 2 * list_bytes);
 }
-
-// The segments of some blocks for one class of pixels.
-class SegmentList {
- public:
-  void Build(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
-             const PixelOffsets& source, int64_t num_channels, int64_t b_step, int64_t first_block,
-             int64_t last_block) {
-    segments_.clear();
-    block_ends_.clear();
-    const int64_t num_cols = static_cast<int64_t>(phase.cols->taps.size());
-    for (int64_t i = first_block; i < last_block; ++i) {
-      const TapBlock& block = phase.blocks[static_cast<size_t>(i)];
-      const size_t block_begin = segments_.size();
-      for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
-        const int64_t r = tap / num_cols, t = tap % num_cols;
-        if (r < rows.tap_begin || r >= rows.tap_end || t < cols.tap_begin || t >= cols.tap_end)
-          continue;
-        const int64_t a = Offset(*phase.rows, rows, r) * source.row_stride +
-                          Offset(*phase.cols, cols, t) * source.col_stride + block.channel_begin;
-        const int64_t b = (phase.first_term + tap * num_channels + block.channel_begin) * b_step;
-        Append({a, b, block.channel_end - block.channel_begin}, b_step, block_begin);
-      }
-      block_ends_.push_back(static_cast<int64_t>(segments_.size()));
-    }
-    if (block_ends_.empty()) block_ends_.push_back(0);  // no taps at all: an empty sum
-  }
-
-  void Give(auto& gatherer) const {
-    gatherer.SetSegments(segments_.data(), block_ends_.data(),
-                         static_cast<int64_t>(block_ends_.size()));
-  }
-
- private:
-  // From the class' first tap, so that no offset of a pixel lies outside the tensor.
-  static int64_t Offset(const AxisPhase& phase, const AxisClass& c, int64_t tap) {
-    return phase.offsets[static_cast<size_t>(tap)] -
-           phase.offsets[static_cast<size_t>(c.tap_begin)];
-  }
-
-  // Joins neighbours: with dilation 1 the taps of a filter row are one segment.
-  void Append(const GemmSegment& next, int64_t b_step, size_t block_begin) {
-    if (segments_.size() > block_begin) {
-      GemmSegment& last = segments_.back();
-      if (last.a + last.length == next.a && last.b + last.length * b_step == next.b) {
-        last.length += next.length;
-        return;
-      }
-    }
-    segments_.push_back(next);
-  }
-
-  std::vector<GemmSegment> segments_;
-  std::vector<int64_t> block_ends_;
-};
 
 template <class Stored>
 class Runner {

@@ -14,91 +14,13 @@
 #include "conv/conv2d_channel_lanes.h"
 #include "conv/filter_panel.h"
 #include "conv/gemm_tiles.h"
-#include "conv/padded_planes.h"
-#include "conv/staging.h"
-#include "conv/tap_sum.h"
+#include "conv/pixel_lanes_plan.h"
 
 namespace convgrad {
 namespace {
 
-constexpr int64_t kBandBytes = 896 << 10;  // of source planes: about the second-level cache
-
-// Rows of result pixels follow each other without a gap, like the lanes do.
-bool ResultIsPlanes(DataFormat format, const TapSum& sum, const PlaneAxis& cols) {
-  return format == DataFormat::kNCHW && sum.row_phases.size() == 1 && sum.col_phases.size() == 1 &&
-         cols.extent == sum.result_w;
-}
-
 template <class Stored>
-struct Plan {
-  using Compute = ComputeType<Stored>;
-
-  Plan(const Problem& problem, const KernelTable& table, int num_threads);
-  Plan(const Plan&) = delete;  // phases point into sum
-
-  int64_t FilterElements() const {
-    return sum.groups * row_blocks * TermsOf(sum, phases) * tile_rows;
-  }
-  int64_t BandResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
-  int64_t ScratchBytes() const;
-  // Rows of a plane that `positions` positions along the rows of a phase need.
-  int64_t PlaneRows(int64_t positions) const { return positions - most_positions + rows.extent; }
-
-  const IndirectGemmKernels<Compute>& kernels;
-  TapSum sum;
-  DataShape source, result;
-  std::vector<TapPhase> phases;
-  PlaneAxis rows, cols;
-  int64_t most_positions;             // of a phase's rows
-  int64_t tile_rows, row_blocks;      // of the result's channels in a group
-  int64_t num_bands, band_positions;  // positions of each phase's rows that are worked on at a time
-  int64_t plane_size;                 // elements of one plane of a band
-  int64_t channel_stride;             // of all planes of a source channel
-  bool result_is_planes;              // a band's rows are neighbours in the result too
-  bool result_in_place;               // and of the compute type
-  int64_t result_stride;              // of a result channel in a band
-  int num_threads;
-};
-
-template <class Stored>
-Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_threads_in)
-    : kernels(table.Gemm<Compute>()),
-      sum(problem),
-      source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
-      result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
-      phases(PhasesOf(sum)),
-      rows(sum.row_phases),
-      cols(sum.col_phases),
-      num_threads(num_threads_in) {
-  const auto tiles = TilesOfWidth(kernels, kernels.tiles.back().cols);
-  tile_rows = SmallestTile(tiles, sum.result_c).rows;
-  row_blocks = CeilDiv(sum.result_c, tile_rows);
-  most_positions = sum.row_phases.front().count;
-  const int64_t planes = static_cast<int64_t>(rows.residues.size() * cols.residues.size());
-  const int64_t row_bytes = planes * source.c * cols.extent * int64_t{sizeof(Compute)};
-  const int64_t halo = rows.extent - most_positions;
-  const int64_t cached = kBandBytes / std::max<int64_t>(1, row_bytes) - halo;
-  const int64_t shared = CeilDiv(sum.batch * most_positions, 3 * int64_t{num_threads}) + halo;
-  const int64_t fitting = std::max<int64_t>(1, std::min(cached, shared));
-  num_bands = CeilDiv(most_positions, fitting);
-  band_positions = CeilDiv(most_positions, num_bands);
-  plane_size = PlaneRows(band_positions) * cols.extent;
-  // Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines
-  // between channels keeps them from meeting in one set of a cache.
-  const int64_t lines = CeilDiv(planes * plane_size + tiles.front().cols, int64_t{16});
-  channel_stride = (lines | 1) * 16;
-  result_is_planes = ResultIsPlanes(problem.data_format, sum, cols);
-  result_in_place = result_is_planes && std::is_same_v<Stored, Compute>;
-  result_stride = result_in_place ? result.h * result.w : band_positions * cols.extent;
-}
-
-template <class Stored>
-int64_t Plan<Stored>::ScratchBytes() const {
-  return (FilterElements() + num_threads * (source.c * channel_stride + BandResultElements())) *
-             int64_t{sizeof(Compute)} +
-         num_threads * int64_t{kMaxTileRows} * kernels.tiles.back().cols * 2 *
-             int64_t{sizeof(double)};
-}
+using Plan = PixelLanesPlan<Stored>;
 
 template <class Stored>
 class Runner {

@@ -51,11 +51,13 @@ class FilterGradientOperands {
     const Stored* tensor;
     int64_t pixels, channels;  // of an image
   };
+  struct PixelRun {  // `count` pixels of an image, `step` apart
+    int64_t image, first, step, count;
+  };
   static constexpr int64_t kPiecePixels = 128;  // whose lines stay cached from block to block
 
-  void Gather(const Plane& plane, int64_t image, int64_t pixel, int64_t pixel_step,
-              int64_t num_pixels, int64_t channel, int64_t num_channels, Compute* to,
-              int64_t to_stride) const;
+  void Gather(const Plane& plane, const PixelRun& pixels, int64_t channel, int64_t num_channels,
+              Compute* to, int64_t to_stride) const;
   // body(image, first pixel of the piece, pixels, line) for pieces of `lines` lines of every image.
   template <class Body>
   void ForPieces(int64_t image_begin, int64_t image_end, int64_t lines, int64_t line_pixels,
@@ -131,19 +133,18 @@ auto FilterGradientOperands<Stored>::Input(int64_t group_in_pass, int64_t row_bl
   return input_.data() + (group_in_pass * plan_.row_blocks + row_block) * block_stride_;
 }
 
-// to[p][c] for num_pixels pixels `pixel_step` apart and num_channels channels.
+// to[p][c] for some pixels and num_channels channels.
 template <class Stored>
-void FilterGradientOperands<Stored>::Gather(const Plane& plane, int64_t image, int64_t pixel,
-                                            int64_t pixel_step, int64_t num_pixels, int64_t channel,
-                                            int64_t num_channels, Compute* to,
+void FilterGradientOperands<Stored>::Gather(const Plane& plane, const PixelRun& pixels,
+                                            int64_t channel, int64_t num_channels, Compute* to,
                                             int64_t to_stride) const {
-  const Stored* from = plane.tensor + image * plane.pixels * plane.channels;
+  const Stored* from = plane.tensor + pixels.image * plane.pixels * plane.channels;
   if (plan_.format == DataFormat::kNHWC) {
-    pack_.copy_widen(from + pixel * plane.channels + channel, pixel_step * plane.channels, to,
-                     to_stride, num_pixels, num_channels);
-  } else {
-    pack_.transpose_widen(from + channel * plane.pixels + pixel, plane.pixels, to, to_stride,
-                          num_channels, num_pixels);
+    pack_.copy_widen(from + pixels.first * plane.channels + channel, pixels.step * plane.channels,
+                     to, to_stride, pixels.count, num_channels);
+  } else {  // planes are never stepped through
+    pack_.transpose_widen(from + channel * plane.pixels + pixels.first, plane.pixels, to, to_stride,
+                          num_channels, pixels.count);
   }
 }
 
@@ -178,7 +179,7 @@ void FilterGradientOperands<Stored>::PackApart() {
                   const int64_t channel = block * tile_rows;
                   auto* to = const_cast<Compute*>(Input(group - pass_->group_begin, block)) +
                              InputPixel(image, grid_.row_begin + line, pixel);
-                  Gather(input_plane_, image, from, cols.step, num_pixels,
+                  Gather(input_plane_, {image, from, cols.step, num_pixels},
                          group * g.group_in_c + channel,
                          std::min(tile_rows, g.group_in_c - channel), to, tile_rows);
                 }
@@ -200,7 +201,7 @@ void FilterGradientOperands<Stored>::PackJoined() {
     Compute* const end = to + cols.count * pixel_stride_;
     if (row < 0 || row >= g.in_h || first == last) return std::fill(to, end, Compute{0});
     std::fill(to, to + first * pixel_stride_, Compute{0});
-    Gather(input_plane_, image, row * g.in_w + cols.first + first, 1, last - first,
+    Gather(input_plane_, {image, row * g.in_w + cols.first + first, 1, last - first},
            pass_->group_begin * g.group_in_c, pixel_stride_, to + first * pixel_stride_,
            pixel_stride_);
     std::fill(to + last * pixel_stride_, end, Compute{0});
@@ -233,7 +234,7 @@ void FilterGradientOperands<Stored>::PackOutput() {
                 // Surplus columns are computed and dropped: they must be numbers, not slow
                 // subnormals.
                 if (num_cols < panels.cols) std::fill_n(to, num_pixels * panels.cols, Compute{0});
-                Gather(output_plane_, image, first_pixel + pixel, 1, num_pixels,
+                Gather(output_plane_, {image, first_pixel + pixel, 1, num_pixels},
                        group * g.group_out_c + panel * panels.cols, num_cols, to, panels.cols);
               }
             });

@@ -8,7 +8,7 @@ namespace convgrad {
 namespace {
 
 // A source strip and the rows of results made from it should stay in the second cache together.
-constexpr int64_t kStripBytes = int64_t{384} << 10;
+constexpr int64_t kStripBytes = int64_t{640} << 10;
 // A strip made of planes has one vector of them, so that transposing writes line after line (four
 // take a fifth longer at 56x56), but as many as make it this many pixels, so that small planes are
 // not all overhead (one takes a quarter longer at 14x14).
@@ -40,6 +40,8 @@ void ForwardPlan::ChooseChunks(int64_t num_channels) {
     wanted = std::min(wanted, vectors * unit);
   }
   chunks = ChannelChunks(num_channels, unit, wanted);
+  // In NHWC by plane every chunk reads the same lines: rather cut columns.
+  if (by_plane && source.format == DataFormat::kNHWC) return;
   while (wanted > unit && StripSize(1, cols.num_results()) * compute_bytes > kStripBytes) {
     wanted = std::max(unit, RoundUp(wanted / 2, unit));
     chunks = ChannelChunks(num_channels, unit, wanted);
@@ -50,8 +52,13 @@ void ForwardPlan::ChooseBands() {
   row_bands = col_bands = 1;
   if (source_in_place && result_in_place) return;
   const int64_t num_cols = cols.num_results(), num_rows = rows.num_results();
+  // In NHWC by plane, where packing is dear, bands are high enough to share most source rows.
+  const bool gathered = by_plane && source.format == DataFormat::kNHWC;
+  const int64_t least_rows = gathered ? std::min(num_rows, 4 * rows.kernel) : 1;
+  const int64_t least_cols = gathered ? kLeastCols / 4 : kLeastCols;
   int64_t band_cols = num_cols;
-  while (band_cols > kLeastCols && StripSize(1, band_cols) * compute_bytes > kStripBytes) {
+  while (band_cols > least_cols &&
+         StripSize(least_rows, band_cols) * compute_bytes > kStripBytes) {
     band_cols = CeilDiv(band_cols, 2);
   }
   col_bands = CeilDiv(num_cols, band_cols);
@@ -94,6 +101,9 @@ void ForwardPlan::MeasurePiece() {
     filter_size = rows.kernel * cols.kernel * SourceSize(channels) + lanes;
     strip_size = StripSize(band_rows, band_cols) + lanes;
     if (multiplier > 1) intermediate_size = strip_size;
+    if (by_plane && source.format == DataFormat::kNHWC) {
+      intermediate_size = std::max(intermediate_size, channels * kGatheredPixels * source.c);
+    }
   }
   if (!result_in_place) out_size = band_rows * band_cols * ResultSize(channels) + lanes;
   for (int64_t* size : {&filter_size, &strip_size, &intermediate_size, &out_size}) {

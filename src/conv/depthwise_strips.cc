@@ -55,7 +55,7 @@ void StripPacker<Stored>::Pack(const Stored* data, const StripPart& part, Comput
                                Compute* strip) const {
   const int64_t size = part.channels.size();
   if (by_plane_ && layout_.format == DataFormat::kNHWC) {
-    GatherImages(data, part, strip);
+    GatherImages(data, part, intermediate, strip);
   } else if (form_ == StripForm::kPlain) {
     PackPlain(data, part, strip);
   } else if (form_ == StripForm::kRepeated) {
@@ -83,29 +83,54 @@ void ForChannels(Range planes, int64_t batch, const Body& body) {
   }
 }
 
-// With one channel a row of an image is a row of a matrix; with more, the numbers of one pixel are.
+// With one channel a row of an image is a row of a matrix. With more, the numbers of one pixel are:
+// some pixels of all images are widened into the intermediate first, since the images themselves
+// often lie a multiple of 4 KiB apart and their lines push each other out of the first cache.
 template <class Stored>
 void StripPacker<Stored>::GatherImages(const Stored* data, const StripPart& part,
-                                       Compute* strip) const {
-  const int64_t size = part.channels.size(), image_size = layout_.plane() * layout_.c;
-  const bool whole_row = layout_.c == multiplier_;
-  constexpr int64_t kPixelsAhead = 16;  // more streams than the machine foresees
-  const int64_t step = whole_row ? part.cols.size() : 1;
-  // Pixels outside: the images' lines are fetched once for all their channels.
-  for (int64_t pixel = 0; pixel < part.pixels(); pixel += step) {
-    const int64_t row = part.rows.begin + pixel / part.cols.size();
-    const int64_t col = part.cols.begin + pixel % part.cols.size();
-    ForChannels(part.channels, layout_.batch, [&](int64_t channel, Range images, int64_t first) {
-      const Stored* from = data + layout_.AtPixel(images.begin, row, col, channel * multiplier_);
-      if (first == 0 && !whole_row) {
-        for (int64_t i = 0; i < images.size(); ++i) {
-          __builtin_prefetch(from + i * image_size + kPixelsAhead * layout_.c, 0, 2);
-        }
-      }
-      pack_.transpose_widen(from, image_size, strip + pixel * multiplier_ * size + first, size,
-                            images.size(), step * multiplier_);
-    });
+                                       Compute* intermediate, Compute* strip) const {
+  const int64_t size = part.channels.size();
+  if (layout_.c == multiplier_) {
+    for (int64_t row = 0; row < part.rows.size(); ++row) {
+      const int64_t from =
+          layout_.AtPixel(part.channels.begin, part.rows.begin + row, part.cols.begin, 0);
+      pack_.transpose_widen(data + from, layout_.plane() * layout_.c,
+                            strip + row * part.cols.size() * multiplier_ * size, size, size,
+                            part.cols.size() * multiplier_);
+    }
+    return;
   }
+  for (int64_t row = part.rows.begin; row < part.rows.end; ++row) {
+    for (int64_t col = part.cols.begin; col < part.cols.end; col += kGatheredPixels) {
+      const int64_t count = std::min(kGatheredPixels, part.cols.end - col);
+      GatherPixels(data + layout_.AtPixel(0, row, col, 0), part.channels, count, intermediate,
+                   strip);
+      strip += count * multiplier_ * size;
+    }
+  }
+}
+
+// `count` pixels of a row, `data` those of the first image.
+template <class Stored>
+void StripPacker<Stored>::GatherPixels(const Stored* data, Range planes, int64_t count,
+                                       Compute* intermediate, Compute* strip) const {
+  const int64_t size = planes.size(), stride = kGatheredPixels * layout_.c;
+  Range widened = {0, 0};  // images in the intermediate
+  ForChannels(planes, layout_.batch, [&](int64_t channel, Range images, int64_t first) {
+    if (images.begin < widened.begin || images.end > widened.end) {
+      for (int64_t i = images.begin; i < images.end; ++i) {
+        pack_.widen(data + i * layout_.plane() * layout_.c,
+                    intermediate + (i - images.begin) * stride, count * layout_.c);
+      }
+      widened = images;
+    }
+    const Compute* from = intermediate + (images.begin - widened.begin) * stride;
+    for (int64_t pixel = 0; pixel < count; ++pixel) {
+      compute_pack_.transpose_widen(from + pixel * layout_.c + channel * multiplier_, stride,
+                                    strip + pixel * multiplier_ * size + first, size, images.size(),
+                                    multiplier_);
+    }
+  });
 }
 
 template <class Stored>

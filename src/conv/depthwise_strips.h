@@ -47,6 +47,9 @@ enum class StripForm {
   kParted,    // m, c of channels c * M + m: out_backprop, for sums per input channel
 };
 
+// Pixels of NHWC that are put side by side by plane at a time.
+inline constexpr int64_t kGatheredPixels = 8;
+
 template <class Stored>
 class StripPacker {
  public:
@@ -57,6 +60,7 @@ class StripPacker {
   StripPacker(const KernelTable& kernels, const DataLayout& layout, bool by_plane, StripForm form,
               int64_t multiplier)
       : pack_(kernels.Pack<Stored>()),
+        compute_pack_(kernels.Pack<Compute>()),
         shape_(kernels.Depthwise<Compute>()),
         layout_(layout),
         by_plane_(by_plane),
@@ -64,7 +68,8 @@ class StripPacker {
         multiplier_(multiplier) {}
 
   // strip[row][col][form] = part of `data`. For kParted, channels of the part count groups. The
-  // intermediate has room for as much as the strip.
+  // intermediate has room for as much as the strip and, by plane in NHWC, for kGatheredPixels
+  // pixels of as many images as the part has channels.
   void Pack(const Stored* data, const StripPart& part, Compute* intermediate, Compute* strip) const;
   // The inverse of a kPlain Pack, rounding.
   void Unpack(const Compute* strip, const StripPart& part, Stored* data) const;
@@ -74,10 +79,14 @@ class StripPacker {
   void PackPlain(const Stored* data, const StripPart& part, Compute* strip) const;
   void PartPlanes(const Stored* data, const StripPart& part, Compute* strip) const;
   // NHWC by plane, plain or parted.
-  void GatherImages(const Stored* data, const StripPart& part, Compute* strip) const;
+  void GatherImages(const Stored* data, const StripPart& part, Compute* intermediate,
+                    Compute* strip) const;
+  void GatherPixels(const Stored* data, Range planes, int64_t count, Compute* intermediate,
+                    Compute* strip) const;
   void ScatterImages(const Compute* strip, const StripPart& part, Stored* data) const;
 
   const PackKernels<Stored>& pack_;
+  const PackKernels<Compute>& compute_pack_;
   const DepthwiseKernels<Compute>& shape_;
   DataLayout layout_;
   bool by_plane_;

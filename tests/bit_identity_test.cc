@@ -128,9 +128,9 @@ int CheckProblem(const Problem& problem, uint64_t seed, Values values) {
   const auto& roles = InfoOf(problem.op).operands;
   const Operands turned = {InOtherFormat(operands.first, roles[0], problem.data_format),
                            InOtherFormat(operands.second, roles[1], problem.data_format)};
-  combinations += RunEverywhere(
-      other, turned, InOtherFormat(expected, ResultRole(problem), problem.data_format),
-      where + " in the other data format,");
+  combinations += RunEverywhere(other, turned,
+                                InOtherFormat(expected, ResultRole(problem), problem.data_format),
+                                where + " in the other data format,");
   return combinations;
 }
 
@@ -148,8 +148,8 @@ TEST_P(BitIdentity, OfRandomProblems) {
               static_cast<int>(num_problems), static_cast<int>(seed), combinations);
 }
 
-// What random small problems rarely reach: several blocks over taps, over channels and over columns,
-// several runs of blocks, long rows, many channels.
+// What random small problems rarely reach: several blocks over taps, over channels and over
+// columns, several runs of blocks, long rows, many channels.
 struct LongReduction {
   const char* input;
   const char* conv_filter;
@@ -203,8 +203,56 @@ TEST_P(BitIdentity, OfDepthwiseAndGrouped) {
       const Operands b = RandomOperands(same, seed, GetParam());
       const Tensor expected = Compute(problem, a.first, a.second, {});
       const Tensor actual = Compute(same, b.first, b.second, {});
-      EXPECT_EQ(std::memcmp(expected.raw(), actual.raw(), static_cast<size_t>(actual.num_bytes())), 0)
+      EXPECT_EQ(std::memcmp(expected.raw(), actual.raw(), static_cast<size_t>(actual.num_bytes())),
+                0)
           << ReproLine(problem, "fill:normal");
+    }
+  }
+}
+
+// What it takes for conv2d's work to fall into several parts: panels longer than the cache, more
+// packed filter, staged pixels or sums than are held at a time. The best target only.
+TEST(BitIdentityOfLarge, Conv2D) {
+  constexpr const char* kLines[] = {
+      "conv2d float32 NHWC in=2,6,6,512 filter=3,3,512,70 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "conv2d_backprop_input float32 NHWC in=2,6,6,70 filter=3,3,70,512 strides=1,1 dilations=1,1 "
+      "pads=1,1,1,1",
+      "conv2d_backprop_input float64 NHWC in=1,9,9,20 filter=4,4,20,600 strides=2,2 dilations=1,1 "
+      "pads=1,1,1,1",
+      "conv2d float32 NCHW in=1,2600,2,2 filter=1,1,2600,2600 strides=1,1 dilations=1,1 "
+      "pads=0,0,0,0",
+      "conv2d float32 NHWC in=1,2,2,2600 filter=1,1,2600,2600 strides=1,1 dilations=1,1 "
+      "pads=0,0,0,0",
+      "conv2d bfloat16 NCHW in=8,24,64,64 filter=2,1,24,24 strides=1,1 dilations=1,1 pads=1,0,0,0",
+      "conv2d_backprop_input float32 NCHW in=1,20,300,300 filter=2,1,20,12 strides=2,1 "
+      "dilations=1,1 "
+      "pads=1,1,0,0",
+      "conv2d_backprop_filter float32 NHWC in=8,30,30,64 filter=1,1,64,64 strides=1,1 "
+      "dilations=1,1 "
+      "pads=0,0,0,0",
+      "conv2d_backprop_filter float64 NCHW in=8,40,30,30 filter=2,2,40,20 strides=2,2 "
+      "dilations=1,1 "
+      "pads=1,0,0,1",
+      "conv2d_backprop_filter float32 NHWC in=2,3,3,600 filter=3,3,600,600 strides=1,1 "
+      "dilations=1,1 "
+      "pads=1,1,1,1",
+      "conv2d_backprop_filter float32 NHWC in=2,300,300,3 filter=3,3,3,8 strides=1,1 dilations=1,1 "
+      "pads=1,1,1,1"};
+  uint64_t seed = 0;
+  for (const char* line : kLines) {
+    const Problem problem = ParseProblem(std::string(line) + " padding=EXPLICIT");
+    const Operands operands = RandomOperands(problem, ++seed, Values::kOrdinary);
+    const Tensor expected = RunReference(problem, operands);
+    for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+      if (algorithm.name == std::string("reference") || !algorithm.accepts(problem)) continue;
+      for (const int threads : {1, 3}) {
+        Execution execution;
+        execution.num_threads = threads;
+        execution.algorithm = algorithm.name;
+        ExpectSameBits(expected, Compute(problem, operands.first, operands.second, execution),
+                       problem.ToLine() + " algorithm=" + algorithm.name +
+                           " threads=" + std::to_string(threads));
+      }
     }
   }
 }

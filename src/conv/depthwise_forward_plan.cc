@@ -15,6 +15,7 @@ constexpr int64_t kStripBytes = int64_t{640} << 10;
 constexpr int64_t kPlanePixels = 784, kMostPlaneVectors = 4;
 // Pieces of work a thread should get, for balance.
 constexpr int64_t kPiecesPerThread = 4;
+constexpr int64_t kGatherTerms = 12;
 // Columns a piece should keep when only columns are left to deal out.
 constexpr int64_t kLeastCols = 64;
 
@@ -57,8 +58,7 @@ void ForwardPlan::ChooseBands() {
   const int64_t least_rows = gathered ? std::min(num_rows, 4 * rows.kernel) : 1;
   const int64_t least_cols = gathered ? kLeastCols / 4 : kLeastCols;
   int64_t band_cols = num_cols;
-  while (band_cols > least_cols &&
-         StripSize(least_rows, band_cols) * compute_bytes > kStripBytes) {
+  while (band_cols > least_cols && StripSize(least_rows, band_cols) * compute_bytes > kStripBytes) {
     band_cols = CeilDiv(band_cols, 2);
   }
   col_bands = CeilDiv(num_cols, band_cols);
@@ -125,7 +125,10 @@ ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int
   compute_bytes = f64 ? 8 : 4;
   lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   const bool nhwc = problem.data_format == DataFormat::kNHWC;
-  const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward);
+  // Putting images side by side takes about as long as kGatherTerms terms a channel.
+  const int64_t terms = g.kernel_h * g.kernel_w * multiplier;
+  const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward) &&
+                      (g.in_c == 1 || terms > kGatherTerms * g.in_c);
   by_plane = !nhwc || narrow;
   result_in_place = !by_plane && InfoOf(problem.dtype).bytes == compute_bytes;
   source_in_place = result_in_place && multiplier == 1 && g.in_c >= lanes;

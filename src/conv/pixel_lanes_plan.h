@@ -73,7 +73,9 @@ PixelLanesPlan<Stored>::PixelLanesPlan(const Problem& problem, const KernelTable
   const int64_t row_bytes = planes * source.c * cols.extent * int64_t{sizeof(Compute)};
   const int64_t halo = rows.extent - most_positions;
   const int64_t cached = kBandBytes / std::max<int64_t>(1, row_bytes) - halo;
-  const int64_t shared = CeilDiv(sum.batch * most_positions, 3 * int64_t{num_threads}) + halo;
+  const int64_t shared = num_threads == 1
+                             ? cached
+                             : CeilDiv(sum.batch * most_positions, 3 * int64_t{num_threads}) + halo;
   const int64_t fitting = std::max<int64_t>(1, std::min(cached, shared));
   num_bands = CeilDiv(most_positions, fitting);
   band_positions = CeilDiv(most_positions, num_bands);

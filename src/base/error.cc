@@ -14,7 +14,8 @@ int HiddenControlBytes(const std::string& text, size_t at) {
   if (at + 2 >= text.size() || static_cast<unsigned char>(text[at]) != 0xE2) return 0;
   const unsigned second = static_cast<unsigned char>(text[at + 1]);
   const unsigned third = static_cast<unsigned char>(text[at + 2]);
-  if (second == 0x80 && (third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE))) return 3;
+  if (second == 0x80 && (third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE)))
+    return 3;
   if (second == 0x81 && third >= 0xA6 && third <= 0xA9) return 3;
   return 0;
 }
@@ -40,27 +41,30 @@ std::string EscapeControls(const std::string& text) {
   return escaped;
 }
 
-Error::Error(ExitCode exit_code, std::string code, std::string what, std::string why,
-             std::string fix)
+Error::Error(ExitCode exit_code, std::string code, const std::string& what, const std::string& why,
+             const std::string& fix)
     : exit_code_(exit_code), code_(std::move(code)) {
   message_ = fmt::format("{}: {}{}{}", EscapeControls(what), EscapeControls(why),
                          fix.empty() ? "" : "; ", EscapeControls(fix));
 }
 
-void ThrowUsage(std::string code, std::string what, std::string why, std::string fix) {
-  throw Error(ExitCode::kUsage, std::move(code), std::move(what), std::move(why), std::move(fix));
+void ThrowUsage(const std::string& code, const std::string& what, const std::string& why,
+                const std::string& fix) {
+  throw Error(ExitCode::kUsage, code, what, why, fix);
 }
 
-void ThrowData(std::string code, std::string what, std::string why, std::string fix) {
-  throw Error(ExitCode::kData, std::move(code), std::move(what), std::move(why), std::move(fix));
+void ThrowData(const std::string& code, const std::string& what, const std::string& why,
+               const std::string& fix) {
+  throw Error(ExitCode::kData, code, what, why, fix);
 }
 
-void ThrowIo(std::string code, std::string what, std::string why, std::string fix) {
-  throw Error(ExitCode::kIo, std::move(code), std::move(what), std::move(why), std::move(fix));
+void ThrowIo(const std::string& code, const std::string& what, const std::string& why,
+             const std::string& fix) {
+  throw Error(ExitCode::kIo, code, what, why, fix);
 }
 
-void ThrowInternal(std::string why) {
-  throw Error(ExitCode::kInternal, "internal", "internal error", std::move(why),
+void ThrowInternal(const std::string& why) {
+  throw Error(ExitCode::kInternal, "internal", "internal error", why,
               "please report it with the command line");
 }
 

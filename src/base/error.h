@@ -9,22 +9,22 @@ namespace convgrad {
 
 // The process's exit codes; the only list of them.
 enum class ExitCode : int {
-  kOk = 0,           // everything asked for was done and is right
-  kWrong = 1,        // a result is wrong
-  kUsage = 2,        // flags, attributes, inline sizes, manifest
-  kData = 3,         // malformed files, shapes or dtypes that don't fit
-  kIo = 4,           // I/O or resources
-  kSlow = 5,         // right, but slower than the baseline allows
-  kNothingRan = 6,   // a filter matched nothing
-  kInternal = 70,    // a defect of this program
+  kOk = 0,          // everything asked for was done and is right
+  kWrong = 1,       // a result is wrong
+  kUsage = 2,       // flags, attributes, inline sizes, manifest
+  kData = 3,        // malformed files, shapes or dtypes that don't fit
+  kIo = 4,          // I/O or resources
+  kSlow = 5,        // right, but slower than the baseline allows
+  kNothingRan = 6,  // a filter matched nothing
+  kInternal = 70,   // a defect of this program
 };
 
 // One failure: WHAT (the file, flag or tensor), WHY, and the FIX if there is one. `code` is stable
 // and machine-readable ("npy/short-data").
 class Error : public std::exception {
  public:
-  Error(ExitCode exit_code, std::string code, std::string what, std::string why,
-        std::string fix = "");
+  Error(ExitCode exit_code, std::string code, const std::string& what, const std::string& why,
+        const std::string& fix = "");
 
   ExitCode exit_code() const { return exit_code_; }
   const std::string& code() const { return code_; }
@@ -38,14 +38,14 @@ class Error : public std::exception {
   std::string message_;
 };
 
-// Throw helpers, one per class of error.
-[[noreturn]] void ThrowUsage(std::string code, std::string what, std::string why,
-                             std::string fix = "");
-[[noreturn]] void ThrowData(std::string code, std::string what, std::string why,
-                            std::string fix = "");
-[[noreturn]] void ThrowIo(std::string code, std::string what, std::string why,
-                          std::string fix = "");
-[[noreturn]] void ThrowInternal(std::string why);
+// One per class of error.
+[[noreturn]] void ThrowUsage(const std::string& code, const std::string& what,
+                             const std::string& why, const std::string& fix = "");
+[[noreturn]] void ThrowData(const std::string& code, const std::string& what,
+                            const std::string& why, const std::string& fix = "");
+[[noreturn]] void ThrowIo(const std::string& code, const std::string& what, const std::string& why,
+                          const std::string& fix = "");
+[[noreturn]] void ThrowInternal(const std::string& why);
 
 // `text` with control characters (and bidirectional overrides) as \xNN or \u{NNNN}, so that a file
 // name or a header can't forge lines or colours in a terminal.

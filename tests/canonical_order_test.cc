@@ -32,8 +32,8 @@ TEST(PixelBlocks, CoverEveryPixelOnceInRasterOrder) {
       for (int64_t out_w : {0, 1, 5, 16, 256, 257, 600}) {
         int64_t next = 0;
         for (const PixelBlock& b : PixelBlocks(batch, out_h, out_w)) {
-          const int64_t pixels = (b.image_end - b.image_begin) * (b.row_end - b.row_begin) *
-                                 (b.col_end - b.col_begin);
+          const int64_t pixels =
+              (b.image_end - b.image_begin) * (b.row_end - b.row_begin) * (b.col_end - b.col_begin);
           EXPECT_EQ(next, (b.image_begin * out_h + b.row_begin) * out_w + b.col_begin);
           EXPECT_GT(pixels, 0);
           EXPECT_LE(pixels, kBlockTerms);

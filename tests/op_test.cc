@@ -44,7 +44,8 @@ TEST(ParseOp, SuggestsTheNearest) {
               HasSubstr("did you mean conv2d_backprop_filter?"));
   EXPECT_THAT(MessageOf("tf.raw_ops.Conv2DBackpropInptu"),
               HasSubstr("did you mean Conv2DBackpropInput?"));
-  EXPECT_THAT(MessageOf("depthwise_conv_backprop_input"), HasSubstr("depthwise_conv2d_backprop_input"));
+  EXPECT_THAT(MessageOf("depthwise_conv_backprop_input"),
+              HasSubstr("depthwise_conv2d_backprop_input"));
   EXPECT_THAT(MessageOf(""), HasSubstr("the ops are conv2d_backprop_filter, "));
   EXPECT_THAT(MessageOf("matmul"), HasSubstr("the ops are "));
   EXPECT_THAT(MessageOf("tf.nn.tf.nn.conv2d"), HasSubstr("no such op"));

@@ -25,9 +25,14 @@ inline double DrawValue(std::mt19937_64& random, Values values, DType dtype) {
     case 0: return std::numeric_limits<double>::infinity();
     case 1: return -std::numeric_limits<double>::infinity();
     case 2: return -std::numeric_limits<double>::quiet_NaN();
-    case 3: case 4: case 5: return -0.0;
-    case 6: case 7: case 8: return 0.0;
-    case 9: case 10: return tiny * ordinary * 100;
+    case 3:
+    case 4:
+    case 5: return -0.0;
+    case 6:
+    case 7:
+    case 8: return 0.0;
+    case 9:
+    case 10: return tiny * ordinary * 100;
     case 11: return huge * ordinary;
     default: return ordinary;
   }

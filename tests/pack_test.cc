@@ -178,7 +178,8 @@ TYPED_TEST(PackTest, CopiesColumnsWidening) {
       const int64_t rows = 5, from_stride = cols + cols % 3, to_stride = cols + cols % 4;
       const auto from = SomeStored<TypeParam>((rows - 1) * from_stride + cols);
       std::vector<Compute> to(static_cast<size_t>(rows * to_stride), 42);
-      table.Pack<TypeParam>().copy_widen(from.data(), from_stride, to.data(), to_stride, rows, cols);
+      table.Pack<TypeParam>().copy_widen(from.data(), from_stride, to.data(), to_stride, rows,
+                                         cols);
       for (int64_t i = 0; i < rows * to_stride; ++i) {
         const int64_t row = i / to_stride, col = i % to_stride;
         const double want = col < cols ? Widen(from[row * from_stride + col]) : 42;

@@ -119,7 +119,7 @@ TEST(SpatialAxis, CountsWhatTheDefinitionCounts) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 50'000; ++i) {
     const SpatialAxis d = {Between(random, 0, 14), Between(random, 0, 14), Between(random, 0, 7),
-                         Between(random, 1, 6),  Between(random, 1, 6),  Between(random, 0, 10)};
+                           Between(random, 1, 6),  Between(random, 1, 6),  Between(random, 0, 10)};
     ASSERT_EQ(CountByFormula(d), CountByDefinition(d)) << Describe(d);
   }
 }
@@ -128,7 +128,7 @@ TEST(ValidTaps, AreTheTapsOnTheInput) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 50'000; ++i) {
     const SpatialAxis d = {Between(random, 0, 14), Between(random, 1, 14), Between(random, 0, 7),
-                         Between(random, 1, 6),  Between(random, 1, 6),  Between(random, 0, 10)};
+                           Between(random, 1, 6),  Between(random, 1, 6),  Between(random, 0, 10)};
     const int64_t pos = Between(random, 0, d.out - 1);
     const TapRange taps = ValidTaps(pos, d.stride, d.dilation, d.pad, d.kernel, d.in);
     ASSERT_LE(0, taps.first) << Describe(d);

@@ -1,7 +1,8 @@
-// Times every workload of data/workloads.json in this process: ms, GFLOP/s and the share of a roofline
-// whose two peaks are given. For developers; not run by the tests.
+// Times every workload of data/workloads.json in this process: ms, GFLOP/s and the share of a
+// roofline whose two peaks are given. For developers; not run by the tests.
 //
-//   workload_timing [--match TEXT] [--pass forward|input|filter] [--format NHWC|NCHW] [--dtype NAME]
+//   workload_timing [--match TEXT] [--pass forward|input|filter] [--format NHWC|NCHW] [--dtype
+//   NAME]
 //                   [--isa NAME] [--algorithm NAME] [--threads N] [--gflops PEAK] [--gbs PEAK]
 #include <fmt/format.h>
 
@@ -26,7 +27,8 @@ struct Options {
 
 // Milliseconds of the fastest of several runs.
 double Time(const Problem& problem, const Execution& execution, double seconds, RunInfo& info) {
-  const testing::Operands operands = testing::RandomOperands(problem, 1, testing::Values::kOrdinary);
+  const testing::Operands operands =
+      testing::RandomOperands(problem, 1, testing::Values::kOrdinary);
   using Clock = std::chrono::steady_clock;
   const auto stop = Clock::now() + std::chrono::duration<double>(seconds);
   double best = HUGE_VAL;
@@ -108,10 +110,11 @@ int Run(int argc, char** argv) {
         RunInfo info;
         const double ms = Time(problem, execution, options.seconds, info);
         const double bytes = static_cast<double>(problem.OperandBytes() + problem.ResultBytes());
-        const double floor = std::max(static_cast<double>(problem.Flops()) / options.gflops,
-                                      bytes / options.gbs) / 1e6;
-        fmt::print("{:7} {} {:26} {:8.3f} ms {:7.1f} GFLOP/s {:6.1f} GB/s  share {:.3f}  {} {}\n", pass,
-                   NameOf(format), name, ms, static_cast<double>(problem.Flops()) / ms / 1e6,
+        const double floor =
+            std::max(static_cast<double>(problem.Flops()) / options.gflops, bytes / options.gbs) /
+            1e6;
+        fmt::print("{:7} {} {:26} {:8.3f} ms {:7.1f} GFLOP/s {:6.1f} GB/s  share {:.3f}  {} {}\n",
+                   pass, NameOf(format), name, ms, static_cast<double>(problem.Flops()) / ms / 1e6,
                    bytes / ms / 1e6, floor / ms, info.algorithm, info.tiles);
         std::fflush(stdout);
         log_sum += std::log(floor / ms);
@@ -129,4 +132,6 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace convgrad
 
-int main(int argc, char** argv) { return convgrad::Run(argc, argv); }
+int main(int argc, char** argv) {
+  return convgrad::Run(argc, argv);
+}

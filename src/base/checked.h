@@ -1,4 +1,5 @@
-// Integer arithmetic that says when it overflows. Every product of sizes from outside goes through it.
+// Integer arithmetic that says when it overflows. Every product of sizes from outside goes through
+// it.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +35,13 @@ inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> sizes) {
 }
 
 // ceil(a / b) for a >= 0, b > 0.
-constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // a rounded up to a multiple of b, for a >= 0, b > 0.
-constexpr int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+constexpr int64_t RoundUp(int64_t a, int64_t b) {
+  return CeilDiv(a, b) * b;
+}
 
 }  // namespace convgrad

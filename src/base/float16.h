@@ -24,7 +24,8 @@ inline float ToFloat(Float16 value) {
   const uint32_t exponent = (value.bits >> 10) & 0x1F;
   const uint32_t fraction = value.bits & 0x3FF;
   if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000 | (fraction << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
   const float magnitude = static_cast<float>(fraction) * 0x1p-24f;  // subnormal: exact
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
@@ -42,8 +43,8 @@ uint16_t NarrowBits(double value) {
   const int exponent = static_cast<int>(magnitude >> 52) - 1023;
   if (exponent > kBias) return sign | kInfinity;
   if (exponent < -kBias - kFractionBits - 1) return sign;  // under half the least subnormal
-  const int shift = exponent < 1 - kBias ? 52 - kFractionBits + (1 - kBias - exponent)
-                                         : 52 - kFractionBits;
+  const int shift =
+      exponent < 1 - kBias ? 52 - kFractionBits + (1 - kBias - exponent) : 52 - kFractionBits;
   const uint64_t significand = (magnitude & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
   const uint64_t half = uint64_t{1} << (shift - 1);
   const uint64_t kept = significand >> shift;
@@ -54,8 +55,12 @@ uint16_t NarrowBits(double value) {
   return sign | static_cast<uint16_t>((base << kFractionBits) + static_cast<int64_t>(rounded));
 }
 
-inline Float16 ToFloat16(double value) { return {NarrowBits<10, 5>(value)}; }
-inline BFloat16 ToBFloat16(double value) { return {NarrowBits<7, 8>(value)}; }
+inline Float16 ToFloat16(double value) {
+  return {NarrowBits<10, 5>(value)};
+}
+inline BFloat16 ToBFloat16(double value) {
+  return {NarrowBits<7, 8>(value)};
+}
 
 // What a kernel computes in for a storage type: double for double, else float.
 template <class Stored>

@@ -15,7 +15,9 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-void FreeAligned::operator()(void* memory) const { std::free(memory); }
+void FreeAligned::operator()(void* memory) const {
+  std::free(memory);
+}
 
 std::unique_ptr<std::byte[], FreeAligned> AllocateBytes(size_t bytes) {
   const bool large = bytes >= 2 * kHugePage;

@@ -88,8 +88,9 @@ int64_t AvailableAddressSpace() {
 }
 
 int64_t AvailableMemory() {
-  int64_t available = std::min(
-      AvailableAddressSpace(), ReadField("/proc/meminfo", "MemAvailable:", 1024).value_or(kUnlimited));
+  int64_t available =
+      std::min(AvailableAddressSpace(),
+               ReadField("/proc/meminfo", "MemAvailable:", 1024).value_or(kUnlimited));
   for (const std::string& folder : CgroupFolders()) {
     available = std::min(available, CgroupMemory(folder));
   }

@@ -37,7 +37,8 @@ struct Algorithm {
   void (*run)(const ConvArgs& args);
 };
 
-// Best first; the first that accepts a problem is chosen. The last, "reference", accepts everything.
+// Best first; the first that accepts a problem is chosen. The last, "reference", accepts
+// everything.
 std::span<const Algorithm> AlgorithmsOf(Op op);
 
 }  // namespace convgrad

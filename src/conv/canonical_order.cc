@@ -9,8 +9,8 @@
 namespace convgrad {
 namespace {
 
-// The x in [0, modulus) with value * x = 1 modulo `modulus`, by Euclid's algorithm; 0 for modulus 1.
-// The two have no common divisor.
+// The x in [0, modulus) with value * x = 1 modulo `modulus`, by Euclid's algorithm; 0 for
+// modulus 1. The two have no common divisor.
 int64_t InverseModulo(int64_t value, int64_t modulus) {
   int64_t rest = modulus, next_rest = value % modulus;
   int64_t x = 0, next_x = 1;
@@ -30,7 +30,8 @@ std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels) {
   if (num_channels <= kBlockTerms) {
     const int64_t num_blocks = CeilDiv(num_taps, kBlockTerms / num_channels);
     for (int64_t i = 0; i < num_blocks; ++i) {
-      blocks.push_back({num_taps * i / num_blocks, num_taps * (i + 1) / num_blocks, 0, num_channels});
+      blocks.push_back(
+          {num_taps * i / num_blocks, num_taps * (i + 1) / num_blocks, 0, num_channels});
     }
     return blocks;
   }

@@ -19,8 +19,8 @@ inline constexpr int64_t kRunBlocks = 16;
 
 // Forward and input gradient. The reduction of one element runs over taps, and inside a tap over
 // channels (of the group). A block is a run of whole taps or, when a tap has more than kBlockTerms
-// channels, a part of one tap's channels. Taps count whether or not they fall on the input: an absent
-// tap leaves a shorter chain.
+// channels, a part of one tap's channels. Taps count whether or not they fall on the input: an
+// absent tap leaves a shorter chain.
 //   forward:         taps (kh, kw) ascending, channels of the input ascending
 //   input gradient:  taps of the element's stride phase, (kh, kw) descending (so out_backprop
 //                    positions ascend), channels of out_backprop ascending
@@ -31,8 +31,8 @@ struct TapBlock {
 std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels);
 
 // Filter gradient. The reduction runs over output pixels, images ascending, raster order inside; a
-// pixel whose tap is off the input leaves a shorter chain. A block is a rectangle of whole images, of
-// rows of one image, or of columns of one row.
+// pixel whose tap is off the input leaves a shorter chain. A block is a rectangle of whole images,
+// of rows of one image, or of columns of one row.
 struct PixelBlock {
   int64_t image_begin, image_end;
   int64_t row_begin, row_end;

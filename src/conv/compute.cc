@@ -18,8 +18,8 @@ const KernelTable& ChooseKernels(const std::optional<Isa>& isa) {
   for (const KernelTable& table : SupportedKernels()) {
     supported += fmt::format("{}{}", supported.empty() ? "" : ", ", NameOf(table.isa));
   }
-  ThrowUsage("isa/unsupported", fmt::format("--isa {}", NameOf(*isa)),
-             "this machine can't run it", fmt::format("use one of: auto, {}", supported));
+  ThrowUsage("isa/unsupported", fmt::format("--isa {}", NameOf(*isa)), "this machine can't run it",
+             fmt::format("use one of: auto, {}", supported));
 }
 
 struct Choice {
@@ -114,8 +114,8 @@ Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second
   const OpInfo& op = InfoOf(problem.op);
   CheckOperand(problem, op.operands[0], first);
   CheckOperand(problem, op.operands[1], second);
-  const int64_t operand_bytes = (first.is_mapped() ? 0 : first.num_bytes()) +
-                                (second.is_mapped() ? 0 : second.num_bytes());
+  const int64_t operand_bytes =
+      (first.is_mapped() ? 0 : first.num_bytes()) + (second.is_mapped() ? 0 : second.num_bytes());
   CheckMemory(problem, execution, operand_bytes, /*operands_are_allocated=*/true);
   if (info != nullptr) *info = PlanRun(problem, execution);
 

@@ -21,7 +21,7 @@ struct Execution {
 // What will run, or ran.
 struct RunInfo {
   std::string algorithm;
-  std::string why;       // why this algorithm, in words
+  std::string why;  // why this algorithm, in words
   Isa isa = Isa::kScalar;
   int num_threads = 1;
   std::string tiles;
@@ -39,8 +39,8 @@ Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second
                const Execution& execution, RunInfo* info = nullptr);
 
 // Throws I/O "memory/limit", naming need and limit, when operands held in memory (mapped ones don't
-// count), result and scratch exceed what `execution` allows. Compute calls it; call it earlier, with
-// nothing allocated yet, to refuse sooner.
+// count), result and scratch exceed what `execution` allows. Compute calls it; call it earlier,
+// with nothing allocated yet, to refuse sooner.
 void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
                  bool operands_are_allocated);
 

@@ -19,8 +19,8 @@ enum class Padding { kSame, kValid, kExplicit };
 const char* NameOf(DataFormat format);
 const char* NameOf(Padding padding);
 
-// A sizes vector as given: its values, and whether they came from a file (then a malformed vector is
-// a data error, else usage).
+// A sizes vector as given: its values, and whether they came from a file (then a malformed vector
+// is a data error, else usage).
 struct Sizes {
   std::vector<int64_t> values;
   bool from_file = false;
@@ -32,9 +32,9 @@ struct ConvSpec {
   DType dtype = DType::kFloat32;
   DataFormat data_format = DataFormat::kNHWC;
   Padding padding = Padding::kSame;
-  std::vector<int64_t> strides = {1};            // 1, 2 (H,W) or 4 values (data_format order)
-  std::vector<int64_t> dilations = {1};          // likewise
-  std::vector<int64_t> explicit_paddings;        // empty, 4 (top,bottom,left,right) or 8 values
+  std::vector<int64_t> strides = {1};                // 1, 2 (H,W) or 4 values (data_format order)
+  std::vector<int64_t> dilations = {1};              // likewise
+  std::vector<int64_t> explicit_paddings;            // empty, 4 (top,bottom,left,right) or 8 values
   std::optional<Shape> input, filter, out_backprop;  // shapes of the operand tensors of `op`
   std::optional<Sizes> input_sizes, filter_sizes;
 };
@@ -46,7 +46,7 @@ struct ConvSpec {
 struct ConvGeometry {
   int64_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
   int64_t kernel_h, kernel_w;
-  int64_t groups;  // 0 only if in_c is 0, then group_out_c too unless depthwise
+  int64_t groups;                   // 0 only if in_c is 0, then group_out_c too unless depthwise
   int64_t group_in_c, group_out_c;  // channels of one group; 1 and the multiplier for depthwise
   int64_t stride_h, stride_w, dilation_h, dilation_w;
   int64_t pad_top, pad_bottom, pad_left, pad_right;
@@ -92,8 +92,8 @@ struct Problem {
 Problem MakeProblem(const ConvSpec& spec);
 Problem ParseProblem(const std::string& line);
 
-// Valid taps of one dimension: those k in [0, kernel) for which 0 <= pos*stride + k*dilation - pad < in,
-// as the half-open range [first, last).
+// Valid taps of one dimension: those k in [0, kernel) for which 0 <= pos*stride + k*dilation - pad
+// < in, as the half-open range [first, last).
 struct TapRange {
   int64_t first, last;
 };

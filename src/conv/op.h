@@ -23,13 +23,13 @@ enum class Role { kInput, kFilter, kOutBackprop };
 
 struct OpInfo {
   Op op;
-  const char* name;                           // canonical: TensorFlow's Python name
-  std::span<const char* const> aliases;       // other spellings, without prefixes
+  const char* name;                      // canonical: TensorFlow's Python name
+  std::span<const char* const> aliases;  // other spellings, without prefixes
   Direction direction;
   bool depthwise;
-  Role operands[2];                           // in TensorFlow's order, the sizes vector left out
-  const char* sizes_flag;                     // "filter_sizes", "input_sizes", or null
-  const char* result;                         // "filter_backprop", "input_backprop", "output"
+  Role operands[2];        // in TensorFlow's order, the sizes vector left out
+  const char* sizes_flag;  // "filter_sizes", "input_sizes", or null
+  const char* result;      // "filter_backprop", "input_backprop", "output"
 };
 
 std::span<const OpInfo> AllOps();

@@ -65,7 +65,8 @@ void RunReference(const ConvArgs& args) {
 }
 
 void RunAnyReference(const ConvArgs& args) {
-  VisitFloat(args.problem.dtype, [&](auto tag) { RunReference<typename decltype(tag)::Type>(args); });
+  VisitFloat(args.problem.dtype,
+             [&](auto tag) { RunReference<typename decltype(tag)::Type>(args); });
 }
 
 }  // namespace
@@ -89,16 +90,12 @@ TermWalk::TermWalk(const Problem& problem)
       output_(StridesOf(format_, geometry_.out_h, geometry_.out_w, geometry_.out_c)) {
   const ConvGeometry& g = geometry_;
   switch (direction_) {
-    case Direction::kForward:
-      tap_blocks_ = TapBlocks(g.kernel_h * g.kernel_w, g.group_in_c);
-      break;
+    case Direction::kForward: tap_blocks_ = TapBlocks(g.kernel_h * g.kernel_w, g.group_in_c); break;
     case Direction::kBackpropInput:
       row_taps_ = TapsByPhase(g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
       col_taps_ = TapsByPhase(g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
       break;
-    case Direction::kBackpropFilter:
-      pixel_blocks_ = PixelBlocks(g.batch, g.out_h, g.out_w);
-      break;
+    case Direction::kBackpropFilter: pixel_blocks_ = PixelBlocks(g.batch, g.out_h, g.out_w); break;
   }
 }
 
@@ -110,7 +107,8 @@ TermWalk::DataStrides TermWalk::StridesOf(DataFormat format, int64_t h, int64_t 
 TermWalk::Position TermWalk::PositionOf(int64_t element, DataFormat format, int64_t h, int64_t w,
                                         int64_t c) {
   const int64_t image = element / (h * w * c), in_image = element % (h * w * c);
-  if (format == DataFormat::kNHWC) return {image, in_image / (w * c), in_image / c % w, in_image % c};
+  if (format == DataFormat::kNHWC)
+    return {image, in_image / (w * c), in_image / c % w, in_image % c};
   return {image, in_image / w % h, in_image % w, in_image / (h * w)};
 }
 

@@ -28,8 +28,8 @@ class TapsByPhase {
 };
 
 // Enumerates the products of single elements of the result. Indices are element indices in C order
-// of the tensors' own shapes (data_format order); "first" and "second" are the operands in the order
-// of InfoOf(op).operands.
+// of the tensors' own shapes (data_format order); "first" and "second" are the operands in the
+// order of InfoOf(op).operands.
 class TermWalk {
  public:
   explicit TermWalk(const Problem& problem);
@@ -57,7 +57,8 @@ class TermWalk {
 
   // kernel[row][col][in_channel of the group][out_channel], for depthwise filters too.
   int64_t FilterAt(int64_t row, int64_t col, int64_t in_channel, int64_t out_channel) const {
-    return ((row * geometry_.kernel_w + col) * geometry_.group_in_c + in_channel) * geometry_.out_c +
+    return ((row * geometry_.kernel_w + col) * geometry_.group_in_c + in_channel) *
+               geometry_.out_c +
            out_channel;
   }
   int64_t InRow(int64_t out_row, int64_t tap) const {
@@ -80,9 +81,9 @@ class TermWalk {
   ConvGeometry geometry_;
   DataStrides input_;
   DataStrides output_;
-  std::vector<TapBlock> tap_blocks_;         // forward
-  TapsByPhase row_taps_, col_taps_;          // input gradient
-  std::vector<PixelBlock> pixel_blocks_;     // filter gradient
+  std::vector<TapBlock> tap_blocks_;      // forward
+  TapsByPhase row_taps_, col_taps_;       // input gradient
+  std::vector<PixelBlock> pixel_blocks_;  // filter gradient
 };
 
 // The algorithm "reference": one element at a time, every problem.
@@ -119,8 +120,8 @@ void TermWalk::VisitForward(int64_t element, Visitor& visitor) const {
   visitor.EndRun();
 }
 
-// dx[n,a,b,c] = sum over (i,j,r,t,o) with i*sh + r*dh - pt = a, j*sw + t*dw - pl = b and o in the group
-// of c, of w[r,t,q,o] * g[n,i,j,o]
+// dx[n,a,b,c] = sum over (i,j,r,t,o) with i*sh + r*dh - pt = a, j*sw + t*dw - pl = b and o in the
+// group of c, of w[r,t,q,o] * g[n,i,j,o]
 template <class Visitor>
 void TermWalk::VisitBackpropInput(int64_t element, Visitor& visitor) const {
   const ConvGeometry& g = geometry_;
@@ -148,7 +149,8 @@ void TermWalk::VisitBackpropInput(int64_t element, Visitor& visitor) const {
   visitor.EndRun();
 }
 
-// dw[r,t,q,o] = sum over n,i,j of x[n, i*sh + r*dh - pt, j*sw + t*dw - pl, base(o) + q] * g[n,i,j,o]
+// dw[r,t,q,o] = sum over n,i,j of x[n, i*sh + r*dh - pt, j*sw + t*dw - pl, base(o) + q] *
+// g[n,i,j,o]
 template <class Visitor>
 void TermWalk::VisitBackpropFilter(int64_t element, Visitor& visitor) const {
   const ConvGeometry& g = geometry_;

@@ -3,13 +3,15 @@
 #define HWY_TARGET_INCLUDE "kernels/depthwise.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
-#include "kernels/dispatch.h"
 #include "kernels/depthwise-inl.h"
+#include "kernels/dispatch.h"
 
 #if HWY_ONCE
 namespace convgrad {
 
-void FillDepthwiseKernels(KernelTable& table) { CONVGRAD_FOR_ISA(table, FillDepthwise); }
+void FillDepthwiseKernels(KernelTable& table) {
+  CONVGRAD_FOR_ISA(table, FillDepthwise);
+}
 
 }  // namespace convgrad
 #endif

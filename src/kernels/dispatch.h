@@ -16,16 +16,16 @@ void FillPackKernels(KernelTable& table);
 
 // Calls function(table) of the namespace that was compiled for table.isa.
 #if defined(__x86_64__)
-#define CONVGRAD_FOR_ISA(table, function)                       \
-  switch ((table).isa) {                                        \
-    case Isa::kAvx512: return N_AVX3::function(table);          \
-    case Isa::kAvx2: return N_AVX2::function(table);            \
-    default: return N_SCALAR::function(table);                  \
+#define CONVGRAD_FOR_ISA(table, function)              \
+  switch ((table).isa) {                               \
+    case Isa::kAvx512: return N_AVX3::function(table); \
+    case Isa::kAvx2: return N_AVX2::function(table);   \
+    default: return N_SCALAR::function(table);         \
   }
 #else
-#define CONVGRAD_FOR_ISA(table, function)                       \
-  switch ((table).isa) {                                        \
-    case Isa::kNeon: return N_NEON::function(table);            \
-    default: return N_SCALAR::function(table);                  \
+#define CONVGRAD_FOR_ISA(table, function)            \
+  switch ((table).isa) {                             \
+    case Isa::kNeon: return N_NEON::function(table); \
+    default: return N_SCALAR::function(table);       \
   }
 #endif

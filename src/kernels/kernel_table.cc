@@ -40,7 +40,9 @@ std::vector<KernelTable> MakeTables() {
 
 }  // namespace
 
-const char* NameOf(Isa isa) { return kIsas[static_cast<int>(isa)].name; }
+const char* NameOf(Isa isa) {
+  return kIsas[static_cast<int>(isa)].name;
+}
 
 #define CONVGRAD_TEXT_OF(number) #number
 #define CONVGRAD_VERSION_TEXT(major, minor, patch) \

@@ -51,20 +51,36 @@ const std::vector<KernelTable>& SupportedKernels();
 const KernelTable* FindKernels(Isa isa);
 
 template <>
-inline const IndirectGemmKernels<float>& KernelTable::Gemm<float>() const { return gemm_f32; }
+inline const IndirectGemmKernels<float>& KernelTable::Gemm<float>() const {
+  return gemm_f32;
+}
 template <>
-inline const IndirectGemmKernels<double>& KernelTable::Gemm<double>() const { return gemm_f64; }
+inline const IndirectGemmKernels<double>& KernelTable::Gemm<double>() const {
+  return gemm_f64;
+}
 template <>
-inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const { return depthwise_f32; }
+inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const {
+  return depthwise_f32;
+}
 template <>
-inline const DepthwiseKernels<double>& KernelTable::Depthwise<double>() const { return depthwise_f64; }
+inline const DepthwiseKernels<double>& KernelTable::Depthwise<double>() const {
+  return depthwise_f64;
+}
 template <>
-inline const PackKernels<Float16>& KernelTable::Pack<Float16>() const { return pack_f16; }
+inline const PackKernels<Float16>& KernelTable::Pack<Float16>() const {
+  return pack_f16;
+}
 template <>
-inline const PackKernels<BFloat16>& KernelTable::Pack<BFloat16>() const { return pack_bf16; }
+inline const PackKernels<BFloat16>& KernelTable::Pack<BFloat16>() const {
+  return pack_bf16;
+}
 template <>
-inline const PackKernels<float>& KernelTable::Pack<float>() const { return pack_f32; }
+inline const PackKernels<float>& KernelTable::Pack<float>() const {
+  return pack_f32;
+}
 template <>
-inline const PackKernels<double>& KernelTable::Pack<double>() const { return pack_f64; }
+inline const PackKernels<double>& KernelTable::Pack<double>() const {
+  return pack_f64;
+}
 
 }  // namespace convgrad

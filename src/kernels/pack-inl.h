@@ -335,8 +335,9 @@ void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, S
   }
 }
 
-// Rows of kLanes columns or more, as whole vectors of kLanes: the last one of a row ends at the row's
-// end, over columns that are already there. Nothing is masked and nothing behind a row touched.
+// Rows of kLanes columns or more, as whole vectors of kLanes: the last one of a row ends at the
+// row's end, over columns that are already there. Nothing is masked and nothing behind a row
+// touched.
 template <size_t kLanes, class Stored>
 void CopyRows(const Stored* from, int64_t from_stride, ComputeType<Stored>* to, int64_t to_stride,
               int64_t rows, int64_t cols) {
@@ -364,7 +365,8 @@ void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>*
     if (cols >= 4) return CopyRows<4>(from, from_stride, to, to_stride, rows, cols);
   }
   if (cols >= 2) return CopyRows<2>(from, from_stride, to, to_stride, rows, cols);
-  for (int64_t row = 0; row < rows * cols; ++row) to[row * to_stride] = WidenOne(from[row * from_stride]);
+  for (int64_t row = 0; row < rows * cols; ++row)
+    to[row * to_stride] = WidenOne(from[row * from_stride]);
 }
 
 #endif  // HWY_TARGET

@@ -9,7 +9,9 @@
 #if HWY_ONCE
 namespace convgrad {
 
-void FillPackKernels(KernelTable& table) { CONVGRAD_FOR_ISA(table, FillPack); }
+void FillPackKernels(KernelTable& table) {
+  CONVGRAD_FOR_ISA(table, FillPack);
+}
 
 }  // namespace convgrad
 #endif

@@ -1,5 +1,5 @@
-// What every kernel needs of the vector library, with the arithmetic of the canonical order: a fused
-// multiply-add on every target, and folding of block sums. Included once per target.
+// What every kernel needs of the vector library, with the arithmetic of the canonical order: a
+// fused multiply-add on every target, and folding of block sums. Included once per target.
 #if defined(CONVGRAD_KERNELS_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_VECTOR_INL_H_
 #undef CONVGRAD_KERNELS_VECTOR_INL_H_
@@ -41,8 +41,8 @@ HWY_INLINE V CanonicalNaN(D d, V value) {
 }
 
 // The sums of finished blocks for Lanes(d) consecutive elements (canonical_order.h has the scalar
-// form). `sum` and, for double only, `error` are arrays of Lanes(d) doubles, aligned to 64 bytes or to
-// the vector, whichever is less. For float `error` is not used and may be null.
+// form). `sum` and, for double only, `error` are arrays of Lanes(d) doubles, aligned to 64 bytes or
+// to the vector, whichever is less. For float `error` is not used and may be null.
 #if HWY_TARGET == HWY_SCALAR
 template <class D>
 HWY_INLINE void AddToDoubles(D, hn::Vec<D> block, double* HWY_RESTRICT sum) {
@@ -82,8 +82,8 @@ HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* sum, [[maybe_unused]] d
   }
 }
 
-// How a finished sum becomes a number of the compute type: rounded to nearest (float32, float64), or
-// to odd, for sums that will be rounded again to 16 bits: the two roundings then equal one.
+// How a finished sum becomes a number of the compute type: rounded to nearest (float32, float64),
+// or to odd, for sums that will be rounded again to 16 bits: the two roundings then equal one.
 enum class Finish { kNearest, kOdd };
 
 #if HWY_TARGET == HWY_SCALAR
@@ -110,7 +110,8 @@ HWY_INLINE hn::Vec<D> RoundDoubles(D d, const double* sum) {
   const auto high = hn::DemoteTo(dh, hn::LoadU(dd, sum + hn::Lanes(dd)));
   return hn::Combine(d, high, low);
 }
-// Lanes of one half: nearest, then one step towards zero where that went too far, then the last bit.
+// Lanes of one half: nearest, then one step towards zero where that went too far, then the last
+// bit.
 template <class DH>
 HWY_INLINE hn::Vec<DH> HalfToOdd(DH dh, const double* sum) {
   const hn::Rebind<double, DH> dd;
@@ -120,7 +121,8 @@ HWY_INLINE hn::Vec<DH> HalfToOdd(DH dh, const double* sum) {
   const auto nearest = hn::DemoteTo(dh, exact);
   const auto back = hn::PromoteTo(dd, nearest);
   const auto one = hn::Set(ddu, 1);
-  const auto over = hn::And(hn::BitCast(ddu, hn::VecFromMask(dd, hn::Gt(hn::Abs(back), hn::Abs(exact)))), one);
+  const auto over =
+      hn::And(hn::BitCast(ddu, hn::VecFromMask(dd, hn::Gt(hn::Abs(back), hn::Abs(exact)))), one);
   const auto inexact = hn::And(hn::BitCast(ddu, hn::VecFromMask(dd, hn::Ne(back, exact))), one);
   const auto bits = hn::BitCast(du, nearest);
   const auto towards_zero = hn::Sub(bits, hn::TruncateTo(du, over));

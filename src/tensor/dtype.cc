@@ -14,9 +14,13 @@ constexpr DTypeInfo kDTypes[] = {
 
 }  // namespace
 
-std::span<const DTypeInfo> AllDTypes() { return kDTypes; }
+std::span<const DTypeInfo> AllDTypes() {
+  return kDTypes;
+}
 
-const DTypeInfo& InfoOf(DType dtype) { return kDTypes[static_cast<int>(dtype)]; }
+const DTypeInfo& InfoOf(DType dtype) {
+  return kDTypes[static_cast<int>(dtype)];
+}
 
 std::optional<DType> ParseDType(std::string_view name) {
   for (const DTypeInfo& info : kDTypes) {

@@ -59,22 +59,42 @@ decltype(auto) VisitStored(DType dtype, F&& f) {
 
 // Exact widening to double (of an int64_t: to the nearest), and rounding once from it, for every
 // storage type.
-inline double Widen(Float16 value) { return ToFloat(value); }
-inline double Widen(BFloat16 value) { return ToFloat(value); }
-inline double Widen(float value) { return value; }
-inline double Widen(double value) { return value; }
-inline double Widen(int32_t value) { return value; }
-inline double Widen(int64_t value) { return static_cast<double>(value); }
+inline double Widen(Float16 value) {
+  return ToFloat(value);
+}
+inline double Widen(BFloat16 value) {
+  return ToFloat(value);
+}
+inline double Widen(float value) {
+  return value;
+}
+inline double Widen(double value) {
+  return value;
+}
+inline double Widen(int32_t value) {
+  return value;
+}
+inline double Widen(int64_t value) {
+  return static_cast<double>(value);
+}
 
 template <class Stored>
 Stored Narrow(double value);
 template <>
-inline Float16 Narrow<Float16>(double value) { return ToFloat16(value); }
+inline Float16 Narrow<Float16>(double value) {
+  return ToFloat16(value);
+}
 template <>
-inline BFloat16 Narrow<BFloat16>(double value) { return ToBFloat16(value); }
+inline BFloat16 Narrow<BFloat16>(double value) {
+  return ToBFloat16(value);
+}
 template <>
-inline float Narrow<float>(double value) { return static_cast<float>(value); }
+inline float Narrow<float>(double value) {
+  return static_cast<float>(value);
+}
 template <>
-inline double Narrow<double>(double value) { return value; }
+inline double Narrow<double>(double value) {
+  return value;
+}
 
 }  // namespace convgrad

@@ -41,9 +41,13 @@ class Tensor {
   void* mutable_raw() { return writable_; }
   // T must be the storage type of dtype().
   template <class T>
-  const T* data() const { return static_cast<const T*>(data_); }
+  const T* data() const {
+    return static_cast<const T*>(data_);
+  }
   template <class T>
-  T* mutable_data() { return static_cast<T*>(writable_); }
+  T* mutable_data() {
+    return static_cast<T*>(writable_);
+  }
 
  private:
   DType dtype_ = DType::kFloat32;

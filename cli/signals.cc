@@ -45,7 +45,7 @@ void EndBySignal(int signal) {
   sigset_t only;
   sigemptyset(&only);
   sigaddset(&only, signal);
-  sigprocmask(SIG_UNBLOCK, &only, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
   raise(signal);
   _exit(128 + signal);
 }

@@ -65,10 +65,10 @@ class ProblemMaker {
   std::string FilterInWords() const;
   std::string OutBackpropInWords() const;
   // Throws a data error about shapes that do not fit together, with what may have been meant.
-  [[noreturn]] void ThrowMisfit(const char* code, std::string what, std::string why,
+  [[noreturn]] void ThrowMisfit(const char* code, const std::string& what, const std::string& why,
                                 std::string fix = "") const;
-  [[noreturn]] void ThrowWindow(const WantedWindows& wanted, const char* code, std::string what,
-                                std::string why) const;
+  [[noreturn]] void ThrowWindow(const WantedWindows& wanted, const char* code,
+                                const std::string& what, const std::string& why) const;
 
   const ConvSpec& spec_;
   const OpInfo& info_;
@@ -93,10 +93,10 @@ bool CanBeMade(const ConvSpec& spec) {
 
 }  // namespace
 
-void ProblemMaker::ThrowMisfit(const char* code, std::string what, std::string why,
+void ProblemMaker::ThrowMisfit(const char* code, const std::string& what, const std::string& why,
                                std::string fix) const {
   if (fix.empty() && advice_ == Advice::kSearch) fix = SuggestOtherMeaning(spec_, CanBeMade);
-  ThrowData(code, std::move(what), std::move(why), std::move(fix));
+  ThrowData(code, what, why, fix);
 }
 
 bool ProblemMaker::IsGiven(Role role) const {
@@ -266,11 +266,11 @@ void ProblemMaker::SetWindows() {
                 out_backprop_ ? std::optional(out_backprop_->w) : std::nullopt});
 }
 
-void ProblemMaker::ThrowWindow(const WantedWindows& wanted, const char* code, std::string what,
-                               std::string why) const {
+void ProblemMaker::ThrowWindow(const WantedWindows& wanted, const char* code,
+                               const std::string& what, const std::string& why) const {
   std::string fix;
   if (advice_ == Advice::kSearch) fix = SuggestOtherAttributes(spec_, wanted, CanBeMade);
-  ThrowMisfit(code, std::move(what), std::move(why), std::move(fix));
+  ThrowMisfit(code, what, why, std::move(fix));
 }
 
 void ProblemMaker::CheckWindows(const WantedWindows& wanted) const {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kForms = "use auto, bits, ulp:N, abs:X, rel:X or rtol:X,atol:Y";
 
-[[noreturn]] void Refuse(std::string_view text, std::string why) {
-  ThrowUsage("tolerance/syntax", fmt::format("tolerance '{}'", text), std::move(why), kForms);
+[[noreturn]] void Refuse(std::string_view text, const std::string& why) {
+  ThrowUsage("tolerance/syntax", fmt::format("tolerance '{}'", text), why, kForms);
 }
 
 // A finite number >= 0, all of `text`.

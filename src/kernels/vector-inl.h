@@ -50,7 +50,7 @@ HWY_INLINE void AddToDoubles(D, hn::Vec<D> block, double* HWY_RESTRICT sum) {
 }
 #else
 template <class D>
-HWY_INLINE void AddToDoubles(D d, hn::Vec<D> block, double* HWY_RESTRICT sum) {
+HWY_INLINE void AddToDoubles(D, hn::Vec<D> block, double* HWY_RESTRICT sum) {
   const hn::Half<D> dh;
   const hn::Rebind<double, decltype(dh)> dd;
   const size_t half = hn::Lanes(dd);

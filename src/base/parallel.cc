@@ -86,6 +86,21 @@ int AffordableThreads(int num_threads) {
   return 1 + workers;
 }
 
+// Whether this thread runs a loop alone. It may be a worker of somebody else's arena then, whose
+// index there means nothing to the loop.
+thread_local bool runs_alone = false;
+
+class ScopedRunsAlone {
+ public:
+  explicit ScopedRunsAlone(bool alone) : saved_(runs_alone) { runs_alone = alone; }
+  ~ScopedRunsAlone() { runs_alone = saved_; }
+  ScopedRunsAlone(const ScopedRunsAlone&) = delete;
+  ScopedRunsAlone& operator=(const ScopedRunsAlone&) = delete;
+
+ private:
+  bool saved_;
+};
+
 }  // namespace
 
 ScopedFpEnvironment::ScopedFpEnvironment() : saved_(GetMode()) {
@@ -114,9 +129,11 @@ Parallel::~Parallel() = default;
 void Parallel::For(int64_t count, const std::function<void(int64_t)>& body) const {
   if (num_threads_ == 1 || count <= 1) {
     const ScopedFpEnvironment environment;
+    const ScopedRunsAlone alone(true);
     for (int64_t i = 0; i < count && !StopRequested(); ++i) body(i);
   } else {
     arena_->arena.execute([&] {
+      const ScopedRunsAlone not_alone(false);
       tbb::parallel_for(
           int64_t{0}, count,
           [&](int64_t i) {
@@ -130,6 +147,7 @@ void Parallel::For(int64_t count, const std::function<void(int64_t)>& body) cons
 }
 
 int Parallel::ThreadIndex() {
+  if (runs_alone) return 0;
   const int index = tbb::this_task_arena::current_thread_index();
   return index == tbb::task_arena::not_initialized ? 0 : index;
 }

@@ -38,7 +38,8 @@ class Parallel {
   // RequestStop() the rest is skipped and Stopped is thrown.
   void For(int64_t count, const std::function<void(int64_t)>& body) const;
 
-  // Index in [0, num_threads()) of the calling thread inside For, for per-thread scratch.
+  // Index in [0, num_threads()) of the calling thread inside the innermost For, for per-thread
+  // scratch; no two bodies that run at the same time have the same.
   static int ThreadIndex();
 
  private:

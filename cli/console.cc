@@ -73,6 +73,10 @@ void Console::Detail(const std::string& text) const {
   if (verbose_) WriteToStandardError(EscapeControls(text) + "\n");
 }
 
+void Console::Note(const std::string& text) const {
+  if (!quiet_) WriteToStandardError(fmt::format("convgrad: {}\n", EscapeControls(text)));
+}
+
 void Console::Warn(const std::string& text) const {
   if (!quiet_) WriteToStandardError(fmt::format("convgrad: warning: {}\n", EscapeControls(text)));
 }

@@ -24,8 +24,9 @@ class Console {
   void Result(std::string_view text);
   // The JSON or roff that the command exists to print: --quiet does not silence it.
   void Print(std::string_view text);
-  // Details for --verbose, and warnings unless --quiet: at once, on standard error.
+  // Details for --verbose, notes and warnings unless --quiet: at once, on standard error.
   void Detail(const std::string& text) const;
+  void Note(const std::string& text) const;
   void Warn(const std::string& text) const;
   void Fail(const Error& error) const;
 

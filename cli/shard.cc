@@ -1,0 +1,51 @@
+#include "cli/shard.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "cli/values.h"
+
+namespace convgrad::cli {
+namespace {
+
+int64_t ParseCount(const std::string& text) {
+  return ParseInteger("--shard", text, 1, kMaxShards);
+}
+
+const char* VariableOf(const char* name) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
+  return std::getenv(name);
+}
+
+}  // namespace
+
+Shard ParseShard(const std::string& text, const Environment& environment) {
+  if (text == "auto") return DetectShard(environment, std::nullopt);
+  const size_t slash = text.find('/');
+  if (slash == std::string::npos) {
+    ThrowUsage("shard/syntax", fmt::format("--shard {}", text), "names no part",
+               "give i/n, e.g. 3/8, or auto, or auto/8");
+  }
+  const std::string part = text.substr(0, slash);
+  const int64_t count = ParseCount(text.substr(slash + 1));
+  if (part == "auto") return DetectShard(environment, count);
+  return {ParseInteger("--shard", part, 1, count) - 1, count, ""};
+}
+
+Shard ChooseShard(const std::string& text, const Console& console) {
+  const Shard shard = ParseShard(text, VariableOf);
+  console.Note(fmt::format("shard {}{}", NameOf(shard),
+                           shard.origin.empty() ? "" : fmt::format(" ({})", shard.origin)));
+  const char* status_file = VariableOf("GTEST_SHARD_STATUS_FILE");
+  if (status_file != nullptr && *status_file != '\0') WriteTextFile(status_file, "");
+  return shard;
+}
+
+std::string NameOf(const Shard& shard) {
+  return fmt::format("{}/{}", shard.index + 1, shard.count);
+}
+
+}  // namespace convgrad::cli

@@ -55,12 +55,12 @@ int ThreadsOf(const Execution& execution) {
   return execution.num_threads > 0 ? execution.num_threads : UsableCpus();
 }
 
-void CheckOperand(const Problem& problem, Role role, const Tensor& tensor) {
-  if (tensor.dtype() == problem.dtype && tensor.shape() == problem.ShapeOf(role)) return;
-  ThrowData("operand/mismatch", NameOf(role),
+void CheckTensor(const Problem& problem, const char* name, const Shape& shape,
+                 const Tensor& tensor) {
+  if (tensor.dtype() == problem.dtype && tensor.shape() == shape) return;
+  ThrowData("operand/mismatch", name,
             fmt::format("{} {} where the problem has {} {}", InfoOf(tensor.dtype()).name,
-                        ToString(tensor.shape()), InfoOf(problem.dtype).name,
-                        ToString(problem.ShapeOf(role))));
+                        ToString(tensor.shape()), InfoOf(problem.dtype).name, ToString(shape)));
 }
 
 // Without elements on all three sides there are no terms, and an empty sum is +0.
@@ -109,31 +109,41 @@ void CheckMemory(const Problem& problem, const Execution& execution, int64_t ope
   check(PlanRun(problem, execution).scratch_bytes);
 }
 
-Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,
-               const Execution& execution, RunInfo* info) {
-  const OpInfo& op = InfoOf(problem.op);
-  CheckOperand(problem, op.operands[0], first);
-  CheckOperand(problem, op.operands[1], second);
-  const int64_t operand_bytes =
-      (first.is_mapped() ? 0 : first.num_bytes()) + (second.is_mapped() ? 0 : second.num_bytes());
-  CheckMemory(problem, execution, operand_bytes, /*operands_are_allocated=*/true);
-  if (info != nullptr) *info = PlanRun(problem, execution);
+Computation::Computation(const Problem& problem, const Execution& execution)
+    : problem_(problem),
+      info_(PlanRun(problem, execution)),
+      algorithm_(*ChooseAlgorithm(problem, execution).algorithm),
+      kernels_(ChooseKernels(execution.isa)),
+      parallel_(info_.num_threads) {}
 
-  Tensor result(problem.dtype, problem.ResultShape());
-  if (!HasTerms(problem)) {
+void Computation::Run(const Tensor& first, const Tensor& second, Tensor& result) const {
+  const OpInfo& op = InfoOf(problem_.op);
+  CheckTensor(problem_, NameOf(op.operands[0]), problem_.ShapeOf(op.operands[0]), first);
+  CheckTensor(problem_, NameOf(op.operands[1]), problem_.ShapeOf(op.operands[1]), second);
+  CheckTensor(problem_, op.result, problem_.ResultShape(), result);
+  if (result.mutable_raw() == nullptr) ThrowInternal("the result is a read-only tensor");
+  if (!HasTerms(problem_)) {
     std::memset(result.mutable_raw(), 0, static_cast<size_t>(result.num_bytes()));
-    return result;
+    return;
   }
   const ScopedFpEnvironment environment;  // for what an algorithm does outside parallel loops
-  const Parallel parallel(ThreadsOf(execution));
   const auto operand = [&](Role role) -> const void* {
     if (role == op.operands[0]) return first.raw();
     return role == op.operands[1] ? second.raw() : nullptr;
   };
-  ChooseAlgorithm(problem, execution)
-      .algorithm->run({problem, operand(Role::kInput), operand(Role::kFilter),
-                       operand(Role::kOutBackprop), result.mutable_raw(),
-                       ChooseKernels(execution.isa), parallel});
+  algorithm_.run({problem_, operand(Role::kInput), operand(Role::kFilter),
+                  operand(Role::kOutBackprop), result.mutable_raw(), kernels_, parallel_});
+}
+
+Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,
+               const Execution& execution, RunInfo* info) {
+  const int64_t operand_bytes =
+      (first.is_mapped() ? 0 : first.num_bytes()) + (second.is_mapped() ? 0 : second.num_bytes());
+  CheckMemory(problem, execution, operand_bytes, /*operands_are_allocated=*/true);
+  const Computation computation(problem, execution);
+  if (info != nullptr) *info = computation.info();
+  Tensor result(problem.dtype, problem.ResultShape());
+  computation.Run(first, second, result);
   return result;
 }
 

@@ -33,6 +33,30 @@ struct RunInfo {
 // "algorithm/unknown", "algorithm/refused"); allocates nothing.
 RunInfo PlanRun(const Problem& problem, const Execution& execution);
 
+// A problem made ready to be computed any number of times: what can be chosen, checked and started
+// once is, so that a run costs its arithmetic alone.
+class Computation {
+ public:
+  // Throws what PlanRun throws. Memory is not checked: CheckMemory does that.
+  Computation(const Problem& problem, const Execution& execution);
+
+  const Problem& problem() const { return problem_; }
+  const RunInfo& info() const { return info_; }
+  const Parallel& parallel() const { return parallel_; }
+
+  // Operands of InfoOf(problem.op).operands, in that order, and a writable result, all of the
+  // problem's type and shapes; every element of the result is written. Throws data
+  // "operand/mismatch".
+  void Run(const Tensor& first, const Tensor& second, Tensor& result) const;
+
+ private:
+  Problem problem_;
+  RunInfo info_;
+  const Algorithm& algorithm_;
+  const KernelTable& kernels_;
+  Parallel parallel_;
+};
+
 // Operands of InfoOf(problem.op).operands, in that order, of the problem's type and shapes. Throws
 // I/O "memory/limit" before allocating when it needs more than it may.
 Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,

@@ -47,6 +47,7 @@ std::vector<KernelTable> MakeTables() {
     FillIndirectGemmKernels(table);
     FillDepthwiseKernels(table);
     FillPackKernels(table);
+    FillMachineLimitKernels(table);
     tables.push_back(table);
   }
   return tables;

@@ -8,6 +8,7 @@
 
 #include "kernels/depthwise.h"
 #include "kernels/indirect_gemm.h"
+#include "kernels/machine_limits.h"
 #include "kernels/pack.h"
 
 namespace convgrad {
@@ -35,6 +36,7 @@ struct KernelTable {
   PackKernels<BFloat16> pack_bf16;
   PackKernels<float> pack_f32;
   PackKernels<double> pack_f64;
+  MachineLimitKernels machine_limits;
 
   // The members by type: Compute is float or double, Stored a storage type.
   template <class Compute>

@@ -1,0 +1,200 @@
+#include "measure/peaks.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "base/checked.h"
+#include "base/resources.h"
+#include "measure/sampler.h"
+
+namespace convgrad {
+namespace {
+
+// The loops' own unit; every slice is a multiple of it.
+constexpr int64_t kUnit = 1024;
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr CacheSize kUsualCaches[] = {{1, 32 << 10, 1}, {2, kMiB, 1}, {3, 32 * kMiB, 1024}};
+// Long against the handing out of a piece of work, short against an interrupt.
+constexpr double kPieceSeconds = 1e-4;
+constexpr int64_t kPiecesPerThread = 16;
+constexpr double kTrialSeconds = 0.03;
+constexpr int kTrials = 5;
+
+struct Sink {
+  alignas(kAlignment) std::byte bytes[kAlignment];
+};
+
+// The most that `trial`, which returns how much it did, achieves a second.
+double BestRate(const std::function<double()>& trial) {
+  const auto now = SystemClock().wall;
+  const double begin = now();
+  double best = 0;
+  for (int i = 0; i < kTrials || now() < begin + kTrialSeconds; ++i) {
+    const double start = now();
+    const double done = trial();
+    best = std::max(best, done / std::max(now() - start, 1e-9));
+  }
+  return best;
+}
+
+// How often `piece` must run to take kPieceSeconds.
+int64_t RepeatsOf(const std::function<void()>& piece) {
+  const auto now = SystemClock().wall;
+  for (int64_t repeats = 1;; repeats *= 2) {
+    const double start = now();
+    for (int64_t i = 0; i < repeats; ++i) piece();
+    if (now() - start >= kPieceSeconds) return repeats;
+  }
+}
+
+// 10^9 a second of all threads. piece(thread) does `amount`; it runs on every thread again and
+// again.
+double ThreadedRate(const Parallel& parallel, double amount,
+                    const std::function<void(int)>& piece) {
+  const int64_t repeats = RepeatsOf([&] { piece(0); });
+  const int64_t pieces = kPiecesPerThread * parallel.num_threads();
+  return 1e-9 * BestRate([&] {
+           parallel.For(pieces, [&](int64_t) {
+             for (int64_t i = 0; i < repeats; ++i) piece(Parallel::ThreadIndex());
+           });
+           return amount * static_cast<double>(repeats * pieces);
+         });
+}
+
+double FmaPeak(const Parallel& parallel, int64_t (*fma)(int64_t, void*)) {
+  constexpr int64_t kRounds = 256;
+  Sink sink;
+  const double flops = static_cast<double>(fma(kRounds, sink.bytes));
+  return ThreadedRate(parallel, flops, [fma](int) {
+    Sink own;
+    fma(kRounds, own.bytes);
+  });
+}
+
+// A slice of a buffer for every thread, each thread at its own again and again.
+void MeasureCache(const MachineLimitKernels& kernels, const Parallel& parallel, int64_t slice,
+                  std::byte* buffer, LevelPeak& level) {
+  const double bytes = static_cast<double>(slice);
+  level.read_gbs = ThreadedRate(parallel, bytes, [&](int thread) {
+    Sink sink;
+    kernels.read(buffer + thread * slice, slice, sink.bytes);
+  });
+  level.write_gbs = ThreadedRate(
+      parallel, bytes, [&](int thread) { kernels.write(buffer + thread * slice, slice); });
+}
+
+// All of the buffer once, in pieces.
+void MeasureMemory(const MachineLimitKernels& kernels, const Parallel& parallel, int64_t bytes,
+                   std::byte* buffer, LevelPeak& level) {
+  const int64_t pieces = kPiecesPerThread * parallel.num_threads();
+  const int64_t piece_bytes = bytes / pieces / kUnit * kUnit;
+  const auto rate = [&](const std::function<void(std::byte*)>& piece) {
+    return 1e-9 * BestRate([&] {
+             parallel.For(pieces, [&](int64_t i) { piece(buffer + i * piece_bytes); });
+             return static_cast<double>(pieces * piece_bytes);
+           });
+  };
+  level.read_gbs = rate([&](std::byte* at) {
+    Sink sink;
+    kernels.read(at, piece_bytes, sink.bytes);
+  });
+  level.write_gbs = std::max(rate([&](std::byte* at) { kernels.write(at, piece_bytes); }),
+                             rate([&](std::byte* at) { kernels.write_around(at, piece_bytes); }));
+}
+
+// Of a buffer that lies in memory whatever the caches hold.
+int64_t MemoryBufferBytes(const std::vector<LevelPeak>& levels) {
+  const int64_t wanted = std::clamp(4 * levels.back().capacity, 64 * kMiB, 1024 * kMiB);
+  return std::max(16 * kMiB, std::min(wanted, AvailableMemory() / 4)) / kUnit * kUnit;
+}
+
+// Of a thread's part of a buffer that fits a level with room to spare and is more than the level
+// before it holds.
+int64_t SliceBytes(const LevelPeak& level, int64_t capacity_before, int num_threads) {
+  const int64_t total =
+      std::max(level.capacity / 2, std::min(2 * capacity_before, level.capacity / 10 * 9));
+  return std::max(kUnit, total / num_threads / kUnit * kUnit);
+}
+
+void FirstTouch(const MachineLimitKernels& kernels, const Parallel& parallel, int64_t bytes,
+                std::byte* buffer) {
+  const int64_t pieces = CeilDiv(bytes, kMiB);
+  parallel.For(pieces, [&](int64_t i) {
+    kernels.write(buffer + i * kMiB, std::min(kMiB, bytes - i * kMiB));
+  });
+}
+
+}  // namespace
+
+const LevelPeak& Peaks::LevelOf(int64_t bytes) const {
+  for (const LevelPeak& level : levels) {
+    if (bytes <= level.capacity) return level;
+  }
+  return levels.back();
+}
+
+std::vector<LevelPeak> CacheLevels(std::span<const CacheSize> caches, int num_threads) {
+  std::vector<LevelPeak> levels;
+  for (const CacheSize& cache : caches) {
+    if (cache.level < 1 || cache.level > 3 || cache.bytes < kUnit) continue;
+    LevelPeak level;
+    level.name = "L" + std::to_string(cache.level);
+    level.capacity = cache.bytes * CeilDiv(num_threads, std::max(1, cache.num_sharing));
+    levels.push_back(level);
+  }
+  const auto is_smaller = [](const LevelPeak& a, const LevelPeak& b) {
+    return a.capacity < b.capacity;
+  };
+  std::sort(levels.begin(), levels.end(), is_smaller);
+  return levels.empty() ? CacheLevels(kUsualCaches, num_threads) : levels;
+}
+
+Peaks MeasurePeaks(const KernelTable& kernels, const Parallel& parallel,
+                   std::span<const CacheSize> caches) {
+  const MachineLimitKernels& limits = kernels.machine_limits;
+  Peaks peaks;
+  peaks.isa = kernels.isa;
+  peaks.num_threads = parallel.num_threads();
+  peaks.f32_gflops = FmaPeak(parallel, limits.fma_f32);
+  peaks.f64_gflops = FmaPeak(parallel, limits.fma_f64);
+  peaks.levels = CacheLevels(caches, peaks.num_threads);
+  const int64_t buffer_bytes = MemoryBufferBytes(peaks.levels);
+  AlignedArray<std::byte> buffer(buffer_bytes);
+  FirstTouch(limits, parallel, buffer_bytes, buffer.data());
+  int64_t capacity_before = 0;
+  for (LevelPeak& level : peaks.levels) {
+    const int64_t slice =
+        std::min(SliceBytes(level, capacity_before, peaks.num_threads),
+                 std::max(kUnit, buffer_bytes / peaks.num_threads / kUnit * kUnit));
+    MeasureCache(limits, parallel, slice, buffer.data(), level);
+    capacity_before = level.capacity;
+  }
+  LevelPeak memory;
+  memory.name = "memory";
+  MeasureMemory(limits, parallel, buffer_bytes, buffer.data(), memory);
+  peaks.levels.push_back(memory);
+  return peaks;
+}
+
+int64_t CacheEvictor::BufferBytes(std::span<const CacheSize> caches, int num_threads) {
+  return 2 * RoundUp(CacheLevels(caches, num_threads).back().capacity, kMiB);
+}
+
+CacheEvictor::CacheEvictor(const KernelTable& kernels, const Parallel& parallel,
+                           std::span<const CacheSize> caches)
+    : kernels_(kernels.machine_limits),
+      parallel_(parallel),
+      buffer_(BufferBytes(caches, parallel.num_threads())) {
+  FirstTouch(kernels_, parallel_, buffer_.size(), buffer_.data());
+}
+
+// By reading: lines that were written would have to leave the caches again while the work is timed.
+void CacheEvictor::Evict() const {
+  parallel_.For(buffer_.size() / kMiB, [&](int64_t i) {
+    Sink sink;
+    kernels_.read(buffer_.data() + i * kMiB, kMiB, sink.bytes);
+  });
+}
+
+}  // namespace convgrad

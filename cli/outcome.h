@@ -1,0 +1,28 @@
+// How one case of a batch ended, as other programs' formats want to hear it: taken from its entry
+// in the report, so that a batch and a merge of shards say the same.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace convgrad::cli {
+
+enum class Ending { kPassed, kFailed, kError, kSkipped };
+
+struct CaseOutcome {
+  std::string name;
+  Ending ending = Ending::kError;
+  std::string status;  // as in the report: "SUSPECT"
+  std::string code;    // what kind of failure: "golden/missing", "comparison/bits"
+  double seconds = 0;
+  std::string message;              // one line; empty for a plain pass
+  std::vector<std::string> detail;  // further lines about a failure
+  std::string repro;
+};
+
+// `entry` is one of benchmarks[]. Throws data "report/malformed" where it isn't.
+CaseOutcome OutcomeOf(const nlohmann::ordered_json& entry);
+
+}  // namespace convgrad::cli

@@ -47,6 +47,7 @@ const char* NameOf(CaseStatus status);
 
 struct CaseRecord {
   std::string name;
+  std::optional<int64_t> index;  // from 0 among the cases of a batch's plan
   std::optional<Problem> problem;
   std::optional<bool> use_cudnn_on_gpu;
   std::optional<RunInfo> run;
@@ -60,10 +61,19 @@ struct CaseRecord {
   std::string repro;
 };
 
+// Which cases a batch has, and which of them this process runs. Reports with one hash can be
+// merged.
+struct PlanRecord {
+  std::string sha256;
+  int64_t num_cases = 0;             // of all shards
+  std::optional<std::string> shard;  // "3/8"; none: all cases
+};
+
 struct Report {
   std::string executable;
   std::string command_line;
   Execution execution;
+  std::optional<PlanRecord> plan;  // of a batch
   std::vector<CaseRecord> cases;
   std::optional<ErrorRecord> error;  // what went wrong before a case was reached
 };

@@ -44,21 +44,29 @@ Json OwnContext(const Report& report) {
           {"peaks", nullptr}};
 }
 
+Json RenderPlan(const PlanRecord& plan) {
+  Json json = {{"sha256", plan.sha256}, {"cases", plan.num_cases}, {"shard", nullptr}};
+  if (plan.shard) json["shard"] = *plan.shard;
+  return json;
+}
+
 Json Context(const Report& report) {
   const Machine machine = DescribeMachine();
-  return {{"date", CurrentDate()},
-          {"host", ToValidUtf8(machine.host)},
-          {"executable", ToValidUtf8(report.executable)},
-          {"version", kBuild.version},
-          {"commit", kBuild.commit},
-          {"build_type", kBuild.type},
-          {"compiler", kBuild.compiler},
-          {"num_cpus", machine.num_cpus},
-          {"cpu_model", machine.cpu_model},
-          {"caches", CachesJson(machine)},
-          {"load", machine.load},
-          {"cwd", ToValidUtf8(CurrentFolder())},
-          {"convgrad", OwnContext(report)}};
+  Json json = {{"date", CurrentDate()},
+               {"host", ToValidUtf8(machine.host)},
+               {"executable", ToValidUtf8(report.executable)},
+               {"version", kBuild.version},
+               {"commit", kBuild.commit},
+               {"build_type", kBuild.type},
+               {"compiler", kBuild.compiler},
+               {"num_cpus", machine.num_cpus},
+               {"cpu_model", machine.cpu_model},
+               {"caches", CachesJson(machine)},
+               {"load", machine.load},
+               {"cwd", ToValidUtf8(CurrentFolder())},
+               {"convgrad", OwnContext(report)}};
+  if (report.plan) json["plan"] = RenderPlan(*report.plan);
+  return json;
 }
 
 Json RenderProblem(const CaseRecord& entry) {
@@ -169,6 +177,7 @@ Json RenderTiming(const TimingRecord& timing) {
 void PutBenchmarkFields(Json& json, const CaseRecord& entry) {
   const TimingRecord timing = entry.timing.value_or(TimingRecord{});
   json["name"] = ToValidUtf8(entry.name);
+  if (entry.index) json["family_index"] = *entry.index;
   json["run_type"] = "iteration";
   json["threads"] = entry.run ? entry.run->num_threads : 1;
   json["iterations"] = entry.timing ? 1 : 0;

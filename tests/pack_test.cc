@@ -159,7 +159,7 @@ TYPED_TEST(PackTest, TransposesWidening) {
       const auto from = SomeStored<TypeParam>(e.rows * e.from_stride);
       std::vector<Compute> to(static_cast<size_t>(e.cols * e.to_stride), 42);
       table.Pack<TypeParam>().transpose_widen(from.data(), e.from_stride, to.data(), e.to_stride,
-                                              e.rows, e.cols);
+                                              e.rows, e.cols, e.from_stride);
       for (int64_t col = 0; col < e.cols; ++col) {
         for (int64_t row = 0; row < e.to_stride; ++row) {
           const double want = row < e.rows ? Widen(from[row * e.from_stride + col]) : 42;

@@ -198,7 +198,7 @@ void Runner<Stored>::PackRow(int64_t image, int64_t source_row, int64_t col_resi
   to += begin - cols.low;
   if (shape.format == DataFormat::kNHWC) {
     pack_.transpose_widen(from + (source_row * shape.w + first) * shape.c, cols.step * shape.c, to,
-                          plan_.channel_stride, end - begin, shape.c);
+                          plan_.channel_stride, end - begin, shape.c, 0);
     return;
   }
   const int64_t plane = shape.h * shape.w;

@@ -23,7 +23,8 @@ class ChannelChunks {
   int64_t count() const { return num_chunks_; }
   // Channels of the widest.
   int64_t widest() const {
-    return std::min(num_channels_, CeilDiv(num_units_, num_chunks_) * unit_ + unit_ - 1);
+    const int64_t rest = num_channels_ < unit_ ? 0 : num_channels_ % unit_;  // of the last chunk
+    return std::min(num_channels_, CeilDiv(num_units_, num_chunks_) * unit_ + rest);
   }
   Range operator[](int64_t chunk) const {
     const int64_t end = chunk + 1 == num_chunks_ ? num_channels_ : Boundary(chunk + 1);

@@ -42,6 +42,7 @@ class FilterEngine {
     FilterUnit unit;
     Compute *sums, *input, *output, *intermediate;
     StripPart input_part, output_part;  // of the band's first image
+    StripPart next_input, next_output;  // of the band that will probably follow
     std::vector<int64_t> slots;         // of the part's input rows in the strip, or -1
     std::vector<DepthwiseSegment<Compute>> segments;
   };
@@ -49,12 +50,15 @@ class FilterEngine {
   static bool ByPlane(const FilterPlan& plan) { return plan.input.format == DataFormat::kNCHW; }
 
   void RunUnits(Range units);
-  void RunPiece(const FilterUnit& unit, int64_t run, double* fold);
+  void RunPiece(int64_t unit, int64_t run, double* fold);
   void FindSlots(Piece* piece, const PixelBlock& bounds) const;
   StripPart InImage(StripPart part, const DataLayout& layout, int64_t image) const;
-  void PackInput(const Piece& piece, int64_t image, Compute* strip) const;
-  void StartBand(Piece* piece, const Band& band) const;
-  void PackImage(const Piece& piece, int64_t image) const;
+  StripPart InImage(const StripPart& part, const StripPart& next, const DataLayout& layout,
+                    int64_t image, int64_t image_end) const;
+  void PackInput(const Piece& piece, const StripPart& part, Compute* strip) const;
+  void StartBand(Piece* piece, const Band& band, const FilterUnit& next_unit,
+                 const Band& next) const;
+  void PackImage(const Piece& piece, const PixelBlock& bounds, int64_t image) const;
   void AddBand(Piece* piece, const Band& band, double* fold) const;
   const Compute* InputRow(const Piece& piece, int64_t image, int64_t row) const;
   const Compute* OutputRow(const Piece& piece, int64_t image, int64_t row, int64_t col) const;
@@ -101,7 +105,7 @@ void FilterEngine<Stored>::FindSlots(Piece* piece, const PixelBlock& bounds) con
   }
 }
 
-// The part moved to another image.
+// The part moved to an image.
 template <class Stored>
 StripPart FilterEngine<Stored>::InImage(StripPart part, const DataLayout& layout,
                                         int64_t image) const {
@@ -112,10 +116,22 @@ StripPart FilterEngine<Stored>::InImage(StripPart part, const DataLayout& layout
   return part;
 }
 
+// The same with what to fetch ahead: the following image of the band, or `next`.
+template <class Stored>
+StripPart FilterEngine<Stored>::InImage(const StripPart& part, const StripPart& next,
+                                        const DataLayout& layout, int64_t image,
+                                        int64_t image_end) const {
+  StripPart here = InImage(part, layout, image);
+  const StripPart there =
+      image + 1 < image_end ? InImage(part, layout, image + 1) : InImage(next, layout, next.image);
+  here.ahead = FirstElement(layout, there) - FirstElement(layout, here);
+  return here;
+}
+
 // The numbered rows of one image, neighbours together.
 template <class Stored>
-void FilterEngine<Stored>::PackInput(const Piece& piece, int64_t image, Compute* strip) const {
-  const StripPart part = InImage(piece.input_part, plan_.input, image);
+void FilterEngine<Stored>::PackInput(const Piece& piece, const StripPart& part,
+                                     Compute* strip) const {
   const int64_t row_size = part.cols.size() * part.channels.size() * plan_.multiplier;
   if (part.cols.size() == 0) return;
   for (int64_t i = 0; i < part.rows.size();) {
@@ -132,18 +148,28 @@ void FilterEngine<Stored>::PackInput(const Piece& piece, int64_t image, Compute*
 }
 
 template <class Stored>
-void FilterEngine<Stored>::StartBand(Piece* piece, const Band& band) const {
+void FilterEngine<Stored>::StartBand(Piece* piece, const Band& band, const FilterUnit& next_unit,
+                                     const Band& next) const {
   piece->input_part = plan_.InputPart(piece->unit, band.bounds);
   piece->output_part = plan_.OutputPart(piece->unit.channels, band.bounds);
+  piece->next_input = plan_.InputPart(next_unit, next.bounds);
+  piece->next_output = plan_.OutputPart(next_unit.channels, next.bounds);
   if (!plan_.input_in_place) FindSlots(piece, band.bounds);
 }
 
 template <class Stored>
-void FilterEngine<Stored>::PackImage(const Piece& piece, int64_t image) const {
-  if (!plan_.input_in_place) PackInput(piece, image, piece.input);
+void FilterEngine<Stored>::PackImage(const Piece& piece, const PixelBlock& bounds,
+                                     int64_t image) const {
+  if (!plan_.input_in_place) {
+    PackInput(piece,
+              InImage(piece.input_part, piece.next_input, plan_.input, image, bounds.image_end),
+              piece.input);
+  }
   if (!plan_.output_in_place) {
-    output_packer_.Pack(out_backprop_, InImage(piece.output_part, plan_.output, image),
-                        piece.intermediate, piece.output);
+    output_packer_.Pack(
+        out_backprop_,
+        InImage(piece.output_part, piece.next_output, plan_.output, image, bounds.image_end),
+        piece.intermediate, piece.output);
   }
 }
 
@@ -250,9 +276,8 @@ void FilterEngine<Stored>::AddBand(Piece* piece, const Band& band, double* fold)
   const FilterUnit& unit = piece->unit;
   const int64_t count =
       unit.row_taps.size() * unit.col_taps.size() * plan_.TapSize(unit.channels.size());
-  StartBand(piece, band);
   for (int64_t image = band.bounds.image_begin; image < band.bounds.image_end; ++image) {
-    PackImage(*piece, image);
+    PackImage(*piece, band.bounds, image);
     for (int64_t i = band.begin; i < band.end; ++i) {
       const PixelBlock& block = plan_.blocks[i];
       for (int64_t row = block.row_begin; row < block.row_end; ++row) {
@@ -266,17 +291,23 @@ void FilterEngine<Stored>::AddBand(Piece* piece, const Band& band, double* fold)
 }
 
 template <class Stored>
-void FilterEngine<Stored>::RunPiece(const FilterUnit& unit, int64_t run, double* fold) {
+void FilterEngine<Stored>::RunPiece(int64_t unit, int64_t run, double* fold) {
   BufferPool::Lease lease(&pool_);
   Piece piece = {};
-  piece.unit = unit;
+  piece.unit = plan_.UnitAt(unit);
   piece.sums = reinterpret_cast<Compute*>(lease.data());
   piece.input = piece.sums + plan_.UnitSize();
   piece.output = piece.input + plan_.input_size;
   piece.intermediate = piece.output + plan_.output_size;
   std::fill_n(piece.sums, plan_.UnitSize(), Compute{0});
   std::fill_n(fold, plan_.FoldSize(), 0.0);
-  for (const Band& band : plan_.BandsOfRun(run)) AddBand(&piece, band, fold);
+  const FilterUnit next_unit = plan_.UnitAt(unit + 1 < plan_.num_units() ? unit + 1 : 0);
+  const std::vector<Band> bands = plan_.BandsOfRun(run);
+  for (size_t i = 0; i < bands.size(); ++i) {
+    const bool last = i + 1 == bands.size();
+    StartBand(&piece, bands[i], last ? next_unit : piece.unit, bands[last ? 0 : i + 1]);
+    AddBand(&piece, bands[i], fold);
+  }
 }
 
 template <class Stored>
@@ -321,7 +352,7 @@ void FilterEngine<Stored>::RunUnits(Range units) {
     const int64_t num_runs = std::min(plan_.runs_at_once, plan_.num_runs() - first);
     parallel_.For(units.size() * num_runs, [&](int64_t i) {
       const int64_t slot = i / num_runs, run = i % num_runs;
-      RunPiece(plan_.UnitAt(units.begin + slot), first + run, RunOf(slot, run));
+      RunPiece(units.begin + slot, first + run, RunOf(slot, run));
     });
     FoldRuns(units, num_runs);
   }

@@ -18,7 +18,7 @@ void StripPacker<Stored>::PackPlain(const Stored* data, const StripPart& part,
       const int64_t from =
           layout_.AtPlane(part.channels.begin, part.rows.begin + i, part.cols.begin);
       pack_.transpose_widen(data + from, layout_.plane(), strip + i * pixels * size, size, size,
-                            pixels);
+                            pixels, part.ahead);
     }
     return;
   }
@@ -45,7 +45,7 @@ void StripPacker<Stored>::PartPlanes(const Stored* data, const StripPart& part,
                                            part.rows.begin + row, part.cols.begin);
       Compute* to = strip + (row * part.cols.size() * multiplier_ + m) * size;
       pack_.transpose_widen(data + from, multiplier_ * layout_.plane(), to, multiplier_ * size,
-                            size, part.cols.size());
+                            size, part.cols.size(), part.ahead);
     }
   }
 }
@@ -96,7 +96,7 @@ void StripPacker<Stored>::GatherImages(const Stored* data, const StripPart& part
           layout_.AtPixel(part.channels.begin, part.rows.begin + row, part.cols.begin, 0);
       pack_.transpose_widen(data + from, layout_.plane() * layout_.c,
                             strip + row * part.cols.size() * multiplier_ * size, size, size,
-                            part.cols.size() * multiplier_);
+                            part.cols.size() * multiplier_, part.ahead);
     }
     return;
   }
@@ -128,7 +128,7 @@ void StripPacker<Stored>::GatherPixels(const Stored* data, Range planes, int64_t
     for (int64_t pixel = 0; pixel < count; ++pixel) {
       compute_pack_.transpose_widen(from + pixel * layout_.c + channel * multiplier_, stride,
                                     strip + pixel * multiplier_ * size + first, size, images.size(),
-                                    multiplier_);
+                                    multiplier_, 0);
     }
   });
 }

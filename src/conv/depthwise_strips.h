@@ -36,9 +36,17 @@ struct DataLayout {
 struct StripPart {
   int64_t image;
   Range channels, rows, cols;
+  int64_t ahead = 0;  // elements from this part to the one packed next, fetched meanwhile; 0: none
 
   int64_t pixels() const { return rows.size() * cols.size(); }
 };
+
+// Where the part begins in a tensor (NHWC: not by plane).
+inline int64_t FirstElement(const DataLayout& layout, const StripPart& part) {
+  return layout.format == DataFormat::kNCHW
+             ? layout.AtPlane(part.channels.begin, part.rows.begin, part.cols.begin)
+             : layout.AtPixel(part.image, part.rows.begin, part.cols.begin, part.channels.begin);
+}
 
 // The forms a strip's innermost dimension can take, for channels c of the part and multiplier M.
 enum class StripForm {

@@ -144,7 +144,7 @@ void FilterGradientOperands<Stored>::Gather(const Plane& plane, const PixelRun& 
                      to, to_stride, pixels.count, num_channels);
   } else {  // planes are never stepped through
     pack_.transpose_widen(from + channel * plane.pixels + pixels.first, plane.pixels, to, to_stride,
-                          num_channels, pixels.count);
+                          num_channels, pixels.count, 0);
   }
 }
 

@@ -36,7 +36,7 @@ void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
                              panel.num_channels);
         } else {
           kernels.transpose_widen(tap + panel.first_channel * out_c, out_c, to, panel.cols,
-                                  panel.num_channels, group_out_c);
+                                  panel.num_channels, group_out_c, 0);
         }
         to += sum.source_c * panel.cols;
       }

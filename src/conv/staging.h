@@ -67,7 +67,7 @@ void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, cons
     if (shape.format == DataFormat::kNHWC) {
       kernels.widen(image + first * shape.c, piece, pixels * shape.c);
     } else {
-      kernels.transpose_widen(image + first, shape.h * shape.w, piece, shape.c, shape.c, pixels);
+      kernels.transpose_widen(image + first, shape.h * shape.w, piece, shape.c, shape.c, pixels, 0);
     }
   });
 }

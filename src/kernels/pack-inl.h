@@ -78,7 +78,7 @@ void PackNarrow(const ComputeType<Stored>* from, Stored* to, int64_t count) {
 
 template <class Stored>
 void PackTransposeWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
-                        int64_t to_stride, int64_t rows, int64_t cols) {
+                        int64_t to_stride, int64_t rows, int64_t cols, int64_t) {
   TransposeWidenOnes(from, from_stride, to, to_stride, rows, cols);
 }
 
@@ -309,15 +309,30 @@ void TransposeNarrowSquare(const ComputeType<Stored>* from, int64_t from_stride,
   }
 }
 
-// Planes (long rows) to pixels: a few rows at a time, along them, so that each is one stream.
+// Fetches, for each of `rows` rows, the line `ahead` elements behind; there may be no such line.
+template <class Stored>
+HWY_INLINE void FetchLines(const Stored* from, int64_t from_stride, int64_t rows, int64_t ahead) {
+  uintptr_t at = reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(ahead) * sizeof(Stored);
+  for (int64_t row = 0; row < rows; ++row) {
+    __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+    at += static_cast<uintptr_t>(from_stride) * sizeof(Stored);
+  }
+}
+
+// Planes (long rows) to pixels: a few rows at a time, along them, so that each is one stream. One
+// line is fetched ahead for each that is read: the machine drops most of a burst of fetches.
 template <class Stored>
 void PackTransposeWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
-                        int64_t to_stride, int64_t rows, int64_t cols) {
+                        int64_t to_stride, int64_t rows, int64_t cols, int64_t ahead) {
   constexpr int64_t kLanes = hn::MaxLanes(ComputeTag<Stored>());
+  constexpr int64_t kLine = 64 / sizeof(Stored);
   for (int64_t row = 0; row < rows; row += kLanes) {
+    const int64_t num_rows = HWY_MIN(kLanes, rows - row);
     for (int64_t col = 0; col < cols; col += kLanes) {
-      TransposeWidenSquare(from + row * from_stride + col, from_stride, to + col * to_stride + row,
-                           to_stride, HWY_MIN(kLanes, rows - row), HWY_MIN(kLanes, cols - col));
+      const Stored* corner = from + row * from_stride + col;
+      if (ahead != 0 && col % kLine == 0) FetchLines(corner, from_stride, num_rows, ahead);
+      TransposeWidenSquare(corner, from_stride, to + col * to_stride + row, to_stride, num_rows,
+                           HWY_MIN(kLanes, cols - col));
     }
   }
 }

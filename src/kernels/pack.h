@@ -19,9 +19,11 @@ struct PackKernels {
   // Rounds to nearest even; NaN becomes the canonical one. For a 16-bit type `from` holds sums that
   // were rounded to odd (fold-inl.h), so that this is their only rounding.
   void (*narrow)(const Compute* from, Stored* to, int64_t count);
-  // to[col * to_stride + row] = from[row * from_stride + col] for row < rows, col < cols.
+  // to[col * to_stride + row] = from[row * from_stride + col] for row < rows, col < cols. What lies
+  // `ahead` elements behind each number read is fetched into the second cache meanwhile, unless
+  // `ahead` is 0; it need not exist.
   void (*transpose_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,
-                          int64_t rows, int64_t cols);
+                          int64_t rows, int64_t cols, int64_t ahead);
   void (*transpose_narrow)(const Compute* from, int64_t from_stride, Stored* to, int64_t to_stride,
                            int64_t rows, int64_t cols);
   // to[row * to_stride + col] = from[row * from_stride + col] for row < rows, col < cols; made for

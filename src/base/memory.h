@@ -1,4 +1,5 @@
-// Aligned memory for tensors and scratch. Large blocks ask for huge pages.
+// Aligned memory for tensors and scratch. Large blocks ask for huge pages, and are kept when freed:
+// touching new pages costs as much time as many a kernel needs to fill them.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,19 @@ inline constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
 struct FreeAligned {
   void operator()(void* memory) const;
+  size_t block_bytes = 0;  // of a large block; 0: not one
 };
 
 // `bytes` (0 is fine) of uninitialised memory aligned to kAlignment. Throws the I/O error
 // "memory/exhausted" that names the size when there is none.
 std::unique_ptr<std::byte[], FreeAligned> AllocateBytes(size_t bytes);
+
+// What freed blocks hold for the next ones. Never so much that it, and what is in use, together
+// exceed the most that was ever in use at once, nor over 1 GiB.
+int64_t KeptMemoryBytes();
+
+// Gives that back to the system.
+void ReleaseKeptMemory();
 
 // An owning array of trivial elements; uninitialised unless filled.
 template <class T>

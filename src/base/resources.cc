@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/memory.h"
+
 namespace convgrad {
 namespace {
 
@@ -94,7 +96,8 @@ int64_t AvailableMemory() {
   for (const std::string& folder : CgroupFolders()) {
     available = std::min(available, CgroupMemory(folder));
   }
-  return available;
+  // What freed blocks hold is there for the next ones.
+  return available > kUnlimited / 2 ? available : available + KeptMemoryBytes();
 }
 
 }  // namespace convgrad

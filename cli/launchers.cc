@@ -56,7 +56,7 @@ constexpr Launcher kLaunchers[] = {
 constexpr const char* kExplicitly = "give --shard i/n instead";
 
 // Where one launcher puts this process; count 0 where it doesn't tell.
-struct Place {
+struct Position {
   const Launcher* launcher;
   int64_t index, count;
   std::string origin;
@@ -87,7 +87,7 @@ int64_t CountOf(const Launcher& launcher, std::optional<int64_t> count, int64_t 
   return spanned;
 }
 
-std::optional<Place> Locate(const Launcher& launcher, const Environment& environment) {
+std::optional<Position> Locate(const Launcher& launcher, const Environment& environment) {
   const char* text = Find(environment, launcher.index);
   if (text == nullptr) return std::nullopt;
   if (launcher.not_an_array != nullptr && std::string(text) == launcher.not_an_array) {
@@ -109,37 +109,37 @@ std::optional<Place> Locate(const Launcher& launcher, const Environment& environ
         fmt::format("is none of the indices from {} by {} of a {}", first, step, launcher.name),
         kExplicitly);
   }
-  return Place{&launcher, (index - first) / step, CountOf(launcher, count, first, step, last),
-               fmt::format("{}: {}={}", launcher.name, launcher.index, index)};
+  return Position{&launcher, (index - first) / step, CountOf(launcher, count, first, step, last),
+                  fmt::format("{}: {}={}", launcher.name, launcher.index, index)};
 }
 
 // A launcher inside another one: each outer part has all inner ones. What else repeats the inner
 // pair (PMI under srun, say) is part of it.
-void Nest(std::vector<Place>& places) {
-  const auto with = [&places](Nesting nesting) {
-    return std::find_if(places.begin(), places.end(), [nesting](const Place& place) {
-      return place.launcher->nesting == nesting;
+void Nest(std::vector<Position>& positions) {
+  const auto with = [&positions](Nesting nesting) {
+    return std::find_if(positions.begin(), positions.end(), [nesting](const Position& position) {
+      return position.launcher->nesting == nesting;
     });
   };
-  if (with(Nesting::kOuter) == places.end() || with(Nesting::kInner) == places.end()) return;
-  const Place outer = *with(Nesting::kOuter);
-  const Place inner = *with(Nesting::kInner);
-  std::erase_if(places, [&](const Place& place) {
-    return place.launcher == outer.launcher ||
-           (place.index == inner.index && place.count == inner.count);
+  if (with(Nesting::kOuter) == positions.end() || with(Nesting::kInner) == positions.end()) return;
+  const Position outer = *with(Nesting::kOuter);
+  const Position inner = *with(Nesting::kInner);
+  std::erase_if(positions, [&](const Position& position) {
+    return position.launcher == outer.launcher ||
+           (position.index == inner.index && position.count == inner.count);
   });
-  places.insert(places.begin(),
-                {outer.launcher, outer.index * inner.count + inner.index, outer.count * inner.count,
-                 fmt::format("{}; {}", outer.origin, inner.origin)});
+  positions.insert(positions.begin(),
+                   {outer.launcher, outer.index * inner.count + inner.index,
+                    outer.count * inner.count, fmt::format("{}; {}", outer.origin, inner.origin)});
 }
 
-std::vector<Place> LocateAll(const Environment& environment) {
-  std::vector<Place> places;
+std::vector<Position> LocateAll(const Environment& environment) {
+  std::vector<Position> positions;
   for (const Launcher& launcher : kLaunchers) {
-    if (const auto place = Locate(launcher, environment)) places.push_back(*place);
+    if (const auto position = Locate(launcher, environment)) positions.push_back(*position);
   }
-  Nest(places);
-  return places;
+  Nest(positions);
+  return positions;
 }
 
 [[noreturn]] void ThrowNoLauncher() {
@@ -151,22 +151,22 @@ std::vector<Place> LocateAll(const Environment& environment) {
              kExplicitly);
 }
 
-void CompleteCount(Place& place, std::optional<int64_t> count) {
-  if (place.count == 0 && !count) {
+void CompleteCount(Position& position, std::optional<int64_t> count) {
+  if (position.count == 0 && !count) {
     ThrowUsage("shard/no-count", "--shard auto",
-               fmt::format("{} does not tell how many there are", place.launcher->name),
+               fmt::format("{} does not tell how many there are", position.launcher->name),
                "give --shard auto/N");
   }
-  if (place.count == 0) place.count = *count;
-  if (count && place.count != *count) {
+  if (position.count == 0) position.count = *count;
+  if (count && position.count != *count) {
     ThrowUsage("shard/disagree", fmt::format("--shard auto/{}", *count),
-               fmt::format("{} has {} tasks", place.launcher->name, place.count),
+               fmt::format("{} has {} tasks", position.launcher->name, position.count),
                "give the same number, or --shard i/n");
   }
-  if (place.count < 1 || place.count > kMaxShards || place.index >= place.count) {
-    ThrowUsage("shard/range", place.origin,
-               fmt::format("as index {} from 0 it is not one of {} tasks (at most {})", place.index,
-                           place.count, kMaxShards),
+  if (position.count < 1 || position.count > kMaxShards || position.index >= position.count) {
+    ThrowUsage("shard/range", position.origin,
+               fmt::format("as index {} from 0 it is not one of {} tasks (at most {})",
+                           position.index, position.count, kMaxShards),
                kExplicitly);
   }
 }
@@ -174,15 +174,15 @@ void CompleteCount(Place& place, std::optional<int64_t> count) {
 }  // namespace
 
 Shard DetectShard(const Environment& environment, std::optional<int64_t> count) {
-  std::vector<Place> places = LocateAll(environment);
-  if (places.empty()) ThrowNoLauncher();
-  for (Place& place : places) CompleteCount(place, count);
-  const Place& first = places.front();
-  for (const Place& place : places) {
-    if (place.index == first.index && place.count == first.count) continue;
+  std::vector<Position> positions = LocateAll(environment);
+  if (positions.empty()) ThrowNoLauncher();
+  for (Position& position : positions) CompleteCount(position, count);
+  const Position& first = positions.front();
+  for (const Position& position : positions) {
+    if (position.index == first.index && position.count == first.count) continue;
     ThrowUsage("shard/disagree", "--shard auto",
                fmt::format("{} says {} of {} (from 0), {} says {} of {}", first.origin, first.index,
-                           first.count, place.origin, place.index, place.count),
+                           first.count, position.origin, position.index, position.count),
                kExplicitly);
   }
   return {first.index, first.count, first.origin};

@@ -130,16 +130,8 @@ void PrepareReport(const Arguments& arguments) {
 
 void WriteReport(const Session& session) {
   const std::string* path = ReportPath(session.arguments);
-  if (path != nullptr) WriteTextFile(*path, RenderReport(session.report));
-}
-
-// The worst comes first; a signal is worse than all.
-ExitCode Worse(ExitCode a, ExitCode b) {
-  using enum ExitCode;
-  for (const ExitCode code : {kInternal, kIo, kData, kUsage, kWrong, kNothingRan, kSlow}) {
-    if (a == code || b == code) return code;
-  }
-  return a == kOk ? b : a;
+  if (path == nullptr || session.report_is_written) return;
+  WriteTextFile(*path, RenderReport(session.report));
 }
 
 }  // namespace
@@ -148,7 +140,7 @@ int RunTool(std::vector<std::string> words) {
   if (words.empty()) words = {"convgrad"};
   Arguments arguments(std::move(words));
   Console console(arguments);
-  Session session = {std::move(arguments), std::move(console), {}};
+  Session session = {std::move(arguments), std::move(console), {}, false};
   session.report.executable = session.arguments.program();
   session.report.command_line = session.arguments.CommandLine();
 

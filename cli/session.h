@@ -14,6 +14,7 @@ struct Session {
   Arguments arguments;
   Console console;
   Report report;
+  bool report_is_written = false;  // by the command itself
 };
 
 // The whole tool: dispatches, turns whatever is thrown into one line on standard error and an entry

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -21,6 +22,15 @@ int HiddenControlBytes(const std::string& text, size_t at) {
 }
 
 }  // namespace
+
+ExitCode Worse(ExitCode a, ExitCode b) {
+  using enum ExitCode;
+  if (static_cast<int>(a) > 128 || static_cast<int>(b) > 128) return std::max(a, b);
+  for (const ExitCode code : {kInternal, kIo, kData, kUsage, kWrong, kNothingRan, kSlow}) {
+    if (a == code || b == code) return code;
+  }
+  return kOk;
+}
 
 std::string EscapeControls(const std::string& text) {
   std::string escaped;

@@ -19,6 +19,9 @@ enum class ExitCode : int {
   kInternal = 70,   // a defect of this program
 };
 
+// That of several steps: the worst by the order 70, 4, 3, 2, 1, 6, 5; a signal is worse than all.
+ExitCode Worse(ExitCode a, ExitCode b);
+
 // One failure: WHAT (the file, flag or tensor), WHY, and the FIX if there is one. `code` is stable
 // and machine-readable ("npy/short-data").
 class Error : public std::exception {

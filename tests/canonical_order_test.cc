@@ -26,6 +26,33 @@ TEST(TapBlocks, CoverEveryTermOnceInOrder) {
   }
 }
 
+TEST(TapBlocks, DoNotPartPairs) {
+  for (int64_t channels : {257, 258, 511, 512, 513, 1000, 1025, 2048}) {
+    int64_t next = 0;
+    for (const TapBlock& block : TapBlocks(2, channels, /*in_pairs=*/true)) {
+      EXPECT_EQ(block.channel_begin % 2, 0);
+      EXPECT_EQ(next, block.tap_begin * channels + block.channel_begin);
+      EXPECT_GT(block.channel_end, block.channel_begin);
+      EXPECT_LE(block.channel_end - block.channel_begin, kBlockTerms);
+      next += block.channel_end - block.channel_begin;
+    }
+    EXPECT_EQ(next, 2 * channels);
+  }
+}
+
+TEST(PixelBlocks, DoNotPartPairs) {
+  for (int64_t out_w : {257, 511, 512, 514, 1023}) {
+    int64_t next = 0;
+    for (const PixelBlock& block : PixelBlocks(1, 1, out_w, /*in_pairs=*/true)) {
+      EXPECT_EQ(block.col_begin % 2, 0);
+      EXPECT_EQ(block.col_begin, next);
+      EXPECT_LE(block.col_end - block.col_begin, kBlockTerms);
+      next = block.col_end;
+    }
+    EXPECT_EQ(next, out_w);
+  }
+}
+
 TEST(PixelBlocks, CoverEveryPixelOnceInRasterOrder) {
   for (int64_t batch : {0, 1, 2, 7}) {
     for (int64_t out_h : {0, 1, 3, 7, 16, 57}) {

@@ -30,9 +30,11 @@ struct Product {
       : random(seed), num_rows(num_rows_in), num_cols(num_cols_in) {
     b_step = tile.cols + Draw(3);
     a_step = 1 + Draw(4);
+    in_pairs = Draw(3) == 0;
     for (int64_t i = 0; i < num_blocks; ++i) {
       for (int64_t left = Draw(4); left > 0; --left) {
-        segments.push_back({Draw(100), Draw(100), Draw(9)});
+        const int64_t length = Draw(9);
+        segments.push_back({Draw(100), Draw(100), in_pairs && length > 1 ? length & ~1 : length});
       }
       block_ends.push_back(static_cast<int64_t>(segments.size()));
     }
@@ -73,6 +75,7 @@ struct Product {
     args.a_step = a_step;
     args.b = b.data();
     args.b_step = b_step;
+    args.in_pairs = in_pairs;
     args.segments = segments.data() + first;
     args.block_ends = ends_from_first.data();
     args.num_blocks = end - begin;
@@ -92,7 +95,8 @@ struct Product {
       Compute chain = 0;
       for (; segment < static_cast<size_t>(end); ++segment) {
         const GemmSegment& s = segments[segment];
-        for (int64_t k = 0; k < s.length; ++k) {
+        for (int64_t i = 0; i < s.length; ++i) {
+          const int64_t k = in_pairs && s.length > 1 ? i ^ 1 : i;
           chain =
               std::fma(a[static_cast<size_t>(a_rows[static_cast<size_t>(row)] + s.a + k * a_step)],
                        b[static_cast<size_t>(s.b + k * b_step + col)], chain);
@@ -106,6 +110,7 @@ struct Product {
 
   std::mt19937_64 random;
   int64_t num_rows, num_cols, a_step, b_step;
+  bool in_pairs;
   std::vector<GemmSegment> segments;
   std::vector<int64_t> block_ends, ends_from_first, a_rows, c_rows;
   std::vector<Compute> a, b, c;

@@ -22,9 +22,19 @@ int64_t InverseModulo(int64_t value, int64_t modulus) {
   return x < 0 ? x + modulus : x;
 }
 
+// Where part i of `parts` equal parts of [0, count) begins.
+int64_t PartBegin(int64_t count, int64_t i, int64_t parts, bool in_pairs) {
+  if (!in_pairs) return count * i / parts;
+  return std::min(count, CeilDiv(count, int64_t{2}) * i / parts * 2);
+}
+
 }  // namespace
 
-std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels) {
+bool TermsInPairs(const Problem& problem) {
+  return problem.dtype == DType::kBFloat16 && problem.geometry.group_in_c > 1;
+}
+
+std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels, bool in_pairs) {
   std::vector<TapBlock> blocks;
   if (num_taps == 0 || num_channels == 0) return blocks;
   if (num_channels <= kBlockTerms) {
@@ -38,13 +48,14 @@ std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels) {
   const int64_t parts = CeilDiv(num_channels, kBlockTerms);
   for (int64_t tap = 0; tap < num_taps; ++tap) {
     for (int64_t i = 0; i < parts; ++i) {
-      blocks.push_back({tap, tap + 1, num_channels * i / parts, num_channels * (i + 1) / parts});
+      blocks.push_back({tap, tap + 1, PartBegin(num_channels, i, parts, in_pairs),
+                        PartBegin(num_channels, i + 1, parts, in_pairs)});
     }
   }
   return blocks;
 }
 
-std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w) {
+std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w, bool in_pairs) {
   std::vector<PixelBlock> blocks;
   if (batch == 0 || out_h == 0 || out_w == 0) return blocks;
   // No overflow: both are output sizes of tensors that fit memory limits.
@@ -62,7 +73,8 @@ std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w)
     for (int64_t i = 0; i < row_runs; ++i) {
       for (int64_t j = 0; j < col_parts; ++j) {
         blocks.push_back({n, n + 1, out_h * i / row_runs, out_h * (i + 1) / row_runs,
-                          out_w * j / col_parts, out_w * (j + 1) / col_parts});
+                          PartBegin(out_w, j, col_parts, in_pairs),
+                          PartBegin(out_w, j + 1, col_parts, in_pairs)});
       }
     }
   }

@@ -17,6 +17,13 @@ inline constexpr int64_t kBlockTerms = 256;
 // Filter gradients: this many consecutive blocks make a run.
 inline constexpr int64_t kRunBlocks = 16;
 
+// Whether the terms of a chain are taken two at a time, the second one first: bfloat16 where a
+// group has more than one input channel, so that an instruction which adds two products in this
+// order (vdpbf16ps) can follow the chain. Forward and input gradient pair the channels 2i and 2i +
+// 1 of a tap, filter gradients the output columns 2i and 2i + 1 of a block's row; a term without
+// its partner stands alone.
+bool TermsInPairs(const Problem& problem);
+
 // Forward and input gradient. The reduction of one element runs over taps, and inside a tap over
 // channels (of the group). A block is a run of whole taps or, when a tap has more than kBlockTerms
 // channels, a part of one tap's channels. Taps count whether or not they fall on the input: an
@@ -28,7 +35,8 @@ struct TapBlock {
   int64_t tap_begin, tap_end;          // positions in the order above
   int64_t channel_begin, channel_end;  // of every tap of the block
 };
-std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels);
+// `in_pairs`: a cut never parts a pair.
+std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels, bool in_pairs = false);
 
 // Filter gradient. The reduction runs over output pixels, images ascending, raster order inside; a
 // pixel whose tap is off the input leaves a shorter chain. A block is a rectangle of whole images,
@@ -38,7 +46,8 @@ struct PixelBlock {
   int64_t row_begin, row_end;
   int64_t col_begin, col_end;
 };
-std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w);
+std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w,
+                                    bool in_pairs = false);
 
 // The taps k of one dimension that reach the input position `pos` from an output position that
 // exists for some input size: (pos + pad - k * dilation) divisible by stride. Descending. They

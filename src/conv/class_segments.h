@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "conv/gemm_tiles.h"
 #include "conv/staging.h"
 #include "conv/tap_sum.h"
 #include "kernels/indirect_gemm.h"
@@ -29,7 +30,9 @@ class SegmentList {
         const int64_t a = Offset(*phase.rows, rows, r) * source.row_stride +
                           Offset(*phase.cols, cols, t) * source.col_stride + block.channel_begin;
         const int64_t b = (phase.first_term + tap * num_channels + block.channel_begin) * b_step;
-        Append({a, b, block.channel_end - block.channel_begin}, b_step, block_begin);
+        // With dilation 1 the taps of a filter row are one segment.
+        AppendTerms({a, b, block.channel_end - block.channel_begin}, {1, b_step, phase.in_pairs},
+                    block_begin, segments_);
       }
       block_ends_.push_back(static_cast<int64_t>(segments_.size()));
     }
@@ -46,18 +49,6 @@ class SegmentList {
   static int64_t Offset(const AxisPhase& phase, const AxisClass& c, int64_t tap) {
     return phase.offsets[static_cast<size_t>(tap)] -
            phase.offsets[static_cast<size_t>(c.tap_begin)];
-  }
-
-  // Joins neighbours: with dilation 1 the taps of a filter row are one segment.
-  void Append(const GemmSegment& next, int64_t b_step, size_t block_begin) {
-    if (segments_.size() > block_begin) {
-      GemmSegment& last = segments_.back();
-      if (last.a + last.length == next.a && last.b + last.length * b_step == next.b) {
-        last.length += next.length;
-        return;
-      }
-    }
-    segments_.push_back(next);
   }
 
   std::vector<GemmSegment> segments_;

@@ -66,22 +66,20 @@ class PixelList {
     const Slab cols = ColsOnGrid(plan.cols, t, block.col_begin, block.col_end);
     if (cols.row_begin >= cols.row_end) return;
     const size_t block_begin = segments_.size();
-    const int64_t a_step = operands.input_step(), b_step = plan.sizes.panels.cols;
+    const TermSteps steps{operands.input_step(), plan.sizes.panels.cols, plan.in_pairs};
+    // Without its partner before it the first column stands alone.
+    const int64_t alone = plan.in_pairs ? (cols.row_begin - block.col_begin) % 2 : 0;
     for (int64_t n = block.image_begin; n < block.image_end; ++n) {
       for (int64_t i = block.row_begin; i < block.row_end; ++i) {
         const int64_t row = plan.rows.IndexOf(i, r);
         if (row < 0 || row >= plan.rows.count) continue;
         const int64_t a = operands.InputPixel(n, row, plan.cols.IndexOf(cols.row_begin, t));
         const int64_t b = operands.OutputPixel(n, i, cols.row_begin);
-        const int64_t length = cols.row_end - cols.row_begin;
-        if (segments_.size() > block_begin) {
-          GemmSegment& last = segments_.back();
-          if (last.a + last.length * a_step == a && last.b + last.length * b_step == b) {
-            last.length += length;
-            continue;
-          }
-        }
-        segments_.push_back({a, b, length});
+        if (alone > 0) segments_.push_back({a, b, 1});
+        const int64_t length = cols.row_end - cols.row_begin - alone;
+        if (length == 0) continue;
+        AppendTerms({a + alone * steps.a, b + alone * steps.b, length}, steps, block_begin,
+                    segments_);
       }
     }
   }
@@ -259,6 +257,7 @@ void Runner<Stored>::RunTile(const Place& place, GemmTileArgs<Compute>& args) co
   args.a_step = operands_.input_step();
   args.b = operands_.Output(place.panel);
   args.b_step = plan_.sizes.panels.cols;
+  args.in_pairs = plan_.in_pairs;
   SetResult(place, args, c_rows);
   place.tile.run(args);
 }

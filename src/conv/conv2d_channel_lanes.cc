@@ -139,7 +139,8 @@ int64_t Plan<Stored>::ScratchBytes() const {
   elements += staged_elements;
   int64_t list_bytes = 0;
   for (const TapPhase& phase : phases) {
-    const int64_t segments = std::max(phase.num_taps(), static_cast<int64_t>(phase.blocks.size()));
+    const int64_t segments = std::max(phase.num_taps() * (sum.in_pairs ? 2 : 1),
+                                      static_cast<int64_t>(phase.blocks.size()));
     list_bytes = std::max(list_bytes, segments * int64_t{sizeof(GemmSegment) + sizeof(int64_t)});
   }
   return elements * int64_t{sizeof(Compute)} +
@@ -270,6 +271,7 @@ void Runner<Stored>::RunTask(const Slab& chunk, const FilterPanel& panel, const 
   tile.a_step = 1;
   tile.b = packed;
   tile.b_step = plan_.panels.cols;
+  tile.in_pairs = sum.in_pairs;
   tile.sums = scratch.sums.data();
   tile.c = result_ + panel.group * sum.result_c + panel.first_channel;
   tile.num_cols = panel.num_channels;

@@ -96,15 +96,7 @@ auto Runner<Stored>::ListTerms(size_t row_phase, size_t col_phase, const TapPhas
           block.channel_begin * plan_.channel_stride + plane * plan_.plane_size +
               (row.index - plan_.rows.low) * plan_.cols.extent + col.index - plan_.cols.low,
           block.channel_end - block.channel_begin};
-      if (list.segments.size() > block_begin) {
-        GemmSegment& last = list.segments.back();
-        if (last.a + last.length * plan_.tile_rows == next.a &&
-            last.b + last.length * b_step_ == next.b) {
-          last.length += next.length;
-          continue;
-        }
-      }
-      list.segments.push_back(next);
+      AppendTerms(next, {plan_.tile_rows, b_step_, phase.in_pairs}, block_begin, list.segments);
     }
     list.block_ends.push_back(static_cast<int64_t>(list.segments.size()));
   }
@@ -220,6 +212,7 @@ void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
   GemmTileArgs<Compute> args{};
   args.a_step = plan_.tile_rows;
   args.b_step = b_step_;
+  args.in_pairs = sum.in_pairs;
   args.segments = terms.segments.data();
   args.block_ends = terms.block_ends.data();
   args.num_blocks = static_cast<int64_t>(terms.block_ends.size());

@@ -22,11 +22,12 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
       format(problem.data_format),
       sizes(sizes_in),
       joined(joined_in),
+      in_pairs(TermsInPairs(problem)),
       num_threads(num_threads_in),
       num_taps(geometry.kernel_h * geometry.kernel_w),
       tile_taps(joined ? 1 : num_taps),
       row_blocks(CeilDiv(NumRows(), sizes.tile_rows)),
-      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w)) {
+      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w, in_pairs)) {
   const ConvGeometry& g = geometry;
   if (joined) {
     rows = PaddedGrid(g.out_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
@@ -103,7 +104,8 @@ int64_t FilterGradientPlan::ScratchBytes() const {
     elements = std::max(elements, InputElements(stage, widest) + output);
   }
   const int64_t sums = TilesOf(widest) * sizes.tile_sums * (runs_at_once + (NumRuns() > 1));
-  const int64_t segments = kBlockTerms * chunk_blocks * 2 * int64_t{sizeof(int64_t) * 3};
+  const int64_t segments =
+      kBlockTerms * chunk_blocks * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
   return (elements + (sizes.stores_compute_type ? 0 : ResultElements())) * sizes.compute_bytes +
          sums * int64_t{sizeof(double)} + num_threads * segments +
          static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));

@@ -53,6 +53,7 @@ struct FilterGradientPlan {
   DataFormat format;
   Sizes sizes;
   bool joined;
+  bool in_pairs;  // TermsInPairs
   int num_threads;
   int64_t num_taps;
   int64_t tile_taps;   // taps that are tiles of their own: all, or 1 when joined

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/checked.h"
 #include "kernels/indirect_gemm.h"
@@ -52,6 +53,32 @@ const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, 
 }
 
 inline constexpr int kMaxTileRows = 16;
+
+// How the terms of a segment follow each other.
+struct TermSteps {
+  int64_t a, b;
+  bool in_pairs;
+};
+
+// Adds terms behind those of segments[block_begin...], joined to the last ones where they go on
+// from there. In pairs an odd last term gets a segment of its own, and starts no pair with what
+// follows.
+inline void AppendTerms(GemmSegment next, const TermSteps& steps, size_t block_begin,
+                        std::vector<GemmSegment>& segments) {
+  const int64_t alone = steps.in_pairs && next.length > 1 ? next.length % 2 : 0;
+  next.length -= alone;
+  GemmSegment* last = segments.size() > block_begin ? &segments.back() : nullptr;
+  if (last != nullptr && last->a + last->length * steps.a == next.a &&
+      last->b + last->length * steps.b == next.b &&
+      !(steps.in_pairs && (last->length | next.length) % 2 != 0)) {
+    last->length += next.length;
+  } else {
+    segments.push_back(next);
+  }
+  if (alone > 0) {
+    segments.push_back({next.a + next.length * steps.a, next.b + next.length * steps.b, 1});
+  }
+}
 
 // Doubles that the sums of one tile take.
 template <class Compute>

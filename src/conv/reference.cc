@@ -85,17 +85,22 @@ const std::vector<int64_t>& TapsByPhase::At(int64_t position) const {
 TermWalk::TermWalk(const Problem& problem)
     : direction_(InfoOf(problem.op).direction),
       format_(problem.data_format),
+      in_pairs_(TermsInPairs(problem)),
       geometry_(problem.geometry),
       input_(StridesOf(format_, geometry_.in_h, geometry_.in_w, geometry_.in_c)),
       output_(StridesOf(format_, geometry_.out_h, geometry_.out_w, geometry_.out_c)) {
   const ConvGeometry& g = geometry_;
   switch (direction_) {
-    case Direction::kForward: tap_blocks_ = TapBlocks(g.kernel_h * g.kernel_w, g.group_in_c); break;
+    case Direction::kForward:
+      tap_blocks_ = TapBlocks(g.kernel_h * g.kernel_w, g.group_in_c, in_pairs_);
+      break;
     case Direction::kBackpropInput:
       row_taps_ = TapsByPhase(g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
       col_taps_ = TapsByPhase(g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
       break;
-    case Direction::kBackpropFilter: pixel_blocks_ = PixelBlocks(g.batch, g.out_h, g.out_w); break;
+    case Direction::kBackpropFilter:
+      pixel_blocks_ = PixelBlocks(g.batch, g.out_h, g.out_w, in_pairs_);
+      break;
   }
 }
 

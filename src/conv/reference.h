@@ -69,6 +69,18 @@ class TermWalk {
   }
   static bool Inside(int64_t at, int64_t size) { return at >= 0 && at < size; }
 
+  // visit(i) for i in [begin, end) in canonical order: ascending, or in pairs from `begin` on, the
+  // second of each first.
+  template <class Visit>
+  void InOrder(int64_t begin, int64_t end, const Visit& visit) const {
+    for (int64_t i = begin; i < end; i += 2) {
+      const bool whole = i + 1 < end;
+      if (whole && in_pairs_) visit(i + 1);
+      visit(i);
+      if (whole && !in_pairs_) visit(i + 1);
+    }
+  }
+
   template <class Visitor>
   void VisitForward(int64_t element, Visitor& visitor) const;
   template <class Visitor>
@@ -78,6 +90,7 @@ class TermWalk {
 
   Direction direction_;
   DataFormat format_;
+  bool in_pairs_;
   ConvGeometry geometry_;
   DataStrides input_;
   DataStrides output_;
@@ -111,9 +124,9 @@ void TermWalk::VisitForward(int64_t element, Visitor& visitor) const {
       const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
       const int64_t row = InRow(y.row, r), col = InCol(y.col, t);
       if (!Inside(row, g.in_h) || !Inside(col, g.in_w)) continue;
-      for (int64_t q = block.channel_begin; q < block.channel_end; ++q) {
+      InOrder(block.channel_begin, block.channel_end, [&](int64_t q) {
         visitor.Term(input_.At(y.image, row, col, base + q), FilterAt(r, t, q, y.channel));
-      }
+      });
     }
     visitor.EndBlock();
   }
@@ -131,7 +144,7 @@ void TermWalk::VisitBackpropInput(int64_t element, Visitor& visitor) const {
   const auto& cols = col_taps_.At(x.col);
   const int64_t num_cols = static_cast<int64_t>(cols.size());
   const int64_t num_taps = static_cast<int64_t>(rows.size()) * num_cols;
-  for (const TapBlock& block : TapBlocks(num_taps, g.group_out_c)) {
+  for (const TapBlock& block : TapBlocks(num_taps, g.group_out_c, in_pairs_)) {
     for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
       const int64_t r = rows[static_cast<size_t>(tap / num_cols)];
       const int64_t t = cols[static_cast<size_t>(tap % num_cols)];
@@ -139,10 +152,10 @@ void TermWalk::VisitBackpropInput(int64_t element, Visitor& visitor) const {
       const int64_t col = (x.col + g.pad_left - t * g.dilation_w) / g.stride_w;
       if (InRow(row, r) != x.row || !Inside(row, g.out_h)) continue;
       if (InCol(col, t) != x.col || !Inside(col, g.out_w)) continue;
-      for (int64_t o = block.channel_begin; o < block.channel_end; ++o) {
+      InOrder(block.channel_begin, block.channel_end, [&](int64_t o) {
         const int64_t channel = group * g.group_out_c + o;
         visitor.Term(FilterAt(r, t, q, channel), output_.At(x.image, row, col, channel));
-      }
+      });
     }
     visitor.EndBlock();
   }
@@ -168,11 +181,11 @@ void TermWalk::VisitBackpropFilter(int64_t element, Visitor& visitor) const {
       for (int64_t i = block.row_begin; i < block.row_end; ++i) {
         const int64_t row = InRow(i, r);
         if (!Inside(row, g.in_h)) continue;
-        for (int64_t j = block.col_begin; j < block.col_end; ++j) {
+        InOrder(block.col_begin, block.col_end, [&](int64_t j) {
           const int64_t col = InCol(j, t);
-          if (!Inside(col, g.in_w)) continue;
+          if (!Inside(col, g.in_w)) return;
           visitor.Term(input_.At(n, row, col, channel), output_.At(n, i, j, o));
-        }
+        });
       }
     }
     visitor.EndBlock();

@@ -99,6 +99,7 @@ TapSum::TapSum(const Problem& problem) {
   source_h = forward ? g.in_h : g.out_h;
   source_w = forward ? g.in_w : g.out_w;
   source_c = forward ? g.group_in_c : g.group_out_c;
+  in_pairs = TermsInPairs(problem) && source_c > 1;
   row_phases = forward ? ForwardPhases(rows) : BackpropInputPhases(rows);
   col_phases = forward ? ForwardPhases(cols) : BackpropInputPhases(cols);
 }
@@ -108,8 +109,8 @@ std::vector<TapPhase> PhasesOf(const TapSum& sum) {
   int64_t terms = 0;
   for (const AxisPhase& rows : sum.row_phases) {
     for (const AxisPhase& cols : sum.col_phases) {
-      TapPhase phase{&rows, &cols, {}, terms};
-      phase.blocks = TapBlocks(phase.num_taps(), sum.source_c);
+      TapPhase phase{&rows, &cols, {}, terms, sum.in_pairs};
+      phase.blocks = TapBlocks(phase.num_taps(), sum.source_c, sum.in_pairs);
       terms += phase.num_taps() * sum.source_c;
       phases.push_back(std::move(phase));
     }

@@ -38,6 +38,7 @@ struct TapSum {
   explicit TapSum(const Problem& problem);  // of a problem it describes
 
   bool forward;
+  bool in_pairs;  // TermsInPairs, and there are some
   int64_t batch, groups;
   int64_t result_h, result_w, result_c;  // channels of one group
   int64_t source_h, source_w, source_c;
@@ -51,6 +52,7 @@ struct TapPhase {
   const AxisPhase* cols;
   std::vector<TapBlock> blocks;
   int64_t first_term;  // of its taps x source channels among those of all phases
+  bool in_pairs;
 
   int64_t num_taps() const {
     return static_cast<int64_t>(rows->taps.size()) * static_cast<int64_t>(cols->taps.size());

@@ -4,6 +4,8 @@
 //   tile[i][j] = sum over blocks (in double) of
 //                  chain over the block's segments and k < length of
 //                    a[a_rows[i] + segment.a + k * a_step] * b[segment.b + k * b_step + j]
+//
+// with k ascending, or in pairs: 1, 0, 3, 2, ...
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,8 @@
 
 namespace convgrad {
 
-// `length` consecutive terms, at these offsets (in elements) into the operands.
+// `length` consecutive terms, at these offsets (in elements) into the operands. In pairs: an even
+// number, or one.
 struct GemmSegment {
   int64_t a, b, length;
 };
@@ -23,6 +26,7 @@ struct GemmTileArgs {
   int64_t a_step;
   const Compute* b;  // readable for all columns of the kernel
   int64_t b_step;
+  bool in_pairs;
 
   // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.
   const GemmSegment* segments;

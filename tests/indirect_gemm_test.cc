@@ -30,7 +30,7 @@ struct Product {
       : random(seed), num_rows(num_rows_in), num_cols(num_cols_in) {
     b_step = tile.cols + Draw(3);
     a_step = 1 + Draw(4);
-    in_pairs = Draw(3) == 0;
+    in_pairs = sizeof(Compute) == 4 && Draw(3) == 0;
     for (int64_t i = 0; i < num_blocks; ++i) {
       for (int64_t left = Draw(4); left > 0; --left) {
         const int64_t length = Draw(9);

@@ -26,7 +26,7 @@ struct GemmTileArgs {
   int64_t a_step;
   const Compute* b;  // readable for all columns of the kernel
   int64_t b_step;
-  bool in_pairs;
+  bool in_pairs;  // float only
 
   // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.
   const GemmSegment* segments;

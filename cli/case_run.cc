@@ -27,8 +27,8 @@ double CpuMilliseconds() {
 }
 
 bool HasNonFinite(const Tensor& tensor) {
-  const TensorStatistics statistics = ComputeStatistics(tensor);
-  return statistics.nan + statistics.infinite() > 0;
+  const SpecialCounts counts = CountSpecial(tensor);
+  return counts.nan + counts.inf > 0;
 }
 
 }  // namespace
@@ -101,11 +101,11 @@ void CaseRun::LoadAndCompute() {
 
 OutputRecord CaseRun::DescribeResult() const {
   OutputRecord record;
-  const TensorStatistics statistics = ComputeStatistics(result_);
-  record.special = {statistics.nan, statistics.infinite(), statistics.subnormal};
-  const bool is_known = statistics.infinite() == 0 ||
+  const SpecialCounts counts = CountSpecial(result_);
+  record.special = counts;
+  const bool is_known = counts.inf == 0 ||
                         (!HasNonFinite(operands_->first()) && !HasNonFinite(operands_->second()));
-  if (is_known) record.overflow = statistics.infinite();
+  if (is_known) record.overflow = counts.inf;
   return record;
 }
 

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
+
+#include "operands.h"
 
 namespace convgrad {
 namespace {
@@ -64,6 +67,33 @@ TEST(StatisticsTest, WithoutFiniteValuesThereIsNoRange) {
   EXPECT_TRUE(std::isnan(s.mean));
   EXPECT_TRUE(std::isnan(s.max));
   EXPECT_EQ(s.infinite(), 2);
+}
+
+// The fast counts against the slow ones, on values that are special more often than not and end in
+// the middle of a block.
+TEST(StatisticsTest, CountsAloneAreTheSame) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    SCOPED_TRACE(InfoOf(dtype).name);
+    const Tensor tensor =
+        testing::RandomTensor(dtype, {100'003}, /*seed=*/7, testing::Values::kSpecial);
+    const TensorStatistics slow = ComputeStatistics(tensor);
+    const SpecialCounts fast = CountSpecial(tensor);
+    EXPECT_GT(slow.nan, 1000);
+    EXPECT_GT(slow.subnormal, 1000);
+    EXPECT_EQ(fast.nan, slow.nan);
+    EXPECT_EQ(fast.inf, slow.infinite());
+    EXPECT_EQ(fast.subnormal, slow.subnormal);
+  }
+}
+
+TEST(StatisticsTest, CountsBlocksOfNothingElse) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    SCOPED_TRACE(InfoOf(dtype).name);
+    Tensor tensor(dtype, {200'000});
+    std::memset(tensor.mutable_raw(), 0xFF, static_cast<size_t>(tensor.num_bytes()));
+    EXPECT_EQ(CountSpecial(tensor).nan, 200'000);
+  }
+  EXPECT_EQ(CountSpecial(Tensor(DType::kFloat32, {0})).nan, 0);
 }
 
 }  // namespace

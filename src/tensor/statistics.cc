@@ -77,7 +77,58 @@ class Gatherer {
   CompensatedSum sum_;
 };
 
+// On the bits, in a loop that compilers turn into vector code: the counts have the elements' width.
+template <class Bits>
+void AddSpecial(const Bits* elements, int64_t count, int fraction_bits, SpecialCounts& counts) {
+  const Bits sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  const Bits least_normal = static_cast<Bits>(Bits{1} << fraction_bits);
+  const Bits infinity = static_cast<Bits>(sign - least_normal);
+  Bits nan = 0, infinite = 0, subnormal = 0;
+  for (int64_t at = 0; at < count; ++at) {
+    const Bits magnitude = static_cast<Bits>(elements[at] & ~sign);
+    nan = static_cast<Bits>(nan + (magnitude > infinity));
+    infinite = static_cast<Bits>(infinite + (magnitude == infinity));
+    subnormal = static_cast<Bits>(subnormal + (magnitude != 0 && magnitude < least_normal));
+  }
+  counts.nan += static_cast<int64_t>(nan);
+  counts.inf += static_cast<int64_t>(infinite);
+  counts.subnormal += static_cast<int64_t>(subnormal);
+}
+
+template <class Bits>
+SpecialCounts CountSpecialBits(const Tensor& tensor) {
+  constexpr int64_t kCounted = (1 << 15) - 1;  // the most that the counts of any type hold
+  SpecialCounts counts;
+  const Bits* elements = static_cast<const Bits*>(tensor.raw());
+  for (int64_t at = 0; at < tensor.num_elements(); at += kCounted) {
+    RetryUnlessStopped();
+    AddSpecial(elements + at, std::min(kCounted, tensor.num_elements() - at),
+               InfoOf(tensor.dtype()).fraction_bits, counts);
+  }
+  return counts;
+}
+
 }  // namespace
+
+void SpecialCounts::Add(double value, DType dtype) {
+  nan += std::isnan(value);
+  inf += std::isinf(value);
+  subnormal += value != 0 && std::fabs(value) < std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
+}
+
+void SpecialCounts::Join(const SpecialCounts& other) {
+  nan += other.nan;
+  inf += other.inf;
+  subnormal += other.subnormal;
+}
+
+SpecialCounts CountSpecial(const Tensor& tensor) {
+  switch (InfoOf(tensor.dtype()).bytes) {
+    case 2: return CountSpecialBits<uint16_t>(tensor);
+    case 4: return CountSpecialBits<uint32_t>(tensor);
+    default: return CountSpecialBits<uint64_t>(tensor);
+  }
+}
 
 TensorStatistics ComputeStatistics(const Tensor& tensor) {
   const ScopedFpEnvironment environment;  // or subnormals might count as zeros

@@ -5,18 +5,6 @@
 
 namespace convgrad {
 
-void SpecialCounts::Add(double value, DType dtype) {
-  nan += std::isnan(value);
-  inf += std::isinf(value);
-  subnormal += value != 0 && std::fabs(value) < std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
-}
-
-void SpecialCounts::Join(const SpecialCounts& other) {
-  nan += other.nan;
-  inf += other.inf;
-  subnormal += other.subnormal;
-}
-
 void Tally::MeasureValues(const Distance& distance, double actual_value, double expected_value,
                           DType dtype, int64_t element) {
   ++elements;

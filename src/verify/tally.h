@@ -6,18 +6,12 @@
 #include <limits>
 #include <optional>
 
+#include "tensor/statistics.h"
 #include "verify/bound.h"
 #include "verify/distance.h"
 #include "verify/where.h"
 
 namespace convgrad {
-
-struct SpecialCounts {
-  int64_t nan = 0, inf = 0, subnormal = 0;
-
-  void Add(double value, DType dtype);
-  void Join(const SpecialCounts& other);
-};
 
 // The element that is worst by one measure; the first of equals.
 struct WorstSoFar {

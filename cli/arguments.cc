@@ -60,8 +60,9 @@ void Arguments::Read(std::vector<std::string> words) {
     read_error_ = error.what();
   }
   for (size_t i = 0; i < options.size(); ++i) {
-    for (const std::string& value : options[i]->results())
-      given_.push_back({&AllFlags()[i], value});
+    for (const std::string& value : options[i]->results()) {
+      flags_.Add({AllFlags()[i].id, value, {}, {}});
+    }
   }
   bool only_operands = false;  // after "--"
   for (const std::string& word : app.remaining()) {
@@ -108,18 +109,19 @@ void Arguments::CheckValues() const {
 }
 
 void Arguments::CheckFlagsOfCommand() const {
-  for (size_t i = 0; i < given_.size(); ++i) {
-    const Flag& flag = *given_[i].flag;
+  const std::vector<FlagValues::Entry>& given = flags_.entries();
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Flag& flag = InfoOf(given[i].id);
     if (!Contains(flag.commands, command_->id)) {
       const auto nearest = Nearest(flag.name, FlagNamesOf(command_));
       ThrowUsage("flag/no-effect", Spell(flag),
                  fmt::format("has no effect on '{}'", command_->name),
                  nearest ? fmt::format("did you mean --{}?", *nearest) : "leave it out");
     }
-    if (flag.value == nullptr && given_[i].value != "true") {
+    if (flag.value == nullptr && given[i].text != "true") {
       ThrowUsage("flag/value", Spell(flag), "is a switch and takes no value", "give it alone");
     }
-    if (i > 0 && given_[i - 1].flag == &flag) {
+    if (i > 0 && given[i - 1].id == flag.id) {
       ThrowUsage("flag/repeated", Spell(flag), "is given more than once", "keep one");
     }
   }
@@ -135,18 +137,6 @@ void Arguments::CheckOperandCount() const {
              fmt::format("see 'convgrad help {}'", command_->name));
 }
 
-const std::string* Arguments::Find(FlagId id) const {
-  for (const Given& given : given_) {
-    if (given.flag->id == id) return &given.value;
-  }
-  return nullptr;
-}
-
-std::string Arguments::Get(FlagId id, const std::string& otherwise) const {
-  const std::string* value = Find(id);
-  return value == nullptr ? otherwise : *value;
-}
-
 std::string Arguments::CommandLine() const {
   std::string line;
   for (const std::string& word : words_) line += (line.empty() ? "" : " ") + ShellQuote(word);
@@ -154,24 +144,11 @@ std::string Arguments::CommandLine() const {
 }
 
 std::string Arguments::ReproLine() const {
-  std::string line = ShellQuote(words_.front()) + " " + command_->name;
-  for (const Given& given : given_) {
-    if (!given.flag->in_repro) continue;
-    line += " " + Spell(*given.flag);
-    if (given.flag->value != nullptr) line += " " + ShellQuote(given.value);
-  }
+  std::string line = ShellQuote(words_.front()) + " " + command_->name +
+                     ShellFlags(flags_, /*with_outputs=*/false);
   if (std::any_of(operands_.begin(), operands_.end(), IsFlagWord)) line += " --";
   for (const std::string& operand : operands_) line += " " + ShellQuote(operand);
   return line;
-}
-
-std::string ShellQuote(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return quoted + "'";
 }
 
 }  // namespace convgrad::cli

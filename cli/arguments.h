@@ -2,11 +2,11 @@
 // which command; must not know what values mean.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/flag_values.h"
 #include "cli/flags.h"
 
 namespace convgrad::cli {
@@ -24,10 +24,13 @@ class Arguments {
   const Command* command() const { return command_; }
   const std::vector<std::string>& operands() const { return operands_; }
 
-  bool Has(FlagId id) const { return Find(id) != nullptr; }
+  const FlagValues& flags() const { return flags_; }
+  bool Has(FlagId id) const { return flags_.Has(id); }
   // The value given, or null.
-  const std::string* Find(FlagId id) const;
-  std::string Get(FlagId id, const std::string& otherwise) const;
+  const std::string* Find(FlagId id) const { return flags_.Find(id); }
+  std::string Get(FlagId id, const std::string& otherwise) const {
+    return flags_.Get(id, otherwise);
+  }
 
   const std::string& program() const { return words_.front(); }
   // The command line as a shell takes it.
@@ -36,11 +39,6 @@ class Arguments {
   std::string ReproLine() const;
 
  private:
-  struct Given {
-    const Flag* flag;
-    std::string value;
-  };
-
   void Read(std::vector<std::string> words);
   void CheckValues() const;
   void CheckFlagsOfCommand() const;
@@ -51,11 +49,8 @@ class Arguments {
   std::string command_name_;
   const Command* command_ = nullptr;   // null: none, or no such command
   std::vector<std::string> operands_;  // positional words after the command
-  std::vector<Given> given_;
+  FlagValues flags_;
   std::vector<std::string> unknown_;
 };
-
-// `word` as one word of a POSIX shell.
-std::string ShellQuote(const std::string& word);
 
 }  // namespace convgrad::cli

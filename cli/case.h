@@ -8,13 +8,25 @@
 #include <string>
 
 #include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/flag_values.h"
 #include "conv/compute.h"
 #include "conv/geometry.h"
+#include "tensor/npy.h"
+#include "verify/compare.h"
 
 namespace convgrad::cli {
 
 // The largest --threads: beyond it only the cost of threads grows.
 inline constexpr int64_t kMaxThreads = 4096;
+
+// A case as it was asked for, by a command line or by a manifest.
+struct CaseRequest {
+  CommandId command = CommandId::kRun;  // or kCheck, kPlan: which flags have an effect
+  std::string op;
+  Place op_place;
+  FlagValues flags;
+};
 
 struct CaseSpec {
   ConvSpec conv;  // op and attributes; types and shapes follow from the operands
@@ -27,16 +39,38 @@ struct CaseSpec {
   std::optional<bool> use_cudnn_on_gpu;
   std::string name;  // empty: the problem's own line
   Execution execution;
+
+  std::optional<std::string> output;  // a path or "-"
+  NpyWriteOptions write;
+
+  bool is_checked = false;            // the command is `check`
+  std::optional<std::string> expect;  // a path or sha256:HASH; none: the built-in reference
+  CompareOptions compare;
+  bool probe = false;
+  bool strict = false;
 };
 
-// Throws usage errors that name the flag.
-CaseSpec ParseCase(const Arguments& arguments);
+// The case of a command that takes OP.
+CaseRequest RequestOf(const Arguments& arguments);
+
+// Throws usage errors that name the flag, and its place in a manifest.
+CaseSpec ParseCase(const CaseRequest& request);
+
+// Throws as ParseCase.
+Op ParseOpOf(const CaseRequest& request);
+
+// Whether the operation takes its operand or sizes from this flag; true for every other flag.
+bool TakesFlag(Op op, FlagId id);
 
 // Values of flags that several commands take.
-std::optional<DType> ParseDTypeFlag(const Arguments& arguments);
-uint64_t ParseSeed(const Arguments& arguments);
+std::optional<DType> ParseDTypeFlag(const FlagValues& flags);
+uint64_t ParseSeed(const FlagValues& flags);
 // 0 for all.
-int ParseThreads(const Arguments& arguments);
+int ParseThreads(const FlagValues& flags);
+// --bfloat16-as and --no-clobber.
+NpyWriteOptions ParseWriteOptions(const FlagValues& flags);
+// --tolerance and --golden-accumulator.
+CompareOptions ParseCompareOptions(const FlagValues& flags);
 
 // "--out-backprop".
 std::string FlagOf(Role role);

@@ -45,8 +45,7 @@ CaseRun::CaseRun(Session& session)
     : session_(session),
       entry_(BeginCase(session)),
       begin_(Clock::now()),
-      spec_(ParseCase(session.arguments)),
-      write_options_(ParseWriteOptions(session.arguments)) {
+      spec_(ParseCase(RequestOf(session.arguments))) {
   session.report.execution = spec_.execution;
   entry_.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
   operands_.emplace(spec_, session.console);
@@ -70,9 +69,8 @@ void CaseRun::DescribePlan() const {
 }
 
 void CaseRun::OpenOutput() {
-  const std::string* path = session_.arguments.Find(FlagId::kOutput);
-  if (path == nullptr) return;
-  output_.emplace(*path, OutputFileOptions{write_options_.no_clobber});
+  if (!spec_.output) return;
+  output_.emplace(*spec_.output, OutputFileOptions{spec_.write.no_clobber});
   // A full disk is better met now than after the computation.
   output_->Reserve(problem().ResultBytes());
 }
@@ -122,27 +120,17 @@ void CaseRun::WriteResult() {
   const Clock::time_point begin = Clock::now();
   std::string hash;
   if (output_) {
-    write_options_.hash = hash_result;
-    hash = WriteNpy(*output_, result_, write_options_);
+    spec_.write.hash = hash_result;
+    hash = WriteNpy(*output_, result_, spec_.write);
     entry_.timing->write_ms = MillisecondsSince(begin);
   } else if (hash_result) {
     hash = DataHash(result_);
   }
   entry_.inputs = inputs.get();
   entry_.output = described.get();
-  if (output_) entry_.output->path = *session_.arguments.Find(FlagId::kOutput);
+  entry_.output->path = spec_.output;
   if (hash_result) entry_.output->sha256 = hash;
   entry_.timing->total_ms = MillisecondsSince(begin_);
-}
-
-NpyWriteOptions ParseWriteOptions(const Arguments& arguments) {
-  constexpr std::string_view kNames[] = {"V2", "u2", "f4"};
-  constexpr BFloat16Form kForms[] = {BFloat16Form::kV2, BFloat16Form::kU2, BFloat16Form::kF4};
-  NpyWriteOptions options;
-  options.bfloat16_as =
-      kForms[ParseChoice("--bfloat16-as", arguments.Get(FlagId::kBFloat16As, "V2"), kNames)];
-  options.no_clobber = arguments.Has(FlagId::kNoClobber);
-  return options;
 }
 
 std::string DescribeTiming(const CaseRecord& entry) {

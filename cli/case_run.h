@@ -46,12 +46,8 @@ class CaseRun {
   std::optional<Operands> operands_;
   std::optional<Parallel> parallel_;
   std::optional<OutputFile> output_;
-  NpyWriteOptions write_options_;
   Tensor result_;
 };
-
-// --bfloat16-as and --no-clobber.
-NpyWriteOptions ParseWriteOptions(const Arguments& arguments);
 
 // "8.3 ms, 12.5 GFLOP/s"
 std::string DescribeTiming(const CaseRecord& entry);

@@ -14,15 +14,6 @@
 namespace convgrad::cli {
 namespace {
 
-CompareOptions ParseCompareOptions(const Arguments& arguments) {
-  CompareOptions options;
-  options.tolerance = ParseTolerance(arguments.Get(FlagId::kTolerance, "auto"));
-  if (const std::string* text = arguments.Find(FlagId::kGoldenAccumulator)) {
-    options.golden_accumulator = ParseAccumulator(*text);
-  }
-  return options;
-}
-
 CaseStatus StatusOf(Verdict verdict) {
   switch (verdict) {
     case Verdict::kPassed: return CaseStatus::kPassed;
@@ -68,7 +59,7 @@ CheckResult CompareWithReference(const CaseRun& run, const CompareOptions& optio
 NpyArray ReadOperand(Session& session, const std::string& path, const char* role) {
   const Arguments& arguments = session.arguments;
   NpyReadOptions options;
-  options.view_as = ParseDTypeFlag(arguments);
+  options.view_as = ParseDTypeFlag(arguments.flags());
   options.allow_trailing = arguments.Has(FlagId::kAllowTrailing);
   options.max_copied_bytes = MaxCopiedBytes(0);
   NpyArray file = ReadNpy(path, options);
@@ -87,7 +78,7 @@ NpyArray ReadOperand(Session& session, const std::string& path, const char* role
 ExitCode Check(Session& session) {
   CaseRun run(session);
   CaseRecord& entry = run.entry();
-  const CompareOptions options = ParseCompareOptions(session.arguments);
+  const CompareOptions& options = run.spec().compare;
   const std::string* expect = session.arguments.Find(FlagId::kExpect);
   std::optional<Golden> golden;
   if (expect != nullptr) golden = LoadGolden(*expect, GoldenReadOptions(run));
@@ -120,8 +111,8 @@ ExitCode Check(Session& session) {
 ExitCode Diff(Session& session) {
   CaseRecord& entry = BeginCase(session);
   const Arguments& arguments = session.arguments;
-  const CompareOptions options = ParseCompareOptions(arguments);
-  session.report.execution.num_threads = ParseThreads(arguments);
+  const CompareOptions options = ParseCompareOptions(arguments.flags());
+  session.report.execution.num_threads = ParseThreads(arguments.flags());
   const int threads = session.report.execution.num_threads;
   const Parallel parallel(threads > 0 ? threads : UsableCpus());
 

@@ -40,6 +40,13 @@ Shape ParseShape(const Arguments& arguments, const FillSpec& fill) {
   return shape;
 }
 
+uint64_t SeedOf(const Arguments& arguments, const FillSpec& fill) {
+  if (fill.seed && arguments.Has(FlagId::kSeed)) {
+    ThrowUsage("fill/seed", "--seed", "the fill names a seed too", "give one of them");
+  }
+  return fill.seed.value_or(ParseSeed(arguments.flags()));
+}
+
 Role ParseRole(const Arguments& arguments) {
   constexpr Role kRoles[] = {Role::kInput, Role::kFilter, Role::kOutBackprop};
   constexpr std::string_view kNames[] = {"input", "filter", "out_backprop"};
@@ -61,11 +68,11 @@ ExitCode Gen(Session& session) {
   const FillSpec fill = ParseFill(Needed(arguments, FlagId::kFill));
   const std::string& path = Needed(arguments, FlagId::kOutput);
   const Shape shape = ParseShape(arguments, fill);
-  const DType dtype = ParseDTypeFlag(arguments).value_or(DType::kFloat32);
+  const DType dtype = ParseDTypeFlag(arguments.flags()).value_or(DType::kFloat32);
   const Role role = ParseRole(arguments);
-  const uint64_t seed = ParseSeed(arguments);
-  const int threads = ParseThreads(arguments);
-  const NpyWriteOptions options = ParseWriteOptions(arguments);
+  const uint64_t seed = SeedOf(arguments, fill);
+  const int threads = ParseThreads(arguments.flags());
+  const NpyWriteOptions options = ParseWriteOptions(arguments.flags());
   CheckMemoryFor(shape, dtype);
 
   OutputFile output(path, {options.no_clobber});

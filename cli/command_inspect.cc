@@ -50,7 +50,7 @@ std::string DescribeFile(const std::string& path, const NpyArray& file) {
 ExitCode Inspect(Session& session) {
   const Arguments& arguments = session.arguments;
   NpyReadOptions options;
-  options.view_as = ParseDTypeFlag(arguments);
+  options.view_as = ParseDTypeFlag(arguments.flags());
   options.allow_trailing = arguments.Has(FlagId::kAllowTrailing);
   options.max_copied_bytes = MaxCopiedBytes(0);
   const Progress progress(session.console, "inspecting");

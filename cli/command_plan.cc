@@ -66,7 +66,7 @@ std::string DescribeMemoryLimit(const Operands& operands) {
 
 ExitCode Plan(Session& session) {
   CaseRecord& entry = BeginCase(session);
-  const CaseSpec spec = ParseCase(session.arguments);
+  const CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;
   entry.use_cudnn_on_gpu = spec.use_cudnn_on_gpu;
   const Operands operands(spec, session.console);

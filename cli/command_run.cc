@@ -8,7 +8,7 @@
 namespace convgrad::cli {
 namespace {
 
-std::string Summary(const Session& session, const CaseRecord& entry) {
+std::string Summary(const CaseRecord& entry, BFloat16Form bfloat16_as) {
   const Problem& problem = *entry.problem;
   const OutputRecord& output = *entry.output;
   std::string text = fmt::format("{}\n", problem.ToLine());
@@ -16,8 +16,7 @@ std::string Summary(const Session& session, const CaseRecord& entry) {
                       ToString(problem.ResultShape()),
                       output.path ? ", written to " + *output.path : "");
   if (output.path) {
-    const std::string hint =
-        PythonHint(*output.path, problem.dtype, ParseWriteOptions(session.arguments).bfloat16_as);
+    const std::string hint = PythonHint(*output.path, problem.dtype, bfloat16_as);
     if (!hint.empty()) text += fmt::format("  in Python    {}\n", hint);
   }
   text += fmt::format("  special      {} NaN, {} infinite, {} subnormal\n", output.special.nan,
@@ -37,7 +36,7 @@ ExitCode Run(Session& session) {
   CaseRecord& entry = run.entry();
   entry.status = CaseStatus::kPassed;
   entry.exit_code = ExitCode::kOk;
-  session.console.Result(Summary(session, entry));
+  session.console.Result(Summary(entry, run.spec().write.bfloat16_as));
   return ExitCode::kOk;
 }
 

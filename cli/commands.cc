@@ -118,6 +118,10 @@ std::span<const Command> AllCommands() {
   return kCommands;
 }
 
+const Command& InfoOf(CommandId id) {
+  return kCommands[static_cast<size_t>(id)];
+}
+
 const Command& FindCommand(std::string_view name) {
   std::vector<std::string_view> names;
   std::string list;

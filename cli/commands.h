@@ -24,6 +24,7 @@ struct Command {
 };
 
 std::span<const Command> AllCommands();
+const Command& InfoOf(CommandId id);
 
 // Throws usage "command/unknown" that suggests the nearest.
 const Command& FindCommand(std::string_view name);

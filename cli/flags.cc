@@ -1,5 +1,7 @@
 #include "cli/flags.h"
 
+#include <algorithm>
+
 namespace convgrad::cli {
 namespace {
 
@@ -19,83 +21,83 @@ constexpr CommandSet kWorking = kReported | kGen | kInspect;
 constexpr CommandSet kEvery = kWorking | kInfo | kHelp;
 
 using enum FlagGroup;
-using enum FlagFile;
+using enum FlagKind;
 
 constexpr Flag kFlags[] = {
-    {FlagId::kInput, "input", "F", kOperands, kOneOp, true, kRead,
+    {FlagId::kInput, "input", "F", kOperands, kOneOp, true, kOperand,
      "a .npy file, '-' for standard input (one operand), or fill:SPEC"},
-    {FlagId::kFilter, "filter", "F", kOperands, kOneOp, true, kRead, "likewise"},
-    {FlagId::kOutBackprop, "out-backprop", "F", kOperands, kOneOp, true, kRead, "likewise"},
-    {FlagId::kFilterSizes, "filter-sizes", "S", kOperands, kOneOp, true, kRead,
+    {FlagId::kFilter, "filter", "F", kOperands, kOneOp, true, kOperand, "likewise"},
+    {FlagId::kOutBackprop, "out-backprop", "F", kOperands, kOneOp, true, kOperand, "likewise"},
+    {FlagId::kFilterSizes, "filter-sizes", "S", kOperands, kOneOp, true, kSizes,
      "shape of the filter: 3,3,32,1, or a .npy of int32 or int64"},
-    {FlagId::kInputSizes, "input-sizes", "S", kOperands, kOneOp, true, kRead,
+    {FlagId::kInputSizes, "input-sizes", "S", kOperands, kOneOp, true, kSizes,
      "shape of the input, likewise"},
-    {FlagId::kStrides, "strides", "N,...", kOperands, kOneOp, true, kNone,
+    {FlagId::kStrides, "strides", "N,...", kOperands, kOneOp, true, kIntegers,
      "1, 2 (H,W) or 4 values in the order of the data format; default 1"},
-    {FlagId::kDilations, "dilations", "N,...", kOperands, kOneOp, true, kNone, "likewise"},
-    {FlagId::kPadding, "padding", "SAME|VALID|EXPLICIT", kOperands, kOneOp, true, kNone,
+    {FlagId::kDilations, "dilations", "N,...", kOperands, kOneOp, true, kIntegers, "likewise"},
+    {FlagId::kPadding, "padding", "SAME|VALID|EXPLICIT", kOperands, kOneOp, true, kText,
      "default SAME"},
-    {FlagId::kExplicitPaddings, "explicit-paddings", "N,...", kOperands, kOneOp, true, kNone,
+    {FlagId::kExplicitPaddings, "explicit-paddings", "N,...", kOperands, kOneOp, true, kIntegers,
      "for EXPLICIT: top,bottom,left,right, or 8 values in the order of the data format"},
-    {FlagId::kDataFormat, "data-format", "NHWC|NCHW", kOperands, kOneOp, true, kNone,
+    {FlagId::kDataFormat, "data-format", "NHWC|NCHW", kOperands, kOneOp, true, kText,
      "default NHWC"},
-    {FlagId::kUseCudnnOnGpu, "use-cudnn-on-gpu", "true|false", kOperands, kOneOp, true, kNone,
+    {FlagId::kUseCudnnOnGpu, "use-cudnn-on-gpu", "true|false", kOperands, kOneOp, true, kBoolean,
      "recorded in the report; changes no value"},
-    {FlagId::kName, "name", "TEXT", kOperands, kOneOp, true, kNone,
+    {FlagId::kName, "name", "TEXT", kOperands, kOneOp, true, kText,
      "the case's name in the report; changes no value"},
-    {FlagId::kDtype, "dtype", "T", kData, kWorking, true, kNone,
+    {FlagId::kDtype, "dtype", "T", kData, kWorking, true, kText,
      "float16, bfloat16, float32 or float64: what a '<V2', '|V2', '<u2' or '<i2' file holds, and "
      "the type of fills (default: that of the other operand, else float32)"},
-    {FlagId::kSeed, "seed", "N", kData, kOneOp | kGen, true, kNone,
+    {FlagId::kSeed, "seed", "N", kData, kOneOp | kGen, true, kInteger,
      "of generated tensors and of --probe; default 0"},
-    {FlagId::kFill, "fill", "SPEC", kData, kGen, true, kNone,
+    {FlagId::kFill, "fill", "SPEC", kData, kGen, true, kText,
      "integer, normal, uniform:LOW:HIGH, zeros, ones or impulse:INDEX"},
-    {FlagId::kShape, "shape", "S", kData, kGen, true, kNone, "the tensor's shape: 8,56,56,32"},
-    {FlagId::kRole, "role", "R", kData, kGen, true, kNone,
+    {FlagId::kShape, "shape", "S", kData, kGen, true, kIntegers, "the tensor's shape: 8,56,56,32"},
+    {FlagId::kRole, "role", "R", kData, kGen, true, kText,
      "input (default), filter or out_backprop: each role has its own numbers"},
-    {FlagId::kAllowTrailing, "allow-trailing", nullptr, kData, kReported | kInspect, true, kNone,
+    {FlagId::kAllowTrailing, "allow-trailing", nullptr, kData, kReported | kInspect, true, kSwitch,
      "accept bytes after the array in a .npy file"},
     {FlagId::kOutput, "output", "F", kOutput, kWriting, false, kWritten,
      "where the result goes, whole or not at all; '-' for standard output"},
-    {FlagId::kNoClobber, "no-clobber", nullptr, kOutput, kWriting, false, kNone,
+    {FlagId::kNoClobber, "no-clobber", nullptr, kOutput, kWriting, false, kSwitch,
      "refuse to replace an existing output"},
-    {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kNone,
+    {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kText,
      "how bfloat16 is written; default V2, as NumPy with ml_dtypes does"},
-    {FlagId::kThreads, "threads", "N|all", kExecution, kOneOp | kDiff | kGen, true, kNone,
+    {FlagId::kThreads, "threads", "N|all", kExecution, kOneOp | kDiff | kGen, true, kAmount,
      "default all: the CPUs this process may use; changes no bit of a result"},
-    {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp, true, kNone,
+    {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp, true, kText,
      "instruction set; changes no bit of a result"},
-    {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp, true, kNone,
+    {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp, true, kText,
      "force one ('convgrad info' lists them); changes no bit of a result"},
-    {FlagId::kPrecision, "precision", "standard", kExecution, kOneOp, true, kNone,
+    {FlagId::kPrecision, "precision", "standard", kExecution, kOneOp, true, kText,
      "default standard"},
-    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp, true, kNone,
+    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp, true, kAmount,
      "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
-    {FlagId::kExpect, "expect", "F", kChecking, kCheck, true, kRead,
+    {FlagId::kExpect, "expect", "F", kChecking, kCheck, true, kGolden,
      "the golden .npy file, or sha256:HASH; without it, the built-in reference"},
-    {FlagId::kTolerance, "tolerance", "T", kChecking, kComparing, true, kNone,
+    {FlagId::kTolerance, "tolerance", "T", kChecking, kComparing, true, kText,
      "auto (default), bits, ulp:N, abs:X, rel:X or rtol:X,atol:Y"},
     {FlagId::kGoldenAccumulator, "golden-accumulator", "f16|bf16|f32|f64", kChecking, kComparing,
-     true, kNone, "what the golden's maker summed in; default f64 for float64, else f32"},
-    {FlagId::kProbe, "probe", nullptr, kChecking, kCheck, true, kNone,
+     true, kText, "what the golden's maker summed in; default f64 for float64, else f32"},
+    {FlagId::kProbe, "probe", nullptr, kChecking, kCheck, true, kSwitch,
      "first run the same shape on small integers, where any slip shows"},
-    {FlagId::kStrict, "strict", nullptr, kChecking, kComparing, true, kNone,
+    {FlagId::kStrict, "strict", nullptr, kChecking, kComparing, true, kSwitch,
      "the verdict SUSPECT exits with 1 too"},
     {FlagId::kReport, "report", "F", kReporting, kReported, false, kWritten,
      "write the JSON report; '-' for standard output"},
-    {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing, false, kNone,
+    {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing, false, kSwitch,
      "leave the data hashes out"},
-    {FlagId::kJson, "json", nullptr, kReporting, kInfo, false, kNone, "print JSON"},
-    {FlagId::kMan, "man", nullptr, kReporting, kHelp, false, kNone,
+    {FlagId::kJson, "json", nullptr, kReporting, kInfo, false, kSwitch, "print JSON"},
+    {FlagId::kMan, "man", nullptr, kReporting, kHelp, false, kSwitch,
      "print the manual page's source (roff)"},
-    {FlagId::kQuiet, "quiet", nullptr, kReporting, kWorking, false, kNone,
+    {FlagId::kQuiet, "quiet", nullptr, kReporting, kWorking, false, kSwitch,
      "print nothing but errors"},
-    {FlagId::kVerbose, "verbose", nullptr, kReporting, kWorking, false, kNone,
+    {FlagId::kVerbose, "verbose", nullptr, kReporting, kWorking, false, kSwitch,
      "say more, on standard error"},
-    {FlagId::kColor, "color", "auto|always|never", kReporting, kEvery, false, kNone,
+    {FlagId::kColor, "color", "auto|always|never", kReporting, kEvery, false, kText,
      "default auto: on a terminal, unless NO_COLOR is set or TERM is dumb"},
-    {FlagId::kHelp, "help", nullptr, kReporting, kEvery, false, kNone, "print this help"},
-    {FlagId::kVersion, "version", nullptr, kReporting, kEvery, false, kNone, "print the version"},
+    {FlagId::kHelp, "help", nullptr, kReporting, kEvery, false, kSwitch, "print this help"},
+    {FlagId::kVersion, "version", nullptr, kReporting, kEvery, false, kSwitch, "print the version"},
 };
 
 constexpr bool IsInEnumOrder() {
@@ -130,6 +132,26 @@ const char* TitleOf(FlagGroup group) {
 
 std::string Spell(const Flag& flag) {
   return std::string("--") + flag.name;
+}
+
+std::string KeyOf(const Flag& flag) {
+  std::string key = flag.name;
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+FlagFile FileOf(const Flag& flag) {
+  switch (flag.kind) {
+    case kOperand:
+    case kSizes:
+    case kGolden: return FlagFile::kRead;
+    case kWritten: return FlagFile::kWritten;
+    default: return FlagFile::kNone;
+  }
+}
+
+bool IsCaseKey(const Flag& flag) {
+  return (flag.commands & (kRun | kCheck)) != 0 && flag.group != kReporting;
 }
 
 }  // namespace convgrad::cli

@@ -65,7 +65,20 @@ enum class FlagId {
 
 enum class FlagGroup { kOperands, kData, kOutput, kExecution, kChecking, kReporting };
 
-// What a flag's value names.
+// What a flag takes, on the command line and, as JSON, in a manifest.
+enum class FlagKind {
+  kSwitch,    // nothing; true or false
+  kText,      // a string
+  kBoolean,   // true or false
+  kInteger,   // a whole number
+  kIntegers,  // 1,2,2,1; an array of whole numbers, or one of them
+  kAmount,    // a number with words around it ("all", "8GiB"); a string or a whole number
+  kOperand,   // a path, "-" or fill:SPEC; a path or an object that describes the fill
+  kSizes,     // a path, or as kIntegers
+  kGolden,    // a path or sha256:HASH; a path or {"sha256": HASH}
+  kWritten,   // a path, or "-"
+};
+
 enum class FlagFile { kNone, kRead, kWritten };
 
 struct Flag {
@@ -75,7 +88,7 @@ struct Flag {
   FlagGroup group;
   CommandSet commands;  // those on which it has an effect
   bool in_repro;        // part of the case, not of where its results go
-  FlagFile file;
+  FlagKind kind;
   const char* help;
 };
 
@@ -85,5 +98,13 @@ const char* TitleOf(FlagGroup group);
 
 // "--out-backprop".
 std::string Spell(const Flag& flag);
+// "out_backprop".
+std::string KeyOf(const Flag& flag);
+
+// What a flag's value names.
+FlagFile FileOf(const Flag& flag);
+
+// Whether a manifest's case can have it: it says what to compute, on what, or with what to compare.
+bool IsCaseKey(const Flag& flag);
 
 }  // namespace convgrad::cli

@@ -95,14 +95,18 @@ std::string RecordPathOf(const std::string& golden_path) {
   return golden_path + ".golden.json";
 }
 
+std::optional<std::string> ParseGoldenHash(const std::string& expect) {
+  if (!expect.starts_with(kHashPrefix)) return std::nullopt;
+  const std::string hash = expect.substr(kHashPrefix.size());
+  if (IsHash(hash)) return hash;
+  ThrowUsage("flag/value", fmt::format("golden '{}'", expect), "is no hash",
+             "give 64 lower-case hexadecimal digits");
+}
+
 Golden LoadGolden(const std::string& expect, const NpyReadOptions& options) {
   Golden golden;
-  if (expect.starts_with(kHashPrefix)) {
-    golden.sha256 = expect.substr(kHashPrefix.size());
-    if (IsHash(*golden.sha256)) return golden;
-    ThrowUsage("flag/value", "--expect " + expect, "is no hash",
-               "give 64 lower-case hexadecimal digits");
-  }
+  golden.sha256 = ParseGoldenHash(expect);
+  if (golden.sha256) return golden;
   const std::string record_path = RecordPathOf(expect);
   if (Exists(record_path)) golden.record = ReadRecord(record_path);
   if (expect == "-" || Exists(expect)) golden.file = ReadNpy(expect, options);

@@ -31,6 +31,10 @@ struct Golden {
   std::optional<std::string> sha256;  // given instead of a file
 };
 
+// The hash that "sha256:HASH" names; none for a path. Throws usage "flag/value" for a HASH that is
+// none.
+std::optional<std::string> ParseGoldenHash(const std::string& expect);
+
 // `expect`: a path or "sha256:HASH". Throws kWrong "golden/missing" when there is nothing, data
 // "golden/malformed" for a broken record, and what ReadNpy throws.
 Golden LoadGolden(const std::string& expect, const NpyReadOptions& options);

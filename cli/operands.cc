@@ -14,12 +14,6 @@
 namespace convgrad::cli {
 namespace {
 
-// "3,3,32,1" rather than a path. A file with such a name can be given as ./NAME.
-bool IsInline(const std::string& text) {
-  if (text == "-" || text.find('/') != std::string::npos || text.ends_with(".npy")) return false;
-  return text.empty() || std::strchr("0123456789-+ [(", text.front()) != nullptr;
-}
-
 std::vector<int64_t> IntegersOf(const std::string& path, const Tensor& tensor) {
   std::vector<int64_t> values;
   const int64_t count = tensor.num_elements();
@@ -50,6 +44,11 @@ void Describe(const Console& console, const std::string& path, const NpyHeader& 
   console.Detail(fmt::format("{}: {} {} (descr '{}', {} order, version {}.0)", path,
                              InfoOf(header.dtype).name, ToString(header.shape), header.descr,
                              header.fortran_order ? "Fortran" : "C", header.major));
+}
+
+bool IsInlineSizes(const std::string& text) {
+  if (text == "-" || text.find('/') != std::string::npos || text.ends_with(".npy")) return false;
+  return text.empty() || std::strchr("0123456789-+ [(", text.front()) != nullptr;
 }
 
 int64_t MaxCopiedBytes(int64_t max_memory_bytes) {
@@ -93,7 +92,7 @@ void Operands::OpenOperand(Source& source) {
 }
 
 void Operands::OpenSizes() {
-  if (IsInline(spec_.sizes)) {
+  if (IsInlineSizes(spec_.sizes)) {
     const bool is_filter = op_.direction == Direction::kBackpropFilter;
     sizes_ = {ParseIntegers(is_filter ? "--filter-sizes" : "--input-sizes", spec_.sizes), false};
     return;
@@ -195,8 +194,8 @@ void Operands::CheckMemory() const {
 void Operands::Load(const Parallel& parallel) {
   for (Source& source : sources_) {
     if (source.fill) {
-      source.tensor =
-          MakeFill(*source.fill, dtype_, *source.shape, spec_.seed, source.role, parallel);
+      source.tensor = MakeFill(*source.fill, dtype_, *source.shape,
+                               source.fill->seed.value_or(spec_.seed), source.role, parallel);
       continue;
     }
     if (!source.file) source.file = ReadNpy(source.text, ReadOptions());

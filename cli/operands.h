@@ -76,6 +76,10 @@ class Operands {
 // Prints what a header warns of, and with --verbose what it says.
 void Describe(const Console& console, const std::string& path, const NpyHeader& header);
 
+// Whether the text of a sizes flag is "3,3,32,1" rather than a path. A file with such a name can be
+// given as ./NAME.
+bool IsInlineSizes(const std::string& text);
+
 // How much memory files that can't be mapped may take: the limit given, or (0) 80 % of what is
 // available.
 int64_t MaxCopiedBytes(int64_t max_memory_bytes);

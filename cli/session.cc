@@ -82,8 +82,8 @@ void CheckFiles(const Arguments& arguments) {
   std::vector<NamedPath> inputs, outputs;
   for (const Flag& flag : AllFlags()) {
     const std::string* path = arguments.Find(flag.id);
-    if (path == nullptr || flag.file == FlagFile::kNone) continue;
-    (flag.file == FlagFile::kRead ? inputs : outputs).push_back({Spell(flag), *path});
+    if (path == nullptr || FileOf(flag) == FlagFile::kNone) continue;
+    (FileOf(flag) == FlagFile::kRead ? inputs : outputs).push_back({Spell(flag), *path});
     if (flag.id == FlagId::kExpect) inputs.push_back({"the golden's record", RecordPathOf(*path)});
   }
   const bool names_op = arguments.command() != nullptr && !arguments.command()->operands_are_files;

@@ -52,4 +52,13 @@ std::string ToValidUtf8(const std::string& text) {
   return EscapeControls(valid);
 }
 
+bool IsValidUtf8(const std::string& text) {
+  for (size_t at = 0; at < text.size();) {
+    const int count = ValidBytes(text, at);
+    if (count == 0) return false;
+    at += count;
+  }
+  return true;
+}
+
 }  // namespace convgrad::cli

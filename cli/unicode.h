@@ -9,4 +9,6 @@ namespace convgrad::cli {
 // \xNN.
 std::string ToValidUtf8(const std::string& text);
 
+bool IsValidUtf8(const std::string& text);
+
 }  // namespace convgrad::cli

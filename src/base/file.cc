@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <filesystem>
 #include <system_error>
 #include <tuple>
 #include <vector>
@@ -54,6 +55,10 @@ std::optional<OutputPlace> PlaceOf(const std::string& path) {
   const std::optional<FileIdentity> identity = IdentityOf(directory);
   if (!identity) return std::nullopt;
   return OutputPlace(*identity, name);
+}
+
+std::string TextOf(const FileIdentity& identity) {
+  return fmt::format("{:x}:{:x}", identity.device, identity.inode);
 }
 
 // One end of the work: a path, or for "-" the standard stream that it stands for.
@@ -171,6 +176,22 @@ void CheckDistinctFiles(std::span<const NamedPath> inputs, std::span<const Named
                  "give each output a file of its own");
     }
   }
+}
+
+std::vector<std::string> FileKeys(const std::string& path) {
+  std::vector<std::string> keys;
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) return keys;
+    keys.push_back("inode " + TextOf(IdentityOf(status)));
+  }
+  if (const std::optional<OutputPlace> place = PlaceOf(path)) {
+    const auto& [directory, name] = *place;
+    keys.push_back(fmt::format("place {} {}", TextOf(directory), name));
+  } else {
+    keys.push_back("path " + std::filesystem::path(path).lexically_normal().string());
+  }
+  return keys;
 }
 
 void PrepareStandardStreams() {

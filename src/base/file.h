@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace convgrad {
 
@@ -73,6 +74,10 @@ struct NamedPath {
 // or two outputs would be one file, whether they exist yet or not. "-" is the file that standard
 // input or output was redirected to; pipes and devices never clash.
 void CheckDistinctFiles(std::span<const NamedPath> inputs, std::span<const NamedPath> outputs);
+
+// Texts that tell files apart in bulk: two paths are one file, or would be one if they were
+// written, if and only if they share one. Pipes and devices have none.
+std::vector<std::string> FileKeys(const std::string& path);
 
 // For the start of a process: a full pipe or a file-size limit becomes an error of the write
 // instead of a deadly signal, and a closed standard stream can't be mistaken for the next file

@@ -24,7 +24,7 @@ constexpr std::pair<FillSpec::Kind, std::string_view> kKinds[] = {
 [[noreturn]] void Refuse(std::string_view text, std::string why) {
   ThrowUsage("fill/syntax", fmt::format("fill '{}'", text), std::move(why),
              "use integer, normal, uniform:LOW:HIGH, zeros, ones or impulse:INDEX, with @N,H,W,C "
-             "where the shape can't be inferred");
+             "where the shape can't be inferred and #SEED for a seed of its own");
 }
 
 template <class Number>
@@ -58,6 +58,12 @@ Shape ParseShape(std::string_view text, std::string_view whole) {
   const auto count = CheckedProduct(shape);
   if (!count || *count > kMaxElements) Refuse(whole, "the shape has 2^48 elements or more");
   return shape;
+}
+
+uint64_t ParseSeed(std::string_view text, std::string_view whole) {
+  const auto seed = ParseNumber<int64_t>(text, whole);
+  if (seed < 0) Refuse(whole, "the seed is negative");
+  return static_cast<uint64_t>(seed);
 }
 
 void ParseUniform(std::string_view arguments, std::string_view whole, FillSpec& spec) {
@@ -159,6 +165,7 @@ std::string FillSpec::ToString() const {
   if (kind == Kind::kUniform) text += fmt::format(":{}:{}", low, high);
   if (kind == Kind::kImpulse) text += fmt::format(":{}", index);
   if (shape) text += fmt::format("@{}", fmt::join(*shape, ","));
+  if (seed) text += fmt::format("#{}", *seed);
   return text;
 }
 
@@ -167,7 +174,9 @@ bool IsFill(std::string_view operand) {
 }
 
 FillSpec ParseFill(std::string_view text) {
-  std::string_view shape = IsFill(text) ? text.substr(kPrefix.size()) : text;
+  std::string_view seed = IsFill(text) ? text.substr(kPrefix.size()) : text;
+  const bool has_seed = seed.find('#') != std::string_view::npos;
+  std::string_view shape = TakeUntil('#', seed);
   const bool has_shape = shape.find('@') != std::string_view::npos;
   std::string_view arguments = TakeUntil('@', shape);
   const bool has_arguments = arguments.find(':') != std::string_view::npos;
@@ -187,6 +196,7 @@ FillSpec ParseFill(std::string_view text) {
     Refuse(text, fmt::format("{} takes no arguments", name));
   }
   if (has_shape) spec.shape = ParseShape(shape, text);
+  if (has_seed) spec.seed = ParseSeed(seed, text);
   return spec;
 }
 

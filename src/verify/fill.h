@@ -24,7 +24,8 @@ struct FillSpec {
   Kind kind = Kind::kInteger;
   double low = 0, high = 0;
   int64_t index = 0;
-  std::optional<Shape> shape;  // after '@'
+  std::optional<Shape> shape;    // after '@'
+  std::optional<uint64_t> seed;  // after '#': instead of the case's
 
   // What ParseFill reads back, without "fill:".
   std::string ToString() const;
@@ -34,11 +35,11 @@ struct FillSpec {
 bool IsFill(std::string_view operand);
 
 // "integer", "normal", "uniform:-1:1", "zeros", "ones" or "impulse:7", each with an optional
-// "@8,56,56,32"; a leading "fill:" is fine. Throws usage "fill/syntax".
+// "@8,56,56,32" and then an optional "#7"; a leading "fill:" is fine. Throws usage "fill/syntax".
 FillSpec ParseFill(std::string_view text);
 
-// The tensor; `shape` counts, not spec.shape. Throws usage "fill/range" for an impulse outside it
-// or a uniform range that the type does not hold.
+// The tensor; `shape` and `seed` count, not those of `spec`. Throws usage "fill/range" for an
+// impulse outside it or a uniform range that the type does not hold.
 Tensor MakeFill(const FillSpec& spec, DType dtype, const Shape& shape, uint64_t seed, Role role,
                 const Parallel& parallel);
 

@@ -1,0 +1,193 @@
+#include "cli/manifest_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <compare>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "base/error.h"
+#include "cli/golden.h"
+#include "tensor/tensor_hash.h"
+
+namespace convgrad::cli {
+namespace {
+
+// Stands for a text among millions: equal digests of different texts are not to be expected, and
+// would cost no more than a refusal.
+struct Digest {
+  uint64_t first, second;
+  auto operator<=>(const Digest&) const = default;
+};
+
+Digest DigestOf(std::string_view text) {
+  uint64_t fnv = 0xCBF29CE484222325;  // FNV-1a, beside the library's own
+  for (const char letter : text) {
+    fnv = (fnv ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
+  }
+  return {std::hash<std::string_view>()(text), fnv};
+}
+
+bool Contains(const std::vector<Digest>& sorted, const Digest& digest) {
+  return std::binary_search(sorted.begin(), sorted.end(), digest);
+}
+
+// Sorts; returns one that is there twice.
+std::optional<Digest> FindDouble(std::vector<Digest>& digests) {
+  std::sort(digests.begin(), digests.end());
+  const auto at = std::adjacent_find(digests.begin(), digests.end());
+  return at == digests.end() ? std::nullopt : std::optional(*at);
+}
+
+// The digests of a case's file `path`, each once.
+void AddKeys(const std::string& path, std::vector<Digest>& digests) {
+  for (const std::string& key : FileKeys(path)) digests.push_back(DigestOf(key));
+}
+
+std::vector<Digest> OutputsOf(const ManifestCase& one) {
+  std::vector<Digest> digests;
+  if (const std::string* path = one.request.flags.Find(FlagId::kOutput)) AddKeys(*path, digests);
+  return digests;
+}
+
+// The entry whose file has one of `outputs`, if any.
+const FlagValues::Entry* FindInput(const ManifestCase& one, const std::vector<Digest>& outputs) {
+  for (const FlagValues::Entry& entry : one.request.flags.entries()) {
+    if (FileOf(InfoOf(entry.id)) != FlagFile::kRead || entry.given.empty()) continue;
+    std::vector<Digest> digests;
+    AddKeys(entry.text, digests);
+    if (entry.id == FlagId::kExpect) AddKeys(RecordPathOf(entry.text), digests);
+    for (const Digest& digest : digests) {
+      if (Contains(outputs, digest)) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+class ManifestPlanner {
+ public:
+  ManifestPlanner(const ManifestFile& file, const ManifestOptions& options)
+      : file_(file), options_(options) {}
+
+  ManifestPlan Plan(const CaseSelection& selection) {
+    ManifestPlan plan;
+    ManifestReader reader(file_, options_);
+    while (const std::optional<ManifestCase> one = reader.Next()) {
+      ParseCase(one->request);
+      ++plan.num_cases;
+      names_.push_back(DigestOf(one->name()));
+      for (const Digest& digest : OutputsOf(*one)) outputs_.push_back(digest);
+      if (!selection(*one)) continue;
+      ++plan.num_selected;
+      plan.sha256 = Extend(plan.sha256, one->Identity());
+    }
+    if (plan.sha256.empty()) plan.sha256 = Extend("", "");
+    return plan;
+  }
+
+  void CheckNames() {
+    const std::optional<Digest> twice = FindDouble(names_);
+    if (!twice) return;
+    const auto [first, second] =
+        FindPair([&](const ManifestCase& one) { return DigestOf(one.name()) == *twice; });
+    Refuse(second, FlagId::kName, "manifest/duplicate-name",
+           fmt::format("'{}' names the case at line {} too", second.name(), first.place.line),
+           "give each case a name of its own");
+  }
+
+  void CheckOutputs(const BatchFiles& batch_files) {
+    const std::optional<Digest> twice = FindDouble(outputs_);
+    if (twice) {
+      const auto [first, second] = FindPair([&](const ManifestCase& one) {
+        const std::vector<Digest> outputs = OutputsOf(one);
+        return std::find(outputs.begin(), outputs.end(), *twice) != outputs.end();
+      });
+      Refuse(second, FlagId::kOutput, "manifest/same-file",
+             fmt::format("the case '{}' writes this file too", first.name()),
+             "give each case an output of its own");
+    }
+    for (const auto& files : {batch_files.inputs, batch_files.outputs}) {
+      for (const NamedPath& file : files) CheckBatchFile(file);
+    }
+  }
+
+  // A second pass, since an output may stand behind the input that it would change.
+  void CheckInputs(const BatchFiles& batch_files) {
+    std::vector<Digest> batch_outputs;
+    for (const NamedPath& file : batch_files.outputs) AddKeys(file.path, batch_outputs);
+    std::vector<Digest> written = outputs_;
+    written.insert(written.end(), batch_outputs.begin(), batch_outputs.end());
+    if (written.empty()) return;
+    std::sort(written.begin(), written.end());
+    ManifestReader reader(file_, options_);
+    while (const std::optional<ManifestCase> one = reader.Next()) {
+      const FlagValues::Entry* entry = FindInput(*one, written);
+      if (entry == nullptr) continue;
+      Refuse(*one, entry->id, "manifest/same-file",
+             "a case or the batch itself writes this file, so what is read depends on the order",
+             "write to another file");
+    }
+  }
+
+ private:
+  static std::string Extend(const std::string& hash, const std::string& text) {
+    const std::string both = hash + text;
+    return Sha256(both.data(), static_cast<int64_t>(both.size()));
+  }
+
+  template <class Predicate>
+  std::pair<ManifestCase, ManifestCase> FindPair(const Predicate& predicate) const {
+    ManifestReader reader(file_, options_);
+    std::optional<ManifestCase> first;
+    while (std::optional<ManifestCase> one = reader.Next()) {
+      if (!predicate(*one)) continue;
+      if (first) return {*first, *one};
+      first = one;
+    }
+    file_.CheckUnchanged();
+    ThrowInternal("a case of the manifest was lost");
+  }
+
+  [[noreturn]] static void Refuse(const ManifestCase& one, FlagId id, const std::string& code,
+                                  const std::string& why, const std::string& fix) {
+    const FlagValues& flags = one.request.flags;
+    flags.Refuse(id, Error(ExitCode::kUsage, code, flags.NameOf(id), why, fix));
+  }
+
+  void CheckBatchFile(const NamedPath& file) const {
+    std::vector<Digest> digests;
+    AddKeys(file.path, digests);
+    for (const Digest& digest : digests) {
+      if (!Contains(outputs_, digest)) continue;
+      ManifestReader reader(file_, options_);
+      while (const std::optional<ManifestCase> one = reader.Next()) {
+        const std::vector<Digest> outputs = OutputsOf(*one);
+        if (std::find(outputs.begin(), outputs.end(), digest) == outputs.end()) continue;
+        Refuse(*one, FlagId::kOutput, "manifest/same-file",
+               fmt::format("it is the file of {} {}", file.name, file.path),
+               "write to another file");
+      }
+    }
+  }
+
+  const ManifestFile& file_;
+  const ManifestOptions& options_;
+  std::vector<Digest> names_, outputs_;
+};
+
+}  // namespace
+
+ManifestPlan PlanManifest(const ManifestFile& file, const ManifestOptions& options,
+                          const CaseSelection& selection, const BatchFiles& batch_files) {
+  ManifestPlanner planner(file, options);
+  const ManifestPlan plan = planner.Plan(selection);
+  planner.CheckNames();
+  planner.CheckOutputs(batch_files);
+  planner.CheckInputs(batch_files);
+  file.CheckUnchanged();
+  return plan;
+}
+
+}  // namespace convgrad::cli

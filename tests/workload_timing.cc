@@ -10,11 +10,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "conv/compute.h"
 #include "operands.h"
+#include "workloads.h"
 
 namespace convgrad {
 namespace {
@@ -40,38 +39,6 @@ double Time(const Problem& problem, const Execution& execution, double seconds, 
   return best;
 }
 
-ConvSpec SpecOf(const nlohmann::json& w, Direction direction, DataFormat format, DType dtype) {
-  const auto at = [&](const char* key) { return w.at(key).get<int64_t>(); };
-  const bool depthwise = w.at("op") == "depthwise";
-  ConvSpec spec;
-  for (const OpInfo& op : AllOps()) {
-    if (op.depthwise == depthwise && op.direction == direction) spec.op = op.op;
-  }
-  spec.dtype = dtype;
-  spec.data_format = format;
-  spec.padding = Padding::kExplicit;
-  spec.explicit_paddings = {at("pt"), at("pb"), at("pl"), at("pr")};
-  spec.strides = {at("sh"), at("sw")};
-  spec.dilations = {at("dh"), at("dw")};
-  const auto data = [&](int64_t h, int64_t w_, int64_t c) {
-    return format == DataFormat::kNHWC ? Shape{at("n"), h, w_, c} : Shape{at("n"), c, h, w_};
-  };
-  const Shape input = data(at("h"), at("w"), at("c"));
-  const Shape filter = {at("kh"), at("kw"), at("c"), depthwise ? at("mult") : at("k")};
-  if (direction == Direction::kBackpropInput) {
-    spec.input_sizes = Sizes{input};
-  } else {
-    spec.input = input;
-  }
-  if (direction == Direction::kBackpropFilter) {
-    spec.filter_sizes = Sizes{filter};
-  } else {
-    spec.filter = filter;
-  }
-  if (direction != Direction::kForward) spec.out_backprop = data(at("oh"), at("ow"), at("k"));
-  return spec;
-}
-
 int Run(int argc, char** argv) {
   Options options;
   CLI::App app;
@@ -91,22 +58,18 @@ int Run(int argc, char** argv) {
   execution.isa = ParseIsa(options.isa);
   if (!options.algorithm.empty()) execution.algorithm = options.algorithm;
 
-  std::ifstream file(CONVGRAD_SOURCE_DIR "/data/workloads.json");
-  const nlohmann::json workloads = nlohmann::json::parse(file);
-  const std::pair<Direction, const char*> passes[] = {{Direction::kForward, "forward"},
-                                                      {Direction::kBackpropInput, "input"},
-                                                      {Direction::kBackpropFilter, "filter"}};
-  for (const auto& [direction, pass] : passes) {
+  const nlohmann::json workloads = testing::ReadWorkloads();
+  for (const auto& [direction, pass] : testing::kPasses) {
     for (const DataFormat format : {DataFormat::kNHWC, DataFormat::kNCHW}) {
       double log_sum = 0;
       int count = 0;
-      for (const auto& w : workloads.at("cases")) {
+      for (const auto& w : workloads) {
         const std::string name = w.at("name");
         if (name.find(options.match) == std::string::npos) continue;
         if (!options.pass.empty() && options.pass != pass) continue;
         if (!options.format.empty() && options.format != NameOf(format)) continue;
         const Problem problem =
-            MakeProblem(SpecOf(w, direction, format, *ParseDType(options.dtype)));
+            MakeProblem(testing::SpecOf(w, direction, format, *ParseDType(options.dtype)));
         RunInfo info;
         const double ms = Time(problem, execution, options.seconds, info);
         const double bytes = static_cast<double>(problem.OperandBytes() + problem.ResultBytes());

@@ -3,6 +3,7 @@
 
 #include "cli/case.h"
 #include "cli/case_run.h"
+#include "cli/command_plan_shards.h"
 #include "cli/commands.h"
 #include "cli/operands.h"
 #include "cli/values.h"
@@ -65,6 +66,7 @@ std::string DescribeMemoryLimit(const Operands& operands) {
 }  // namespace
 
 ExitCode Plan(Session& session) {
+  if (NamesManifest(session.arguments)) return PlanShards(session);
   CaseRecord& entry = BeginCase(session);
   const CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;

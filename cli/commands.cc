@@ -54,15 +54,15 @@ constexpr Command kCommands[] = {
      Diff},
     {CommandId::kPlan,
      "plan",
-     "OP",
+     "OP|MANIFEST",
      1,
      1,
      false,
-     "show shapes, work, memory and the chosen algorithm; runs nothing",
+     "show shapes, work, memory and the chosen algorithm, or how a manifest would be dealt to "
+     "shards; runs nothing",
      {"convgrad plan conv2d_backprop_input --input-sizes 8,56,56,64 "
       "--filter fill:normal@3,3,64,64 --out-backprop fill:normal",
-      "convgrad plan depthwise_conv2d_backprop_filter --input fill:normal@8,112,112,96 "
-      "--filter-sizes 3,3,96,1 --out-backprop fill:normal --strides 2 --threads 1"},
+      "convgrad plan data/golden/manifest.json --shards 4"},
      Plan},
     {CommandId::kGen,
      "gen",

@@ -40,21 +40,21 @@ Deal DealCases(std::span<const double> costs, int64_t num_shards) {
   return deal;
 }
 
-double Deal::LongestSeconds() const {
+double LongestSeconds(std::span<const ShardLoad> loads) {
   double longest = 0;
   for (const ShardLoad& load : loads) longest = std::max(longest, load.seconds);
   return longest;
 }
 
-double Deal::MeanSeconds() const {
+double MeanSeconds(std::span<const ShardLoad> loads) {
   double sum = 0;
   for (const ShardLoad& load : loads) sum += load.seconds;
   return sum / static_cast<double>(loads.size());
 }
 
-double Deal::Imbalance() const {
-  const double mean = MeanSeconds();
-  return mean > 0 ? LongestSeconds() / mean - 1 : 0;
+double Imbalance(std::span<const ShardLoad> loads) {
+  const double mean = MeanSeconds(loads);
+  return mean > 0 ? std::max(0.0, LongestSeconds(loads) / mean - 1) : 0;
 }
 
 }  // namespace convgrad::cli

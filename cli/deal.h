@@ -17,12 +17,12 @@ struct ShardLoad {
 struct Deal {
   std::vector<int32_t> shard_of;  // of each case
   std::vector<ShardLoad> loads;   // of each shard
-
-  double LongestSeconds() const;
-  double MeanSeconds() const;
-  // How much longer the longest shard takes than the mean one: 0.02 is 2 %.
-  double Imbalance() const;
 };
+
+double LongestSeconds(std::span<const ShardLoad> loads);
+double MeanSeconds(std::span<const ShardLoad> loads);
+// How much longer the longest shard takes than the mean one: 0.02 is 2 %.
+double Imbalance(std::span<const ShardLoad> loads);
 
 // Longest case first, each to the shard that has least to do so far, the lowest of several: never
 // more than 4/3 of the best that is possible (Graham, 1969), in practice far less. Cases of equal

@@ -83,6 +83,8 @@ constexpr Flag kFlags[] = {
      "first run the same shape on small integers, where any slip shows"},
     {FlagId::kStrict, "strict", nullptr, kChecking, kComparing, true, kSwitch,
      "the verdict SUSPECT exits with 1 too"},
+    {FlagId::kShards, "shards", "N", kManifest, kPlan, false, kInteger,
+     "predict how long each of N shards of the manifest takes"},
     {FlagId::kReport, "report", "F", kReporting, kReported, false, kWritten,
      "write the JSON report; '-' for standard output"},
     {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing, false, kSwitch,
@@ -125,6 +127,7 @@ const char* TitleOf(FlagGroup group) {
     case FlagGroup::kOutput: return "Output";
     case FlagGroup::kExecution: return "Execution";
     case FlagGroup::kChecking: return "Checking";
+    case FlagGroup::kManifest: return "Manifest";
     case FlagGroup::kReporting: return "Reporting";
   }
   return "";

@@ -52,6 +52,7 @@ enum class FlagId {
   kGoldenAccumulator,
   kProbe,
   kStrict,
+  kShards,
   kReport,
   kNoHash,
   kJson,
@@ -63,7 +64,7 @@ enum class FlagId {
   kVersion,
 };
 
-enum class FlagGroup { kOperands, kData, kOutput, kExecution, kChecking, kReporting };
+enum class FlagGroup { kOperands, kData, kOutput, kExecution, kChecking, kManifest, kReporting };
 
 // What a flag takes, on the command line and, as JSON, in a manifest.
 enum class FlagKind {

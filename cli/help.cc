@@ -16,9 +16,9 @@ constexpr size_t kWidth = 100;
 constexpr const char* kSummary =
     "the gradients of 2-D convolutions, exactly as TensorFlow defines them, on .npy files";
 
-constexpr FlagGroup kGroups[] = {FlagGroup::kOperands, FlagGroup::kData,
-                                 FlagGroup::kOutput,   FlagGroup::kExecution,
-                                 FlagGroup::kChecking, FlagGroup::kReporting};
+constexpr FlagGroup kGroups[] = {FlagGroup::kOperands,  FlagGroup::kData,     FlagGroup::kOutput,
+                                 FlagGroup::kExecution, FlagGroup::kChecking, FlagGroup::kManifest,
+                                 FlagGroup::kReporting};
 
 struct ExitCodeRow {
   ExitCode code;

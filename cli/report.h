@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/deal.h"
 #include "conv/compute.h"
 #include "conv/geometry.h"
 #include "verify/compare.h"
@@ -67,6 +68,7 @@ struct PlanRecord {
   std::string sha256;
   int64_t num_cases = 0;             // of all shards
   std::optional<std::string> shard;  // "3/8"; none: all cases
+  std::vector<ShardLoad> shards;     // as predicted, of the command `plan`
 };
 
 struct Report {

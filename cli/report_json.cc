@@ -47,6 +47,12 @@ Json OwnContext(const Report& report) {
 Json RenderPlan(const PlanRecord& plan) {
   Json json = {{"sha256", plan.sha256}, {"cases", plan.num_cases}, {"shard", nullptr}};
   if (plan.shard) json["shard"] = *plan.shard;
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    json["shards"].push_back({{"shard", fmt::format("{}/{}", i + 1, plan.shards.size())},
+                              {"cases", plan.shards[i].num_cases},
+                              {"seconds", plan.shards[i].seconds}});
+  }
+  if (!plan.shards.empty()) json["imbalance"] = Imbalance(plan.shards);
   return json;
 }
 

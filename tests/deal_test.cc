@@ -58,9 +58,9 @@ TEST(DealTest, LongestFirstToWhoeverHasLeast) {
   const Deal deal = DealCases(costs, 2);
   // 5 to the first, 5 to the second, 3 and 3 likewise, 2 to the first, 1 to the second.
   EXPECT_EQ(deal.shard_of, (std::vector<int32_t>{1, 0, 0, 1, 0, 1}));
-  EXPECT_EQ(deal.LongestSeconds(), 10);
-  EXPECT_EQ(deal.MeanSeconds(), 9.5);
-  EXPECT_DOUBLE_EQ(deal.Imbalance(), 10 / 9.5 - 1);
+  EXPECT_EQ(LongestSeconds(deal.loads), 10);
+  EXPECT_EQ(MeanSeconds(deal.loads), 9.5);
+  EXPECT_DOUBLE_EQ(Imbalance(deal.loads), 10 / 9.5 - 1);
 }
 
 TEST(DealTest, MoreShardsThanCases) {
@@ -69,7 +69,7 @@ TEST(DealTest, MoreShardsThanCases) {
   EXPECT_EQ(deal.loads[3].num_cases, 0);
   const Deal nothing = DealCases({}, 3);
   EXPECT_EQ(nothing.loads.size(), 3u);
-  EXPECT_EQ(nothing.Imbalance(), 0);
+  EXPECT_EQ(Imbalance(nothing.loads), 0);
 }
 
 TEST(DealTest, EqualAndFreeCasesSpreadEvenly) {
@@ -93,9 +93,9 @@ TEST(DealTest, AnySizesGiveASoundDealWithinGrahamsBound) {
     ExpectSound(deal, costs);
     // No deal ends before the mean, nor before the longest case.
     const double longest = count == 0 ? 0 : *std::max_element(costs.begin(), costs.end());
-    const double least = std::max(deal.MeanSeconds(), longest);
+    const double least = std::max(MeanSeconds(deal.loads), longest);
     const double n = static_cast<double>(shards);
-    EXPECT_LE(deal.LongestSeconds(), (2 - 1 / n) * least * (1 + 1e-12)) << "round " << round;
+    EXPECT_LE(LongestSeconds(deal.loads), (2 - 1 / n) * least * (1 + 1e-12)) << "round " << round;
   }
 }
 
@@ -112,8 +112,8 @@ void ExpectPredictionHolds(int64_t num_cases, int64_t num_shards) {
   const double simulated_in_turn = SimulatedImbalance(in_turn, costs, 2);
   std::printf(
       "%ld cases, %ld shards: imbalance predicted %.4f %%, simulated %.1f %%, in turn %.1f %%\n",
-      num_cases, num_shards, 100 * deal.Imbalance(), 100 * simulated, 100 * simulated_in_turn);
-  EXPECT_LE(deal.Imbalance(), 1e-3);
+      num_cases, num_shards, 100 * Imbalance(deal.loads), 100 * simulated, 100 * simulated_in_turn);
+  EXPECT_LE(Imbalance(deal.loads), 1e-3);
   // At worst one case fills a shard and takes as much longer as cases may.
   EXPECT_LE(simulated, std::sqrt(2) - 1);
   EXPECT_GE(simulated_in_turn, 2 * simulated);

@@ -30,7 +30,25 @@ void StripPacker<Stored>::PackPlain(const Stored* data, const StripPart& part,
     const int64_t from =
         layout_.AtPixel(part.image, part.rows.begin + pixel / part.cols.size(),
                         part.cols.begin + pixel % part.cols.size(), part.channels.begin);
-    pack_.widen(data + from, strip + pixel * size, pixels * size);
+    WidenAhead(data + from, strip + pixel * size, pixels * size, part.ahead);
+  }
+}
+
+// Widens `count` numbers and fetches as many that lie `ahead` behind them, a few lines at a time:
+// the machine drops most of a burst.
+template <class Stored>
+void StripPacker<Stored>::WidenAhead(const Stored* from, Compute* to, int64_t count,
+                                     int64_t ahead) const {
+  constexpr int64_t kAtOnce = 256, kLine = 64 / sizeof(Stored);
+  for (int64_t i = 0; i < count; i += kAtOnce) {
+    const int64_t size = std::min(kAtOnce, count - i);
+    const auto next = reinterpret_cast<uintptr_t>(from + i) +
+                      static_cast<uintptr_t>(ahead) * sizeof(Stored);  // need not exist
+    for (int64_t line = 0; ahead != 0 && line < size; line += kLine) {
+      const uintptr_t at = next + static_cast<uintptr_t>(line) * sizeof(Stored);
+      __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+    }
+    pack_.widen(from + i, to + i, size);
   }
 }
 

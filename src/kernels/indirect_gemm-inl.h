@@ -105,6 +105,7 @@ class Tile {
     } else if (!args.resume) {
       ZeroSums(args.sums);
     }
+    const char* ahead = static_cast<const char*>(args.ahead != nullptr ? args.ahead : args.b);
     V acc[kRows][kVectors];
     const GemmSegment* segment = args.segments;
     for (int64_t block = 0; block < args.num_blocks; ++block) {
@@ -129,6 +130,10 @@ class Tile {
           b_step = -b_step;
         }
         for (int64_t k = segment->length; k > 0; --k, at += a_step, b += b_step) {
+          if constexpr (kRows <= 8) {
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += args.ahead_step;
+          }
           V column[kVectors];
 #pragma GCC unroll 16
           for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * lanes);

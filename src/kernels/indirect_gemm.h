@@ -28,6 +28,11 @@ struct GemmTileArgs {
   int64_t b_step;
   bool in_pairs;  // float only
 
+  // Memory that will be wanted soon, or null: with every term the kernel asks for another
+  // `ahead_step` bytes of it.
+  const void* ahead;
+  int64_t ahead_step;
+
   // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.
   const GemmSegment* segments;
   const int64_t* block_ends;

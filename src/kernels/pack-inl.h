@@ -98,6 +98,15 @@ void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>*
   }
 }
 
+template <class Stored>
+void PackSplitWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                    int64_t block_stride, int64_t rows, int64_t cols, int64_t block_cols) {
+  for (int64_t col = 0; col < cols; col += block_cols) {
+    PackCopyWiden(from + col, from_stride, to, block_cols, rows, HWY_MIN(block_cols, cols - col));
+    to += block_stride;
+  }
+}
+
 #else
 
 template <class Stored>
@@ -354,8 +363,8 @@ void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, S
 // row's end, over columns that are already there. Nothing is masked and nothing behind a row
 // touched.
 template <size_t kLanes, class Stored>
-void CopyRows(const Stored* from, int64_t from_stride, ComputeType<Stored>* to, int64_t to_stride,
-              int64_t rows, int64_t cols) {
+HWY_INLINE void CopyRows(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                         int64_t to_stride, int64_t rows, int64_t cols) {
   const hn::CappedTag<ComputeType<Stored>, kLanes> d;
   constexpr int64_t kStep = kLanes;
   for (int64_t row = 0; row < rows; ++row) {
@@ -369,8 +378,8 @@ void CopyRows(const Stored* from, int64_t from_stride, ComputeType<Stored>* to, 
 }
 
 template <class Stored>
-void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
-                   int64_t to_stride, int64_t rows, int64_t cols) {
+HWY_INLINE void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                              int64_t to_stride, int64_t rows, int64_t cols) {
   constexpr int64_t kMost = hn::MaxLanes(ComputeTag<Stored>());
   if (cols >= kMost) return CopyRows<kMost>(from, from_stride, to, to_stride, rows, cols);
   if constexpr (kMost > 8) {
@@ -384,12 +393,35 @@ void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>*
     to[row * to_stride] = WidenOne(from[row * from_stride]);
 }
 
+// A few rows at a time for all blocks, so that rows are read in memory order: rows a power of two
+// apart would otherwise push each other out of the cache from block to block.
+template <class Stored>
+void PackSplitWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
+                    int64_t block_stride, int64_t rows, int64_t cols, int64_t block_cols) {
+  constexpr int64_t kRowsTogether = 4, kLine = 64 / sizeof(Stored);
+  // The machine's own prefetcher does not follow several short streams.
+  constexpr int64_t kAhead = (16 << 10) / sizeof(Stored);
+  const int64_t ahead = HWY_MAX(kAhead / from_stride, kRowsTogether) * from_stride;
+  for (int64_t row = 0; row < rows; row += kRowsTogether) {
+    const int64_t num_rows = HWY_MIN(kRowsTogether, rows - row);
+    ComputeType<Stored>* block = to + row * block_cols;
+    for (int64_t col = 0; col < cols; col += kLine) {
+      FetchLines(from + row * from_stride + col, from_stride, num_rows, ahead);
+    }
+    for (int64_t col = 0; col < cols; col += block_cols) {
+      PackCopyWiden(from + row * from_stride + col, from_stride, block, block_cols, num_rows,
+                    HWY_MIN(block_cols, cols - col));
+      block += block_stride;
+    }
+  }
+}
+
 #endif  // HWY_TARGET
 
 template <class Stored>
 PackKernels<Stored> MakePackKernels() {
-  return {PackWiden<Stored>, PackNarrow<Stored>, PackTransposeWiden<Stored>,
-          PackTransposeNarrow<Stored>, PackCopyWiden<Stored>};
+  return {PackWiden<Stored>,           PackNarrow<Stored>,    PackTransposeWiden<Stored>,
+          PackTransposeNarrow<Stored>, PackCopyWiden<Stored>, PackSplitWiden<Stored>};
 }
 
 inline void FillPack(KernelTable& table) {

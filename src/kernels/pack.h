@@ -30,6 +30,11 @@ struct PackKernels {
   // few columns.
   void (*copy_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,
                      int64_t rows, int64_t cols);
+  // Rows cut into blocks of block_cols columns, the last one maybe narrower:
+  // to[col / block_cols * block_stride + row * block_cols + col % block_cols]
+  //   = from[row * from_stride + col] for row < rows, col < cols.
+  void (*split_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t block_stride,
+                      int64_t rows, int64_t cols, int64_t block_cols);
 };
 
 }  // namespace convgrad

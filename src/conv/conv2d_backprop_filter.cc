@@ -66,7 +66,7 @@ class PixelList {
     const Slab cols = ColsOnGrid(plan.cols, t, block.col_begin, block.col_end);
     if (cols.row_begin >= cols.row_end) return;
     const size_t block_begin = segments_.size();
-    const TermSteps steps{operands.input_step(), plan.sizes.panels.cols, plan.in_pairs};
+    const TermSteps steps{operands.input_step(), plan.OutputStep(), plan.in_pairs};
     // Without its partner before it the first column stands alone.
     const int64_t alone = plan.in_pairs ? (cols.row_begin - block.col_begin) % 2 : 0;
     for (int64_t n = block.image_begin; n < block.image_end; ++n) {
@@ -117,7 +117,9 @@ class Runner {
   void FinishTotals(const Pass& pass);
 
   double* SumsOf(int64_t run, int64_t tile) {
-    return sums_.data() + (run % plan_.runs_at_once * tiles_held_ + tile) * plan_.sizes.tile_sums;
+    const int64_t at =
+        plan_.one_call ? Parallel::ThreadIndex() : run % plan_.runs_at_once * tiles_held_ + tile;
+    return sums_.data() + at * plan_.sizes.tile_sums;
   }
   double* TotalOf(int64_t tile) { return totals_.data() + tile * plan_.sizes.tile_sums; }
 
@@ -139,7 +141,8 @@ Runner<Stored>::Runner(const ConvArgs& args, const Plan& plan)
       kernels_(args.kernels.Gemm<Compute>()),
       operands_(args, plan),
       tiles_held_(plan.TilesOf(plan.passes.front())),
-      sums_(tiles_held_ * plan.sizes.tile_sums * plan.runs_at_once),
+      sums_((plan.one_call ? args.parallel.num_threads() : tiles_held_ * plan.runs_at_once) *
+            plan.sizes.tile_sums),
       totals_(plan.NumRuns() > 1 ? tiles_held_ * plan.sizes.tile_sums : 0),
       lists_(static_cast<size_t>(args.parallel.num_threads())) {
   if constexpr (std::is_same_v<Stored, Compute>) {
@@ -233,6 +236,7 @@ void Runner<Stored>::RunTask(const Pass& pass, const PixelStage& stage, int64_t 
     const int64_t block_end = std::min(end, block + plan_.chunk_blocks);
     GemmTileArgs<Compute> args{};
     args.resume = block > run * kRunBlocks;
+    args.ahead_step = operands_.ahead_step();
     args.keep = plan_.NumRuns() > 1 || block_end < num_blocks;
     for (int64_t tap = 0; tap < plan_.tile_taps; ++tap) {
       list.Build(plan_, operands_, block, block_end, tap);
@@ -240,6 +244,7 @@ void Runner<Stored>::RunTask(const Pass& pass, const PixelStage& stage, int64_t 
       for (int64_t i = first_row_block; i < last_row_block; ++i) {
         const int64_t tile = (panel * plan_.row_blocks + i) * plan_.tile_taps + tap;
         args.sums = SumsOf(run, tile);
+        args.ahead = operands_.Ahead(block, block_end, tile);
         RunTile(PlaceOf(pass, tile), args);
       }
     }
@@ -250,13 +255,14 @@ template <class Stored>
 void Runner<Stored>::RunTile(const Place& place, GemmTileArgs<Compute>& args) const {
   int64_t a_rows[kMaxTileRows], c_rows[kMaxTileRows];
   for (int64_t i = 0; i < place.tile.rows; ++i) {
-    a_rows[i] = operands_.RowOffset(place.row_block, std::min(i, place.num_rows - 1));
+    a_rows[i] = operands_.RowOffset(place.row_block * plan_.sizes.tile_rows +
+                                    std::min(i, place.num_rows - 1));
   }
-  args.a = operands_.Input(place.group_in_pass, place.row_block);
+  args.a = operands_.Input(place.group_in_pass);
   args.a_rows = a_rows;
   args.a_step = operands_.input_step();
   args.b = operands_.Output(place.panel);
-  args.b_step = plan_.sizes.panels.cols;
+  args.b_step = plan_.OutputStep();
   args.in_pairs = plan_.in_pairs;
   SetResult(place, args, c_rows);
   place.tile.run(args);

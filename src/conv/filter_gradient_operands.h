@@ -12,9 +12,12 @@
 
 namespace convgrad {
 
-// input:        apart  [group][row block][pixel of the grid][channels of a row block]
+// input, NHWC:  apart  [group][channel block][pixel of the grid][channels of a channel block]
 //               joined [pixel of the padded grid][channels of the pass' groups]
-// out_backprop: [panel][pixel][columns of a panel]
+//        NCHW:  apart  [image][channel][pixel of the grid]: a tile's rows are planes, without
+//                      widening those of the tensor itself
+//               joined as NHWC
+// out_backprop: [panel][pixel][columns of a panel], or as it lies
 template <class Stored>
 class FilterGradientOperands {
  public:
@@ -24,58 +27,89 @@ class FilterGradientOperands {
   FilterGradientOperands(const ConvArgs& args, const FilterGradientPlan& plan);
 
   void Pack(const Pass& pass, const PixelStage& stage);
+  // While blocks [block, block_end) are added to a tile, its share of the next stage's operands is
+  // to be fetched from here on, ahead_step() bytes a term. Null: none.
+  const void* Ahead(int64_t block, int64_t block_end, int64_t tile) const;
+  int64_t ahead_step() const { return ahead_.step; }
 
-  // Offset of row i of a row block from the numbers of its pixel.
-  int64_t RowOffset(int64_t row_block, int64_t i) const;
-  const Compute* Input(int64_t group_in_pass, int64_t row_block) const;
+  // Offset of a row of the result's matrix (inside its tap when apart) from the group's pixel.
+  int64_t RowOffset(int64_t row) const;
+  const Compute* Input(int64_t group_in_pass) const {
+    return input_ + group_in_pass * group_stride_;
+  }
+  // Panels of a group, and groups, are neighbours also where they lie.
   const Compute* Output(int64_t panel_in_pass) const {
     return output_ + panel_in_pass * panel_stride_;
   }
   int64_t InputPixel(int64_t image, int64_t grid_row, int64_t grid_col) const {
-    return (((image - grid_.image_begin) * grid_.num_rows() + grid_row - grid_.row_begin) *
-                plan_.cols.count +
-            grid_col) *
-           pixel_stride_;
+    return (image - origin_.image_begin) * image_stride_ +
+           (grid_row - origin_.row_begin) * row_stride_ + grid_col * pixel_stride_;
   }
   int64_t OutputPixel(int64_t image, int64_t row, int64_t col) const {
     const Slab& out = stage_->output;
     return (((image - out.image_begin) * out.num_rows() + row - out.row_begin) *
                 plan_.geometry.out_w +
             col) *
-           plan_.sizes.panels.cols;
+           plan_.OutputStep();
   }
   int64_t input_step() const { return plan_.cols.stride * pixel_stride_; }
 
  private:
+  struct Bytes {
+    const char* begin = nullptr;
+    int64_t count = 0;
+  };
+  struct NextStage {
+    Bytes input, output;
+    int64_t step = 0;  // a term
+
+    int64_t count() const { return input.count + output.count; }
+  };
   struct Plane {  // of one of the two tensors
     const Stored* tensor;
     int64_t pixels, channels;  // of an image
-  };
-  struct PixelRun {  // `count` pixels of an image, `step` apart
-    int64_t image, first, step, count;
+
+    const Stored* At(int64_t image, int64_t pixel) const {  // NHWC
+      return tensor + (image * pixels + pixel) * channels;
+    }
+    const Stored* PlaneOf(int64_t image, int64_t channel) const {  // NCHW
+      return tensor + (image * channels + channel) * pixels;
+    }
   };
   static constexpr int64_t kPiecePixels = 128;  // whose lines stay cached from block to block
 
-  void Gather(const Plane& plane, const PixelRun& pixels, int64_t channel, int64_t num_channels,
-              Compute* to, int64_t to_stride) const;
   // body(image, first pixel of the piece, pixels, line) for pieces of `lines` lines of every image.
   template <class Body>
   void ForPieces(int64_t image_begin, int64_t image_end, int64_t lines, int64_t line_pixels,
                  const Body& body) const;
+  void PlaceInput();
+  void LookAhead();
+  Bytes BytesOf(const Plane& plane, const Slab& slab, int64_t width) const;
   void PackApart();
   void PackJoined();
+  void PackPlanes();
   void PackOutput();
+  struct PixelRun {  // neighbours in an image
+    int64_t image, first, count;
+  };
+  void PackPanels(const PixelRun& run, int64_t channel, int64_t num_channels, Compute* to) const;
 
   const ConvArgs& args_;
   const FilterGradientPlan& plan_;
   const PackKernels<Stored>& pack_;
   const Plane input_plane_, output_plane_;
-  AlignedArray<Compute> input_, output_scratch_;
+  AlignedArray<Compute> input_scratch_, output_scratch_;
   const Compute* output_ = nullptr;
   const Pass* pass_ = nullptr;
   const PixelStage* stage_ = nullptr;
   Slab grid_{};
-  int64_t pixel_stride_ = 0, block_stride_ = 0, panel_stride_ = 0;
+  // How the input of the stage lies.
+  const Compute* input_ = nullptr;
+  Slab origin_{};  // of its pixels
+  int64_t pixel_stride_ = 0, row_stride_ = 0, image_stride_ = 0;
+  int64_t channel_stride_ = 0, block_stride_ = 0, group_stride_ = 0;
+  int64_t panel_stride_ = 0;
+  NextStage ahead_;
 };
 
 template <class Stored>
@@ -93,7 +127,7 @@ FilterGradientOperands<Stored>::FilterGradientOperands(const ConvArgs& args,
     input = std::max(input, plan.InputElements(stage, plan.passes.front()));
     output = std::max(output, plan.OutputElements(stage, plan.passes.front()));
   }
-  input_ = AlignedArray<Compute>(input);
+  if (!plan.UsesInputInPlace()) input_scratch_ = AlignedArray<Compute>(input);
   if (!plan.UsesOutputInPlace()) output_scratch_ = AlignedArray<Compute>(output);
 }
 
@@ -102,50 +136,103 @@ void FilterGradientOperands<Stored>::Pack(const Pass& pass, const PixelStage& st
   pass_ = &pass;
   stage_ = &stage;
   grid_ = plan_.GridSlab(stage);
-  const int64_t grid_pixels = grid_.num_images() * grid_.num_rows() * plan_.cols.count;
-  pixel_stride_ = plan_.joined ? (pass.group_end - pass.group_begin) * plan_.geometry.group_in_c
-                               : plan_.sizes.tile_rows;
-  block_stride_ = grid_pixels * plan_.sizes.tile_rows;
-  panel_stride_ = stage.num_pixels(plan_.geometry.out_w) * plan_.sizes.panels.cols;
-  if (plan_.joined) {
+  PlaceInput();
+  if (plan_.UsesInputInPlace()) {
+    // Nothing to pack.
+  } else if (plan_.InputIsPlanar()) {
+    PackPlanes();
+  } else if (plan_.joined) {
     PackJoined();
   } else {
     PackApart();
   }
   PackOutput();
+  LookAhead();
+}
+
+// One pass' operands are whole pixels or whole images, which lie together.
+template <class Stored>
+void FilterGradientOperands<Stored>::LookAhead() {
+  ahead_ = {};
+  const PixelStage* next = stage_ + 1;
+  if (next == plan_.stages.data() + plan_.stages.size() || plan_.passes.size() > 1) return;
+  if (plan_.format == DataFormat::kNCHW && next->output.num_rows() < plan_.geometry.out_h) return;
+  ahead_.input = BytesOf(input_plane_, plan_.GridSlab(*next), plan_.geometry.in_w);
+  ahead_.output = BytesOf(output_plane_, next->output, plan_.geometry.out_w);
+  const int64_t terms = stage_->num_pixels(plan_.geometry.out_w) * plan_.TilesOf(*pass_);
+  ahead_.step = CeilDiv(ahead_.count(), terms);
 }
 
 template <class Stored>
-int64_t FilterGradientOperands<Stored>::RowOffset(int64_t row_block, int64_t i) const {
-  if (!plan_.joined) return i;
-  const ConvGeometry& g = plan_.geometry;
-  const int64_t row = row_block * plan_.sizes.tile_rows + i;
-  const int64_t tap = row / g.group_in_c, channel = row % g.group_in_c;
-  const int64_t pixel =
-      tap / g.kernel_w * g.dilation_h * plan_.cols.count + tap % g.kernel_w * g.dilation_w;
-  return pixel * pixel_stride_ + channel;
-}
-
-template <class Stored>
-auto FilterGradientOperands<Stored>::Input(int64_t group_in_pass, int64_t row_block) const
-    -> const Compute* {
-  if (plan_.joined) return input_.data() + group_in_pass * plan_.geometry.group_in_c;
-  return input_.data() + (group_in_pass * plan_.row_blocks + row_block) * block_stride_;
-}
-
-// to[p][c] for some pixels and num_channels channels.
-template <class Stored>
-void FilterGradientOperands<Stored>::Gather(const Plane& plane, const PixelRun& pixels,
-                                            int64_t channel, int64_t num_channels, Compute* to,
-                                            int64_t to_stride) const {
-  const Stored* from = plane.tensor + pixels.image * plane.pixels * plane.channels;
-  if (plan_.format == DataFormat::kNHWC) {
-    pack_.copy_widen(from + pixels.first * plane.channels + channel, pixels.step * plane.channels,
-                     to, to_stride, pixels.count, num_channels);
-  } else {  // planes are never stepped through
-    pack_.transpose_widen(from + channel * plane.pixels + pixels.first, plane.pixels, to, to_stride,
-                          num_channels, pixels.count, 0);
+auto FilterGradientOperands<Stored>::BytesOf(const Plane& plane, const Slab& slab,
+                                             int64_t width) const -> Bytes {
+  int64_t first = plane.pixels * slab.image_begin + slab.row_begin * width;
+  int64_t last = plane.pixels * (slab.image_end - 1) + slab.row_end * width;
+  if (plan_.format == DataFormat::kNCHW) {
+    first = plane.pixels * slab.image_begin;
+    last = plane.pixels * slab.image_end;
   }
+  return {reinterpret_cast<const char*>(plane.tensor + first * plane.channels),
+          (last - first) * plane.channels * int64_t{sizeof(Stored)}};
+}
+
+template <class Stored>
+const void* FilterGradientOperands<Stored>::Ahead(int64_t block, int64_t block_end,
+                                                  int64_t tile) const {
+  if (ahead_.step == 0) return nullptr;
+  const double part = static_cast<double>(tile) / static_cast<double>(plan_.TilesOf(*pass_));
+  const double done = (static_cast<double>(block - stage_->block_begin) +
+                       static_cast<double>(block_end - block) * part) /
+                      static_cast<double>(stage_->block_end - stage_->block_begin);
+  const int64_t at = static_cast<int64_t>(done * static_cast<double>(ahead_.count()));
+  return at < ahead_.input.count ? ahead_.input.begin + at
+                                 : ahead_.output.begin + (at - ahead_.input.count);
+}
+
+template <class Stored>
+void FilterGradientOperands<Stored>::PlaceInput() {
+  const ConvGeometry& g = plan_.geometry;
+  origin_ = grid_;
+  input_ = input_scratch_.data();
+  const int64_t channels = (pass_->group_end - pass_->group_begin) * g.group_in_c;
+  if (!plan_.InputIsPlanar()) {
+    channel_stride_ = 1;
+    pixel_stride_ = plan_.joined ? channels : plan_.ChannelBlock();
+    row_stride_ = plan_.cols.count * pixel_stride_;
+    image_stride_ = grid_.num_rows() * row_stride_;
+    block_stride_ = grid_.num_images() * image_stride_;
+    group_stride_ =
+        plan_.joined ? g.group_in_c : CeilDiv(g.group_in_c, plan_.ChannelBlock()) * block_stride_;
+    return;
+  }
+  pixel_stride_ = 1;
+  row_stride_ = plan_.cols.count;
+  channel_stride_ = grid_.num_rows() * row_stride_;
+  image_stride_ = channels * channel_stride_;
+  if constexpr (std::is_same_v<Stored, Compute>) {
+    if (plan_.UsesInputInPlace()) {
+      origin_ = {};
+      row_stride_ = plan_.rows.step * g.in_w;
+      channel_stride_ = input_plane_.pixels;
+      image_stride_ = g.in_c * channel_stride_;
+      input_ = input_plane_.tensor + plan_.rows.first * g.in_w +
+               pass_->group_begin * g.group_in_c * channel_stride_;
+    }
+  }
+  block_stride_ = plan_.ChannelBlock() * channel_stride_;
+  group_stride_ = g.group_in_c * channel_stride_;
+}
+
+template <class Stored>
+int64_t FilterGradientOperands<Stored>::RowOffset(int64_t row) const {
+  const ConvGeometry& g = plan_.geometry;
+  if (!plan_.joined) {
+    const int64_t block = plan_.ChannelBlock();
+    return row / block * block_stride_ + row % block * channel_stride_;
+  }
+  const int64_t tap = row / g.group_in_c, channel = row % g.group_in_c;
+  return tap / g.kernel_w * g.dilation_h * row_stride_ +
+         tap % g.kernel_w * g.dilation_w * pixel_stride_ + channel * channel_stride_;
 }
 
 template <class Stored>
@@ -169,22 +256,18 @@ void FilterGradientOperands<Stored>::PackApart() {
   const bool dense = rows.step == 1 && cols.step == 1;
   const int64_t lines = dense ? 1 : grid_.num_rows();
   const int64_t line_pixels = dense ? grid_.num_rows() * cols.count : cols.count;
-  const int64_t tile_rows = plan_.sizes.tile_rows;
-  ForPieces(grid_.image_begin, grid_.image_end, lines, line_pixels,
-            [&](int64_t image, int64_t line, int64_t pixel, int64_t num_pixels) {
-              const int64_t row = rows.first + (grid_.row_begin + line) * rows.step;
-              const int64_t from = row * g.in_w + cols.first + pixel * cols.step;
-              for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-                for (int64_t block = 0; block < plan_.row_blocks; ++block) {
-                  const int64_t channel = block * tile_rows;
-                  auto* to = const_cast<Compute*>(Input(group - pass_->group_begin, block)) +
-                             InputPixel(image, grid_.row_begin + line, pixel);
-                  Gather(input_plane_, {image, from, cols.step, num_pixels},
-                         group * g.group_in_c + channel,
-                         std::min(tile_rows, g.group_in_c - channel), to, tile_rows);
-                }
-              }
-            });
+  ForPieces(
+      grid_.image_begin, grid_.image_end, lines, line_pixels,
+      [&](int64_t image, int64_t line, int64_t pixel, int64_t num_pixels) {
+        const int64_t row = rows.first + (grid_.row_begin + line) * rows.step;
+        const Stored* from = input_plane_.At(image, row * g.in_w + cols.first + pixel * cols.step);
+        Compute* to = input_scratch_.data() + InputPixel(image, grid_.row_begin + line, pixel);
+        for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
+          pack_.split_widen(from + group * g.group_in_c, cols.step * g.in_c, to, block_stride_,
+                            num_pixels, g.group_in_c, plan_.ChannelBlock());
+          to += group_stride_;
+        }
+      });
 }
 
 template <class Stored>
@@ -193,18 +276,43 @@ void FilterGradientOperands<Stored>::PackJoined() {
   const AxisGrid &rows = plan_.rows, &cols = plan_.cols;
   const int64_t first = std::clamp<int64_t>(-cols.first, 0, cols.count);
   const int64_t last = std::clamp<int64_t>(g.in_w - cols.first, first, cols.count);
+  const int64_t channel = pass_->group_begin * g.group_in_c;
   args_.parallel.For(grid_.num_images() * grid_.num_rows(), [&](int64_t i) {
     const int64_t image = grid_.image_begin + i / grid_.num_rows();
     const int64_t grid_row = grid_.row_begin + i % grid_.num_rows();
     const int64_t row = rows.first + grid_row;
-    Compute* to = input_.data() + InputPixel(image, grid_row, 0);
+    Compute* to = input_scratch_.data() + InputPixel(image, grid_row, 0);
     Compute* const end = to + cols.count * pixel_stride_;
     if (row < 0 || row >= g.in_h || first == last) return std::fill(to, end, Compute{0});
     std::fill(to, to + first * pixel_stride_, Compute{0});
-    Gather(input_plane_, {image, row * g.in_w + cols.first + first, 1, last - first},
-           pass_->group_begin * g.group_in_c, pixel_stride_, to + first * pixel_stride_,
-           pixel_stride_);
     std::fill(to + last * pixel_stride_, end, Compute{0});
+    to += first * pixel_stride_;
+    const int64_t pixel = row * g.in_w + cols.first + first;
+    if (plan_.format == DataFormat::kNHWC) {
+      pack_.copy_widen(input_plane_.At(image, pixel) + channel, g.in_c, to, pixel_stride_,
+                       last - first, pixel_stride_);
+    } else {
+      pack_.transpose_widen(input_plane_.PlaneOf(image, channel) + pixel, input_plane_.pixels, to,
+                            pixel_stride_, pixel_stride_, last - first, 0);
+    }
+  });
+}
+
+template <class Stored>
+void FilterGradientOperands<Stored>::PackPlanes() {
+  const ConvGeometry& g = plan_.geometry;
+  const int64_t first_channel = pass_->group_begin * g.group_in_c;
+  const int64_t channels = pass_->group_end * g.group_in_c - first_channel;
+  const int64_t step = plan_.rows.step * g.in_w;
+  args_.parallel.For(grid_.num_images() * channels, [&](int64_t i) {
+    const Stored* from =
+        input_plane_.PlaneOf(grid_.image_begin + i / channels, first_channel + i % channels) +
+        plan_.rows.first * g.in_w + grid_.row_begin * step;
+    Compute* to = input_scratch_.data() + i * channel_stride_;
+    if (plan_.rows.step == 1) return pack_.widen(from, to, channel_stride_);
+    for (int64_t row = 0; row < grid_.num_rows(); ++row) {
+      pack_.widen(from + row * step, to + row * row_stride_, row_stride_);
+    }
   });
 }
 
@@ -213,31 +321,53 @@ void FilterGradientOperands<Stored>::PackOutput() {
   const ConvGeometry& g = plan_.geometry;
   const Slab& out = stage_->output;
   const int64_t first_pixel = out.row_begin * g.out_w;
+  const Panels& panels = plan_.sizes.panels;
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (plan_.UsesOutputInPlace()) {
-      output_ =
-          output_plane_.tensor + (out.image_begin * g.out_h * g.out_w + first_pixel) * g.out_c;
+      output_ = output_plane_.At(out.image_begin, first_pixel) +
+                pass_->group_begin * g.group_out_c + pass_->panel_begin * panels.cols;
+      panel_stride_ = panels.cols;
       return;
     }
   }
   output_ = output_scratch_.data();
-  const Panels& panels = plan_.sizes.panels;
+  panel_stride_ = stage_->num_pixels(g.out_w) * panels.cols;
   const int64_t panels_per_group = pass_->panel_end - pass_->panel_begin;
+  const int64_t first_channel = pass_->panel_begin * panels.cols;
+  const int64_t last_channel = std::min(g.group_out_c, pass_->panel_end * panels.cols);
   ForPieces(out.image_begin, out.image_end, 1, out.num_rows() * g.out_w,
             [&](int64_t image, int64_t, int64_t pixel, int64_t num_pixels) {
-              for (int64_t i = 0; i < pass_->num_panels(); ++i) {
-                const int64_t group = pass_->group_begin + i / panels_per_group;
-                const int64_t panel = pass_->panel_begin + i % panels_per_group;
-                const int64_t num_cols = panels.ColsOf(panel, g.group_out_c);
-                Compute* to = output_scratch_.data() + i * panel_stride_ +
-                              OutputPixel(image, out.row_begin, pixel);
+              Compute* to = output_scratch_.data() + OutputPixel(image, out.row_begin, pixel);
+              for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
                 // Surplus columns are computed and dropped: they must be numbers, not slow
                 // subnormals.
-                if (num_cols < panels.cols) std::fill_n(to, num_pixels * panels.cols, Compute{0});
-                Gather(output_plane_, {image, first_pixel + pixel, 1, num_pixels},
-                       group * g.group_out_c + panel * panels.cols, num_cols, to, panels.cols);
+                if (last_channel < pass_->panel_end * panels.cols) {
+                  std::fill_n(to + (panels_per_group - 1) * panel_stride_, num_pixels * panels.cols,
+                              Compute{0});
+                }
+                PackPanels({image, first_pixel + pixel, num_pixels},
+                           group * g.group_out_c + first_channel, last_channel - first_channel, to);
+                to += panels_per_group * panel_stride_;
               }
             });
+}
+
+// Some channels of out_backprop into panels.
+template <class Stored>
+void FilterGradientOperands<Stored>::PackPanels(const PixelRun& run, int64_t channel,
+                                                int64_t num_channels, Compute* to) const {
+  const int64_t cols = plan_.sizes.panels.cols;
+  if (plan_.format == DataFormat::kNHWC) {
+    pack_.split_widen(output_plane_.At(run.image, run.first) + channel, output_plane_.channels, to,
+                      panel_stride_, run.count, num_channels, cols);
+    return;
+  }
+  for (int64_t done = 0; done < num_channels; done += cols) {
+    pack_.transpose_widen(output_plane_.PlaneOf(run.image, channel + done) + run.first,
+                          output_plane_.pixels, to, cols, std::min(cols, num_channels - done),
+                          run.count, 0);
+    to += panel_stride_;
+  }
 }
 
 }  // namespace convgrad

@@ -11,8 +11,12 @@ namespace {
 // sums, which every stage reads and writes again.
 constexpr int64_t kStageBytesPerThread = int64_t{2} << 20;
 constexpr int64_t kMostStageBytes = int64_t{32} << 20;
-constexpr int64_t kSumBytes = int64_t{24} << 20;  // of tiles' sums
-constexpr int64_t kChunkBytes = 256 << 10;        // of a panel: stays in the second-level cache
+constexpr int64_t kImageBytes = int64_t{6} << 20;  // of both operands: taken whole
+constexpr int64_t kSumBytes = int64_t{24} << 20;   // of tiles' sums
+// Of a panel, for one call of the micro-kernel: stays in the second-level cache.
+constexpr int64_t kChunkBytes = 256 << 10;
+constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
+constexpr int64_t kTaskBytes = 384 << 10;     // of the input, for a task's tiles
 
 }  // namespace
 
@@ -39,8 +43,16 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
                      format == DataFormat::kNHWC);
   }
 
+  const int64_t num_pixels = g.batch * g.out_h * g.out_w;
+  const int64_t chunk_bytes = num_pixels * sizes.panels.cols * sizes.compute_bytes;
+  one_call = NumRuns() == 1 && chunk_bytes <= kOneCallBytes &&
+             chunk_bytes * g.groups * sizes.panels.count +
+                     g.batch * rows.count * cols.count * g.in_c * sizes.compute_bytes <=
+                 kMostStageBytes;
+
   const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
-  const int64_t panels_held = std::max<int64_t>(1, kSumBytes / panel_sums);
+  const int64_t all_panels = g.groups * sizes.panels.count;
+  const int64_t panels_held = one_call ? all_panels : std::max<int64_t>(1, kSumBytes / panel_sums);
   if (panels_held >= sizes.panels.count) {
     const int64_t groups_held = std::min(g.groups, panels_held / sizes.panels.count);
     for (int64_t group = 0; group < g.groups; group += groups_held) {
@@ -56,20 +68,32 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   }
 
   const Pass& widest = passes.front();
-  const int64_t pixel_bytes = CeilDiv(rows.count * cols.count, g.out_h * g.out_w) *
-                                  (widest.group_end - widest.group_begin) * g.group_in_c +
-                              widest.num_panels() * sizes.panels.cols;
+  const int64_t pixel_bytes = (CeilDiv(rows.count * cols.count, g.out_h * g.out_w) *
+                                   (widest.group_end - widest.group_begin) * g.group_in_c +
+                               widest.num_panels() * sizes.panels.cols) *
+                              sizes.compute_bytes;
   const int64_t sum_bytes = TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)};
   const int64_t stage_bytes =
       std::min(std::max(sum_bytes, kStageBytesPerThread * num_threads), kMostStageBytes);
+  // Only whole images of planes lie together, so that they can be fetched ahead.
+  const bool whole_images =
+      format == DataFormat::kNCHW && pixel_bytes * g.out_h * g.out_w <= kImageBytes;
   stages = SplitStages(blocks, g.out_h, g.out_w,
-                       std::max<int64_t>(1, stage_bytes / (pixel_bytes * sizes.compute_bytes)));
+                       one_call ? num_pixels
+                                : std::max<int64_t>(whole_images ? g.out_h * g.out_w : 1,
+                                                    stage_bytes / pixel_bytes));
 
-  chunk_blocks = std::clamp<int64_t>(
-      kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.compute_bytes), 1, kRunBlocks);
+  chunk_blocks = one_call
+                     ? kRunBlocks
+                     : std::clamp<int64_t>(
+                           kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.compute_bytes), 1,
+                           kRunBlocks);
   const int64_t wanted_tasks = 3 * int64_t{num_threads};
   const int64_t panels = widest.num_panels();
-  task_row_blocks = std::clamp<int64_t>(panels * row_blocks / wanted_tasks, 1, 16);
+  const int64_t row_block_bytes =
+      std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.compute_bytes;
+  task_row_blocks = std::clamp<int64_t>(panels * row_blocks / wanted_tasks, 1,
+                                        std::clamp<int64_t>(kTaskBytes / row_block_bytes, 1, 16));
   const int64_t tasks = panels * CeilDiv(row_blocks, task_row_blocks);
   const int64_t runs_held = kSumBytes / sum_bytes;
   runs_at_once = std::clamp<int64_t>(num_threads == 1 ? 1 : CeilDiv(wanted_tasks, tasks), 1,
@@ -86,8 +110,8 @@ Slab FilterGradientPlan::GridSlab(const PixelStage& stage) const {
 
 int64_t FilterGradientPlan::InputElements(const PixelStage& stage, const Pass& pass) const {
   const Slab grid = GridSlab(stage);
-  const int64_t channels =
-      joined ? geometry.group_in_c : row_blocks * sizes.tile_rows;  // of one group
+  const int64_t block = joined || InputIsPlanar() ? 1 : ChannelBlock();
+  const int64_t channels = RoundUp(geometry.group_in_c, block);
   return grid.num_images() * grid.num_rows() * cols.count * channels *
          (pass.group_end - pass.group_begin);
 }
@@ -100,10 +124,13 @@ int64_t FilterGradientPlan::ScratchBytes() const {
   const Pass& widest = passes.front();
   int64_t elements = 0;
   for (const PixelStage& stage : stages) {
+    const int64_t input = UsesInputInPlace() ? 0 : InputElements(stage, widest);
     const int64_t output = UsesOutputInPlace() ? 0 : OutputElements(stage, widest);
-    elements = std::max(elements, InputElements(stage, widest) + output);
+    elements = std::max(elements, input + output);
   }
-  const int64_t sums = TilesOf(widest) * sizes.tile_sums * (runs_at_once + (NumRuns() > 1));
+  const int64_t sums =
+      (one_call ? num_threads : TilesOf(widest) * (runs_at_once + (NumRuns() > 1))) *
+      sizes.tile_sums;
   const int64_t segments =
       kBlockTerms * chunk_blocks * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
   return (elements + (sizes.stores_compute_type ? 0 : ResultElements())) * sizes.compute_bytes +

@@ -2,6 +2,7 @@
 // from problem, kernels and threads; touches no data.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,23 @@ struct FilterGradientPlan {
   int64_t NumRows() const { return joined ? num_taps * geometry.group_in_c : geometry.group_in_c; }
   int64_t ResultElements() const { return num_taps * geometry.group_in_c * geometry.out_c; }
   int64_t NumRuns() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
-  // The whole of out_backprop is one panel already.
+  // Pixels of out_backprop already hold the columns of every panel side by side.
   bool UsesOutputInPlace() const {
     return format == DataFormat::kNHWC && sizes.stores_compute_type &&
-           geometry.group_out_c == geometry.out_c && geometry.out_c == sizes.panels.cols;
+           geometry.group_out_c % sizes.panels.cols == 0;
   }
+  // Rows of tiles are planes.
+  bool InputIsPlanar() const { return format == DataFormat::kNCHW && !joined; }
+  bool UsesInputInPlace() const { return InputIsPlanar() && sizes.stores_compute_type; }
+  // Channels of the input that are packed side by side: those of a tile where tiles read them
+  // often, else a cache line, so that packing moves whole lines.
+  int64_t ChannelBlock() const {
+    constexpr int64_t kManyUses = 16, kLine = 64;
+    const bool often = tile_taps * sizes.panels.count > kManyUses;
+    return std::min(geometry.group_in_c, often ? sizes.tile_rows : kLine / sizes.compute_bytes);
+  }
+  // From one pixel of a panel to the next.
+  int64_t OutputStep() const { return UsesOutputInPlace() ? geometry.out_c : sizes.panels.cols; }
   int64_t TilesOf(const Pass& pass) const { return pass.num_panels() * row_blocks * tile_taps; }
   // Of packed input and out_backprop for a stage, in elements.
   int64_t InputElements(const PixelStage& stage, const Pass& pass) const;
@@ -60,6 +73,7 @@ struct FilterGradientPlan {
   int64_t row_blocks;  // of one group and tap
   AxisGrid rows, cols;
   std::vector<PixelBlock> blocks;
+  bool one_call;  // of the micro-kernel makes a tile: no sums need to be kept
   std::vector<Pass> passes;
   std::vector<PixelStage> stages;  // of every pass
   int64_t chunk_blocks;            // taken by one call of the micro-kernel

@@ -122,14 +122,16 @@ class Tile {
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) rows[i] = args.a + args.a_rows[i] + segment->a;
         const T* b = args.b + segment->b;
-        int64_t at = 0, a_step = args.a_step, b_step = args.b_step;
+        int64_t at = 0;
+        int64_t back = 1;
         if (kInPairs && segment->length > 1) {  // one on, one back, three on, ...
-          at = a_step;
-          b += b_step;
-          a_step = -a_step;
-          b_step = -b_step;
+          at = args.a_step;
+          b += args.b_step;
+          back = -1;
         }
-        for (int64_t k = segment->length; k > 0; --k, at += a_step, b += b_step) {
+        for (int64_t k = segment->length; k > 0; --k,
+                     at += kInPairs ? back * args.a_step : args.a_step,
+                     b += kInPairs ? back * args.b_step : args.b_step) {
           if constexpr (kRows <= 8) {
             __builtin_prefetch(ahead, 0, 2);
             ahead += args.ahead_step;

@@ -236,6 +236,18 @@ TEST(BitIdentityOfLarge, Conv2D) {
       "conv2d_backprop_filter float32 NHWC in=2,3,3,600 filter=3,3,600,600 strides=1,1 "
       "dilations=1,1 "
       "pads=1,1,1,1",
+      "conv2d_backprop_filter float32 NHWC in=2,130,130,600 filter=3,3,600,600 strides=128,128 "
+      "dilations=1,1 "
+      "pads=0,0,0,0",
+      "conv2d_backprop_filter float32 NHWC in=3,40,40,20 filter=3,3,10,256 strides=2,1 "
+      "dilations=1,1 "
+      "pads=1,1,1,1",
+      "conv2d_backprop_filter float32 NCHW in=30,40,31,30 filter=1,1,20,140 strides=2,2 "
+      "dilations=1,1 "
+      "pads=0,1,1,0",
+      "conv2d_backprop_filter bfloat16 NCHW in=3,50,60,61 filter=3,3,25,40 strides=1,2 "
+      "dilations=2,1 "
+      "pads=2,1,1,1",
       "conv2d_backprop_filter float32 NHWC in=2,300,300,3 filter=3,3,3,8 strides=1,1 dilations=1,1 "
       "pads=1,1,1,1"};
   uint64_t seed = 0;

@@ -362,10 +362,13 @@ void FilterGradientOperands<Stored>::PackPanels(const PixelRun& run, int64_t cha
                       panel_stride_, run.count, num_channels, cols);
     return;
   }
+  // The next piece of the planes, or the next image's first one.
+  const Plane& plane = output_plane_;
+  const int64_t ahead =
+      run.first + run.count < plane.pixels ? run.count : plane.channels * plane.pixels - run.first;
   for (int64_t done = 0; done < num_channels; done += cols) {
-    pack_.transpose_widen(output_plane_.PlaneOf(run.image, channel + done) + run.first,
-                          output_plane_.pixels, to, cols, std::min(cols, num_channels - done),
-                          run.count, 0);
+    pack_.transpose_widen(plane.PlaneOf(run.image, channel + done) + run.first, plane.pixels, to,
+                          cols, std::min(cols, num_channels - done), run.count, ahead);
     to += panel_stride_;
   }
 }

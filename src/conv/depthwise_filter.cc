@@ -122,6 +122,7 @@ StripPart FilterEngine<Stored>::InImage(const StripPart& part, const StripPart& 
                                         const DataLayout& layout, int64_t image,
                                         int64_t image_end) const {
   StripPart here = InImage(part, layout, image);
+  if (!plan_.fetch_ahead) return here;
   const StripPart there =
       image + 1 < image_end ? InImage(part, layout, image + 1) : InImage(next, layout, next.image);
   here.ahead = FirstElement(layout, there) - FirstElement(layout, here);

@@ -3,13 +3,16 @@
 namespace convgrad {
 namespace {
 
-// Block sums of a unit: half of the smallest first cache.
-constexpr int64_t kSumBytes = int64_t{16} << 10;
+// Block sums of a unit: most of the smallest first cache.
+constexpr int64_t kSumBytes = int64_t{24} << 10;
 // Fewer channels than this a unit read too few bytes of every pixel; rather fewer taps.
 constexpr int64_t kLeastUnitBytes = 256;
-// Planes of this many pixels are transposed one vector of them at a time: line after line is
-// written.
-constexpr int64_t kLargePlane = 784;
+// Planes of this many pixels are transposed fewer at a time: each is a stream.
+constexpr int64_t kMediumPlane = 784;
+constexpr int64_t kMediumPlaneUnitBytes = 128;
+// Planes of this many pixels are streams that the machine's own prefetcher follows, one vector of
+// them at a time.
+constexpr int64_t kLargePlane = 2048;
 // Strips of input and of out_backprop together, in the second cache.
 constexpr int64_t kStripBytes = int64_t{384} << 10;
 // Sums of runs that wait to be folded.
@@ -86,7 +89,10 @@ void FilterPlan::ChooseUnits() {
   const int64_t least = std::max(unit, kLeastUnitBytes / compute_bytes / multiplier);
   int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
   if (input.format == DataFormat::kNCHW) {
-    wanted = std::min(wanted, input.plane() < kLargePlane ? least : unit);
+    const int64_t few = std::max(unit, kMediumPlaneUnitBytes / compute_bytes / multiplier);
+    wanted = std::min(wanted, input.plane() < kMediumPlane  ? least
+                              : input.plane() < kLargePlane ? few
+                                                            : unit);
   }
   chunks = ChannelChunks(input.c, unit, wanted);
   GroupTaps();
@@ -147,6 +153,7 @@ FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int n
   lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   const bool in_place = problem.data_format == DataFormat::kNHWC &&
                         InfoOf(problem.dtype).bytes == compute_bytes && g.out_c >= lanes;
+  fetch_ahead = input.format == DataFormat::kNHWC || input.plane() < kLargePlane;
   output_in_place = in_place;
   input_in_place = in_place && multiplier == 1;
   blocks = PixelBlocks(g.batch, g.out_h, g.out_w);

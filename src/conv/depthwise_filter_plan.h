@@ -37,6 +37,7 @@ struct FilterPlan {
   int64_t lanes;
   bool f64;
   bool input_in_place, output_in_place;
+  bool fetch_ahead;                // strips, while the ones before are packed
   ChannelChunks chunks;            // of input channels
   int64_t row_groups, col_groups;  // of taps
   int64_t runs_at_once, units_at_once;

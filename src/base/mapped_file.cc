@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/resources.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14; older kernels answer EINVAL
@@ -80,6 +81,13 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
   if (!from_memory) raise(SIGBUS);  // else the faulting access happens again
 }
 
+// Whether a file read ahead of its use would still be there when it is used: of a larger one the
+// end would push out the beginning, and all of it be read twice.
+bool FitsInMemory(size_t bytes) {
+  constexpr size_t kNoQuestion = size_t{256} << 20;
+  return bytes <= kNoQuestion || static_cast<int64_t>(bytes) <= AvailableMemory() / 2;
+}
+
 void InstallHandlerOnce() {
   static std::once_flag installed;
   std::call_once(installed, [] {
@@ -114,9 +122,11 @@ std::shared_ptr<const MappedFile> MappedFile::Map(int descriptor, int64_t size) 
   }
   slots[slot].end = reinterpret_cast<uintptr_t>(start) + file_bytes;
   slots[slot].begin = reinterpret_cast<uintptr_t>(start);
-  // Reads the file now, in large pieces, so that loading is not counted as computing.
-  if (madvise(start, file_bytes, MADV_POPULATE_READ) != 0)
-    madvise(start, file_bytes, MADV_WILLNEED);
+  if (FitsInMemory(file_bytes)) {
+    // Reads the file now, in large pieces, so that loading is not counted as computing.
+    if (madvise(start, file_bytes, MADV_POPULATE_READ) != 0)
+      madvise(start, file_bytes, MADV_WILLNEED);
+  }
   return std::shared_ptr<const MappedFile>(
       new MappedFile(static_cast<const std::byte*>(start), size, reserved, slot));
 }

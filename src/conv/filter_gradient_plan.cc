@@ -94,6 +94,7 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
       std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.compute_bytes;
   task_row_blocks = std::clamp<int64_t>(panels * row_blocks / wanted_tasks, 1,
                                         std::clamp<int64_t>(kTaskBytes / row_block_bytes, 1, 16));
+  task_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, task_row_blocks));  // tasks alike
   const int64_t tasks = panels * CeilDiv(row_blocks, task_row_blocks);
   const int64_t runs_held = kSumBytes / sum_bytes;
   runs_at_once = std::clamp<int64_t>(num_threads == 1 ? 1 : CeilDiv(wanted_tasks, tasks), 1,

@@ -14,6 +14,10 @@ struct Float16 {  // IEEE 754 binary16
 struct BFloat16 {  // the upper half of a binary32
   uint16_t bits;
 };
+// Two neighbours, as instructions for products of pairs take them.
+struct BFloat16Pair {
+  BFloat16 first, second;
+};
 
 inline float ToFloat(BFloat16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "conv/bfloat16_pairs.h"
 #include "conv/class_segments.h"
 #include "conv/filter_panel.h"
 #include "conv/gemm_tiles.h"
@@ -27,10 +28,12 @@ constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of filter panels at a ti
 constexpr int64_t kStageBytesPerThread = int64_t{4} << 20;
 constexpr int64_t kMostStageBytes = int64_t{36} << 20;
 
-// Everything that follows from problem, kernels and threads: how the work is cut.
-template <class Stored>
+// Everything that follows from problem, kernels and threads: how the work is cut. Operands are held
+// as Element: numbers of the compute type, or pairs of bfloat16 numbers.
+template <class Stored, class Element>
 struct Plan {
   using Compute = ComputeType<Stored>;
+  static constexpr bool kPairs = std::is_same_v<Element, BFloat16Pair>;
 
   Plan(const Problem& problem, const KernelTable& table, int num_threads);
 
@@ -42,37 +45,40 @@ struct Plan {
   int64_t ResultElements(const Slab& stage) const;
   int64_t ScratchBytes() const;
 
-  const IndirectGemmKernels<Compute>& kernels;
+  const IndirectGemmKernels<Element>& kernels;
   TapSum sum;
-  DataShape source, result;
-  bool staged;  // else source and result are used where they lie
   std::vector<TapPhase> phases;
-  Panels panels;  // of one group
+  DataShape source, result;           // channels of the source as elements
+  bool source_staged, result_staged;  // else used where they lie
+  Panels panels;                      // of one group
   int64_t panels_per_pass;
   std::vector<Slab> stages;
   int64_t chunk_pixels;
   int num_threads;
 };
 
-template <class Stored>
-Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_threads_in)
-    : kernels(table.Gemm<Compute>()),
+template <class Stored, class Element>
+Plan<Stored, Element>::Plan(const Problem& problem, const KernelTable& table, int num_threads_in)
+    : kernels(table.Gemm<Element>()),
       sum(problem),
-      source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
-      result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
-      staged(problem.data_format == DataFormat::kNCHW || !std::is_same_v<Stored, Compute>),
       phases(PhasesOf(sum)),
+      source_staged(problem.data_format == DataFormat::kNCHW ||
+                    (kPairs ? sum.source_c % 2 != 0 : !std::is_same_v<Stored, Compute>)),
+      result_staged(problem.data_format == DataFormat::kNCHW || !std::is_same_v<Stored, Compute>),
       panels(CutPanels(kernels, sum.result_c)),
       num_threads(num_threads_in) {
+  if constexpr (kPairs) CountInPairs(sum, phases);
+  source = {problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups};
+  result = {problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups};
   panels_per_pass = std::clamp<int64_t>(
-      kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Compute)}), 1,
+      kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Element)}), 1,
       NumPanels());
   const Slab whole{0, sum.batch, 0, sum.result_h};
   const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
-  if (staged) {
-    const int64_t bytes =
-        (sum.batch * (source.Image() + result.Image())) * int64_t{sizeof(Compute)};
-    const int64_t filter_bytes = NumPanels() * PanelElements() * int64_t{sizeof(Compute)};
+  if (result_staged) {
+    const int64_t bytes = sum.batch * (source.Image() * int64_t{sizeof(Element)} +
+                                       result.Image() * int64_t{sizeof(Compute)});
+    const int64_t filter_bytes = NumPanels() * PanelElements() * int64_t{sizeof(Element)};
     const int64_t stage_bytes =
         std::min(std::max(kStageBytesPerThread * num_threads, filter_bytes), kMostStageBytes);
     stages =
@@ -94,16 +100,16 @@ Plan<Stored>::Plan(const Problem& problem, const KernelTable& table, int num_thr
 }
 
 // How many parts the blocks of a phase are taken in, so that a part of a panel fits the cache.
-template <class Stored>
-int64_t Plan<Stored>::PartsOf(const TapPhase& phase) const {
-  const int64_t bytes = phase.num_taps() * sum.source_c * panels.cols * int64_t{sizeof(Compute)};
+template <class Stored, class Element>
+int64_t Plan<Stored, Element>::PartsOf(const TapPhase& phase) const {
+  const int64_t bytes = phase.num_taps() * sum.source_c * panels.cols * int64_t{sizeof(Element)};
   return std::clamp<int64_t>(CeilDiv(bytes, kPanelBytes), 1,
                              std::max<int64_t>(1, static_cast<int64_t>(phase.blocks.size())));
 }
 
 // One tile, or all tiles of a chunk where a phase is taken in parts.
-template <class Stored>
-int64_t Plan<Stored>::SumsPerThread() const {
+template <class Stored, class Element>
+int64_t Plan<Stored, Element>::SumsPerThread() const {
   const auto& tile = TilesOfWidth(kernels, panels.cols).front();
   int64_t tiles = 1;
   for (const TapPhase& phase : phases) {
@@ -116,43 +122,42 @@ int64_t Plan<Stored>::SumsPerThread() const {
   return tiles * SumsOfTile(tile);
 }
 
-template <class Stored>
-int64_t Plan<Stored>::SourceElements(const Slab& stage) const {
+template <class Stored, class Element>
+int64_t Plan<Stored, Element>::SourceElements(const Slab& stage) const {
   const RowRange rows = SourceRows(sum, stage);
   return stage.num_images() * (rows.end - rows.begin) * source.w * source.c;
 }
 
-template <class Stored>
-int64_t Plan<Stored>::ResultElements(const Slab& stage) const {
+template <class Stored, class Element>
+int64_t Plan<Stored, Element>::ResultElements(const Slab& stage) const {
   return stage.num_images() * stage.num_rows() * result.w * result.c;
 }
 
-template <class Stored>
-int64_t Plan<Stored>::ScratchBytes() const {
-  int64_t elements = panels_per_pass * PanelElements();
-  int64_t staged_elements = 0;
+template <class Stored, class Element>
+int64_t Plan<Stored, Element>::ScratchBytes() const {
+  int64_t source_elements = 0, result_elements = 0;
   for (const Slab& stage : stages) {
-    if (staged) {
-      staged_elements = std::max(staged_elements, SourceElements(stage) + ResultElements(stage));
-    }
+    if (source_staged) source_elements = std::max(source_elements, SourceElements(stage));
+    if (result_staged) result_elements = std::max(result_elements, ResultElements(stage));
   }
-  elements += staged_elements;
   int64_t list_bytes = 0;
   for (const TapPhase& phase : phases) {
     const int64_t segments = std::max(phase.num_taps() * (sum.in_pairs ? 2 : 1),
                                       static_cast<int64_t>(phase.blocks.size()));
     list_bytes = std::max(list_bytes, segments * int64_t{sizeof(GemmSegment) + sizeof(int64_t)});
   }
-  return elements * int64_t{sizeof(Compute)} +
+  return (panels_per_pass * PanelElements() + source_elements) * int64_t{sizeof(Element)} +
+         result_elements * int64_t{sizeof(Compute)} +
          num_threads * (SumsPerThread() * int64_t{sizeof(double)} + 2 * list_bytes);
 }
 
-template <class Stored>
+template <class Stored, class Element>
 class Runner {
  public:
   using Compute = ComputeType<Stored>;
+  using Cut = Plan<Stored, Element>;
 
-  Runner(const ConvArgs& args, const Plan<Stored>& plan)
+  Runner(const ConvArgs& args, const Cut& plan)
       : args_(args),
         plan_(plan),
         pack_(args.kernels.Pack<Stored>()),
@@ -169,10 +174,8 @@ class Runner {
       for (int64_t first = 0; first < num_panels; first += plan_.panels_per_pass) {
         const int64_t count = std::min(plan_.panels_per_pass, num_panels - first);
         if (packed_from != first) {
-          args_.parallel.For(count, [&](int64_t i) {
-            PackFilter(pack_, plan_.sum, plan_.phases, static_cast<const Stored*>(args_.filter),
-                       PanelAt(first + i), PackedPanel(i));
-          });
+          args_.parallel.For(count,
+                             [&](int64_t i) { PackPanel(PanelAt(first + i), PackedPanel(i)); });
         }
         packed_from = first;
         RunPass(stage, first, count);
@@ -186,7 +189,7 @@ class Runner {
     SegmentList segments;
     AlignedArray<double> sums;
   };
-  Compute* PackedPanel(int64_t index) { return packed_.data() + index * plan_.PanelElements(); }
+  Element* PackedPanel(int64_t index) { return packed_.data() + index * plan_.PanelElements(); }
 
   FilterPanel PanelAt(int64_t panel) const {
     const Panels& panels = plan_.panels;
@@ -195,64 +198,89 @@ class Runner {
             panels.ColsOf(in_group, plan_.sum.result_c), panels.cols};
   }
 
+  void PackPanel(const FilterPanel& panel, Element* to) const;
   void Load(const Slab& stage);
+  void LoadSource(const Slab& slab);
   void Store(const Slab& stage);
   void RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels);
-  void RunTask(const Slab& chunk, const FilterPanel& panel, const Compute* packed);
+  void RunTask(const Slab& chunk, const FilterPanel& panel, const Element* packed);
   void RunClass(const Slab& chunk, const TapPhase& phase, const AxisClass& rows,
-                const AxisClass& cols, RowGatherer<Compute>& gatherer) const;
+                const AxisClass& cols, RowGatherer<Element>& gatherer) const;
 
   const ConvArgs& args_;
-  const Plan<Stored>& plan_;
+  const Cut& plan_;
   const PackKernels<Stored>& pack_;
-  AlignedArray<Compute> packed_;
+  AlignedArray<Element> packed_;
   std::vector<ThreadScratch> threads_;
 
   // The source and result of the current stage as the kernels see them.
-  AlignedArray<Compute> source_scratch_, result_scratch_;
-  const Compute* source_ = nullptr;
+  AlignedArray<Element> source_scratch_;
+  AlignedArray<Compute> result_scratch_;
+  const Element* source_ = nullptr;
   Compute* result_ = nullptr;
   PixelOffsets source_offsets_{{}, 0, 0, 0}, result_offsets_{{}, 0, 0, 0};
 };
 
-template <class Stored>
-void Runner<Stored>::Load(const Slab& stage) {
-  const auto* source =
-      static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
-  if (!plan_.staged) {
-    if constexpr (std::is_same_v<Stored, Compute>) {
-      source_ = source;
-      result_ = static_cast<Stored*>(args_.result);
-    }
-    source_offsets_ = PixelOffsets(plan_.source, 0, 0, plan_.source.h);
-    result_offsets_ = PixelOffsets(plan_.result, 0, 0, plan_.result.h);
-    return;
+template <class Stored, class Element>
+void Runner<Stored, Element>::PackPanel(const FilterPanel& panel, Element* to) const {
+  const auto* filter = static_cast<const Stored*>(args_.filter);
+  if constexpr (Cut::kPairs) {
+    PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, plan_.sum, plan_.phases, filter,
+                    panel, to);
+  } else {
+    PackFilter(pack_, plan_.sum, plan_.phases, filter, panel, to);
   }
-  const RowRange rows = SourceRows(plan_.sum, stage);
-  const int64_t need_source = plan_.SourceElements(stage),
-                need_result = plan_.ResultElements(stage);
-  if (source_scratch_.size() < need_source) source_scratch_ = AlignedArray<Compute>(need_source);
-  if (result_scratch_.size() < need_result) result_scratch_ = AlignedArray<Compute>(need_result);
-  source_ = source_scratch_.data();
-  result_ = result_scratch_.data();
-  source_offsets_ =
-      PixelOffsets(plan_.source, stage.image_begin, rows.begin, rows.end - rows.begin);
-  result_offsets_ =
-      PixelOffsets(plan_.result, stage.image_begin, stage.row_begin, stage.num_rows());
-  LoadSlab(args_.parallel, pack_, plan_.source,
-           {stage.image_begin, stage.image_end, rows.begin, rows.end}, source,
-           source_scratch_.data());
 }
 
-template <class Stored>
-void Runner<Stored>::Store(const Slab& stage) {
-  if (!plan_.staged) return;
+template <class Stored, class Element>
+void Runner<Stored, Element>::Load(const Slab& stage) {
+  const RowRange rows = SourceRows(plan_.sum, stage);
+  if (plan_.source_staged) {
+    const int64_t need = plan_.SourceElements(stage);
+    if (source_scratch_.size() < need) source_scratch_ = AlignedArray<Element>(need);
+    source_ = source_scratch_.data();
+    source_offsets_ =
+        PixelOffsets(plan_.source, stage.image_begin, rows.begin, rows.end - rows.begin);
+    LoadSource({stage.image_begin, stage.image_end, rows.begin, rows.end});
+  } else {
+    source_ = static_cast<const Element*>(plan_.sum.forward ? args_.input : args_.out_backprop);
+    source_offsets_ = PixelOffsets(plan_.source, 0, 0, plan_.source.h);
+  }
+  if (plan_.result_staged) {
+    const int64_t need = plan_.ResultElements(stage);
+    if (result_scratch_.size() < need) result_scratch_ = AlignedArray<Compute>(need);
+    result_ = result_scratch_.data();
+    result_offsets_ =
+        PixelOffsets(plan_.result, stage.image_begin, stage.row_begin, stage.num_rows());
+  } else {
+    result_ = static_cast<Compute*>(args_.result);
+    result_offsets_ = PixelOffsets(plan_.result, 0, 0, plan_.result.h);
+  }
+}
+
+template <class Stored, class Element>
+void Runner<Stored, Element>::LoadSource(const Slab& slab) {
+  const auto* source =
+      static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
+  if constexpr (Cut::kPairs) {
+    LoadSlabPairs(
+        args_.parallel, args_.kernels.pack_bf16_pairs, plan_.source,
+        plan_.sum.forward ? args_.problem.geometry.group_in_c : args_.problem.geometry.group_out_c,
+        slab, source, source_scratch_.data());
+  } else {
+    LoadSlab(args_.parallel, pack_, plan_.source, slab, source, source_scratch_.data());
+  }
+}
+
+template <class Stored, class Element>
+void Runner<Stored, Element>::Store(const Slab& stage) {
+  if (!plan_.result_staged) return;
   StoreSlab(args_.parallel, pack_, plan_.result, stage, result_scratch_.data(),
             static_cast<Stored*>(args_.result));
 }
 
-template <class Stored>
-void Runner<Stored>::RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels) {
+template <class Stored, class Element>
+void Runner<Stored, Element>::RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels) {
   const std::vector<Slab> chunks = SplitSlab(stage, plan_.result.w, plan_.chunk_pixels);
   args_.parallel.For(static_cast<int64_t>(chunks.size()) * num_panels, [&](int64_t i) {
     const int64_t panel = i % num_panels;
@@ -262,11 +290,12 @@ void Runner<Stored>::RunPass(const Slab& stage, int64_t first_panel, int64_t num
 }
 
 // One panel of channels for one chunk of pixels.
-template <class Stored>
-void Runner<Stored>::RunTask(const Slab& chunk, const FilterPanel& panel, const Compute* packed) {
+template <class Stored, class Element>
+void Runner<Stored, Element>::RunTask(const Slab& chunk, const FilterPanel& panel,
+                                      const Element* packed) {
   const TapSum& sum = plan_.sum;
   ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
-  GemmTileArgs<Compute> tile{};
+  GemmTileArgs<Element> tile{};
   tile.a = source_ + panel.group * sum.source_c;
   tile.a_step = 1;
   tile.b = packed;
@@ -283,7 +312,7 @@ void Runner<Stored>::RunTask(const Slab& chunk, const FilterPanel& panel, const 
     for (int64_t part = 0; part < parts; ++part) {
       tile.resume = part > 0;
       tile.keep = part + 1 < parts;
-      RowGatherer<Compute> gatherer(tiles, tile);
+      RowGatherer<Element> gatherer(tiles, tile);
       for (const AxisClass& rows : phase.rows->classes) {
         for (const AxisClass& cols : phase.cols->classes) {
           scratch.segments.Build(phase, rows, cols, source_offsets_, sum.source_c, tile.b_step,
@@ -297,9 +326,10 @@ void Runner<Stored>::RunTask(const Slab& chunk, const FilterPanel& panel, const 
 }
 
 // All pixels of one class in the chunk.
-template <class Stored>
-void Runner<Stored>::RunClass(const Slab& chunk, const TapPhase& phase, const AxisClass& row_class,
-                              const AxisClass& col_class, RowGatherer<Compute>& gatherer) const {
+template <class Stored, class Element>
+void Runner<Stored, Element>::RunClass(const Slab& chunk, const TapPhase& phase,
+                                       const AxisClass& row_class, const AxisClass& col_class,
+                                       RowGatherer<Element>& gatherer) const {
   const RowRange within = IndicesWithin(*phase.rows, chunk.row_begin, chunk.row_end);
   const int64_t row_begin = std::max(row_class.begin, within.begin);
   const int64_t row_end = std::min(row_class.end, within.end);
@@ -321,30 +351,62 @@ void Runner<Stored>::RunClass(const Slab& chunk, const TapPhase& phase, const Ax
   gatherer.Flush();
 }
 
+// f(TypeTag<Stored>, TypeTag<Element>) with the operands' form: pairs wherever the tree takes terms
+// in pairs and the processor has instructions for them.
+template <class F>
+decltype(auto) VisitForms(const Problem& problem, const KernelTable& kernels, F&& f) {
+  return VisitFloat(problem.dtype, [&](auto stored) -> decltype(auto) {
+    using Stored = typename decltype(stored)::Type;
+    if constexpr (std::is_same_v<Stored, BFloat16>) {
+      if (ServesPairs(problem, kernels)) return f(stored, TypeTag<BFloat16Pair>{});
+    }
+    return f(stored, TypeTag<ComputeType<Stored>>{});
+  });
+}
+
+template <class Stored, class Element>
+int64_t ScratchBytesOf(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  return Plan<Stored, Element>(problem, kernels, num_threads).ScratchBytes();
+}
+
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  return VisitFloat(problem.dtype, [&](auto tag) {
-    return Plan<typename decltype(tag)::Type>(problem, kernels, num_threads).ScratchBytes();
+  return VisitForms(problem, kernels, [&](auto stored, auto element) {
+    using Stored = typename decltype(stored)::Type;
+    using Element = typename decltype(element)::Type;
+    // Pairs may have to give way to numbers of the compute type.
+    return std::max(ScratchBytesOf<Stored, Element>(problem, kernels, num_threads),
+                    ScratchBytesOf<Stored, ComputeType<Stored>>(problem, kernels, num_threads));
   });
 }
 
 std::string Tiles(const Problem& problem, const KernelTable& kernels) {
-  return VisitFloat(problem.dtype, [&](auto tag) {
-    const Plan<typename decltype(tag)::Type> plan(problem, kernels, 1);
+  return VisitForms(problem, kernels, [&](auto stored, auto element) {
+    using Stored = typename decltype(stored)::Type;
+    const Plan<Stored, typename decltype(element)::Type> plan(problem, kernels, 1);
     const auto& tile = TilesOfWidth(plan.kernels, plan.panels.cols).front();
     int64_t blocks = 0;
     for (const TapPhase& phase : plan.phases) {
       blocks = std::max(blocks, static_cast<int64_t>(phase.blocks.size()));
     }
-    return fmt::format("{}x{} pixels x channels, {} panels, {} blocks", tile.rows, tile.cols,
-                       plan.NumPanels(), blocks);
+    return fmt::format("{}x{} pixels x channels, {} panels, {} blocks{}", tile.rows, tile.cols,
+                       plan.NumPanels(), blocks, plan.kPairs ? ", in pairs" : "");
   });
 }
 
+template <class Stored, class Element>
+void RunForm(const ConvArgs& args) {
+  const Plan<Stored, Element> plan(args.problem, args.kernels, args.parallel.num_threads());
+  Runner<Stored, Element>(args, plan).Run();
+}
+
 void Run(const ConvArgs& args) {
-  VisitFloat(args.problem.dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    const Plan<Stored> plan(args.problem, args.kernels, args.parallel.num_threads());
-    Runner<Stored>(args, plan).Run();
+  VisitForms(args.problem, args.kernels, [&](auto stored, auto element) {
+    using Stored = typename decltype(stored)::Type;
+    using Element = typename decltype(element)::Type;
+    if constexpr (std::is_same_v<Element, BFloat16Pair>) {
+      if (PairsAreExact(args)) return RunForm<Stored, Element>(args);
+    }
+    RunForm<Stored, ComputeType<Stored>>(args);
   });
 }
 

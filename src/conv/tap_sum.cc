@@ -122,6 +122,21 @@ int64_t TermsOf(const TapSum& sum, const std::vector<TapPhase>& phases) {
   return phases.back().first_term + phases.back().num_taps() * sum.source_c;
 }
 
+void CountInPairs(TapSum& sum, std::vector<TapPhase>& phases) {
+  sum.source_c = CeilDiv(sum.source_c, int64_t{2});
+  sum.in_pairs = false;
+  int64_t terms = 0;
+  for (TapPhase& phase : phases) {
+    for (TapBlock& block : phase.blocks) {
+      block.channel_begin /= 2;  // even: blocks don't part pairs
+      block.channel_end = CeilDiv(block.channel_end, int64_t{2});
+    }
+    phase.first_term = terms;
+    phase.in_pairs = false;
+    terms += phase.num_taps() * sum.source_c;
+  }
+}
+
 RowRange IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end) {
   const auto index = [&](int64_t position) {
     return position <= phase.first

@@ -64,6 +64,10 @@ std::vector<TapPhase> PhasesOf(const TapSum& sum);
 // Taps x source channels of all phases.
 int64_t TermsOf(const TapSum& sum, const std::vector<TapPhase>& phases);
 
+// For operands that hold the channels of the source two by two: source channels and terms of `sum`
+// and `phases` count pairs from now on.
+void CountInPairs(TapSum& sum, std::vector<TapPhase>& phases);
+
 // The source rows that a slab's positions meet, as a half-open range within [0, source_h).
 struct RowRange {
   int64_t begin, end;

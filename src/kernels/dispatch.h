@@ -11,6 +11,7 @@ namespace convgrad {
 void FillIndirectGemmKernels(KernelTable& table);
 void FillDepthwiseKernels(KernelTable& table);
 void FillPackKernels(KernelTable& table);
+void FillPackPairKernels(KernelTable& table);
 void FillMachineLimitKernels(KernelTable& table);
 
 }  // namespace convgrad

@@ -11,6 +11,7 @@
 #endif
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/kernel_table.h"
 #include "kernels/vector-inl.h"
@@ -41,8 +42,8 @@ HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
   }
 }
 
-template <Finish kFinish, class D, class T = hn::TFromD<D>>
-void FinishRows(D d, const GemmTileArgs<T>& args, int64_t rows, int64_t cols) {
+template <Finish kFinish, class D, class Element>
+void FinishRows(D d, const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const double* errors = args.sums + rows * cols;
   for (int64_t i = 0; i < args.num_rows; ++i) {
@@ -53,9 +54,9 @@ void FinishRows(D d, const GemmTileArgs<T>& args, int64_t rows, int64_t cols) {
   }
 }
 
-template <class T>
-HWY_NOINLINE void FinishTile(const GemmTileArgs<T>& args, int64_t rows, int64_t cols) {
-  const hn::ScalableTag<T> d;
+template <class Element>
+HWY_NOINLINE void FinishTile(const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) {
+  const hn::ScalableTag<ComputeType<Element>> d;
   if (args.odd) {
     FinishRows<Finish::kOdd>(d, args, rows, cols);
   } else {
@@ -79,24 +80,59 @@ void AddRun(const double* sums, double* total, int64_t count) {
   }
 }
 
-template <class T, int kRows, int kVectors>
+// How the micro-kernel multiplies two operands' elements into its sums.
+template <class Compute>
+struct Multiplier {
+  using D = hn::ScalableTag<Compute>;
+  using V = hn::Vec<D>;
+  static HWY_INLINE V Load(const Compute* from) { return hn::LoadU(D(), from); }
+  static HWY_INLINE V Broadcast(const Compute* from) { return hn::Set(D(), *from); }
+  static HWY_INLINE V Add(V factor, V column, V sum) { return Fma(factor, column, sum); }
+};
+
+#if HWY_TARGET == HWY_AVX3
+// Two chained fused multiply-adds, the second numbers' first; subnormals count as zero. As
+// assembly, since the target's other code must run on processors without this instruction.
+template <>
+struct Multiplier<BFloat16Pair> {
+  using D = hn::ScalableTag<uint32_t>;
+  using V = hn::Vec<D>;
+  using Sum = hn::Vec<hn::ScalableTag<float>>;
+  static HWY_INLINE V Load(const BFloat16Pair* from) {
+    return hn::LoadU(D(), reinterpret_cast<const uint32_t*>(from));
+  }
+  static HWY_INLINE V Broadcast(const BFloat16Pair* from) {
+    uint32_t bits;
+    std::memcpy(&bits, from, sizeof(bits));
+    return hn::Set(D(), bits);
+  }
+  static HWY_INLINE Sum Add(V factor, V column, Sum sum) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(factor.raw), "v"(column.raw));
+    return sum;
+  }
+};
+#endif
+
+template <class Element, int kRows, int kVectors>
 class Tile {
  public:
-  static void Run(const GemmTileArgs<T>& args) {
-    if constexpr (sizeof(T) == 4) {
+  static void Run(const GemmTileArgs<Element>& args) {
+    if constexpr (std::is_same_v<Element, float>) {
       if (args.in_pairs) return RunBlocks<true>(args);
     }
     RunBlocks<false>(args);
   }
 
  private:
+  using T = ComputeType<Element>;
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
+  using Times = Multiplier<Element>;
 
   // In pairs as an instance of its own: the steps back and forth cost 3 % where registers for
   // addresses are short.
   template <bool kInPairs>
-  static void RunBlocks(const GemmTileArgs<T>& args) {
+  static void RunBlocks(const GemmTileArgs<Element>& args) {
     const D d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const bool single = args.num_blocks == 1 && !args.resume && !args.keep;
@@ -118,10 +154,10 @@ class Tile {
            ++segment) {
         // Pointers of the rows and one common index: with as many increments as rows the loop would
         // be bound by them.
-        const T* rows[kRows];
+        const Element* rows[kRows];
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) rows[i] = args.a + args.a_rows[i] + segment->a;
-        const T* b = args.b + segment->b;
+        const Element* b = args.b + segment->b;
         int64_t at = 0;
         int64_t back = 1;
         if (kInPairs && segment->length > 1) {  // one on, one back, three on, ...
@@ -136,14 +172,14 @@ class Tile {
             __builtin_prefetch(ahead, 0, 2);
             ahead += args.ahead_step;
           }
-          V column[kVectors];
+          typename Times::V column[kVectors];
 #pragma GCC unroll 16
-          for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * lanes);
+          for (int v = 0; v < kVectors; ++v) column[v] = Times::Load(b + v * lanes);
 #pragma GCC unroll 16
           for (int i = 0; i < kRows; ++i) {
-            const V factor = hn::Set(d, rows[i][at]);
+            const auto factor = Times::Broadcast(rows[i] + at);
 #pragma GCC unroll 16
-            for (int v = 0; v < kVectors; ++v) acc[i][v] = Fma(factor, column[v], acc[i][v]);
+            for (int v = 0; v < kVectors; ++v) acc[i][v] = Times::Add(factor, column[v], acc[i][v]);
           }
           if (kInPairs && (k & 1) != 0) {
             at += 4 * args.a_step;
@@ -158,7 +194,7 @@ class Tile {
   }
 
   // The lines of the result are asked for while the chains run.
-  static HWY_INLINE void PrefetchResult(const GemmTileArgs<T>& args) {
+  static HWY_INLINE void PrefetchResult(const GemmTileArgs<Element>& args) {
     constexpr int64_t kLine = 64 / sizeof(T);
     for (int64_t i = 0; i < args.num_rows; ++i) {
       const T* row = args.c + args.c_rows[i];
@@ -174,7 +210,8 @@ class Tile {
   }
 
   // A single block: its sum is the result, with -0 made +0.
-  static HWY_INLINE void StoreOnly(const GemmTileArgs<T>& args, const V (&acc)[kRows][kVectors]) {
+  static HWY_INLINE void StoreOnly(const GemmTileArgs<Element>& args,
+                                   const V (&acc)[kRows][kVectors]) {
     const D d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
 #pragma GCC unroll 16
@@ -206,40 +243,47 @@ class Tile {
 
 // Sizes by registers: accumulators, the vectors of a column and one broadcast factor must fit, and
 // one load or broadcast should serve two multiply-adds.
-template <class T, int kRows, int kVectors>
-GemmTile<T> MakeTile() {
-  const int lanes = static_cast<int>(hn::Lanes(hn::ScalableTag<T>()));
-  return {kRows, kVectors * lanes, Tile<T, kRows, kVectors>::Run};
+template <class Element, int kRows, int kVectors>
+GemmTile<Element> MakeTile() {
+  const int lanes = static_cast<int>(hn::Lanes(hn::ScalableTag<ComputeType<Element>>()));
+  return {kRows, kVectors * lanes, Tile<Element, kRows, kVectors>::Run};
 }
 
-template <class T>
-std::span<const GemmTile<T>> Tiles() {
+template <class Element>
+std::span<const GemmTile<Element>> Tiles() {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
-  static const GemmTile<T> tiles[] = {
-      MakeTile<T, 14, 1>(), MakeTile<T, 8, 1>(), MakeTile<T, 4, 1>(), MakeTile<T, 1, 1>(),
-      MakeTile<T, 12, 2>(), MakeTile<T, 8, 2>(), MakeTile<T, 4, 2>(), MakeTile<T, 1, 2>(),
-      MakeTile<T, 8, 3>(),  MakeTile<T, 4, 3>(), MakeTile<T, 2, 3>(), MakeTile<T, 1, 3>(),
-      MakeTile<T, 6, 4>(),  MakeTile<T, 4, 4>(), MakeTile<T, 3, 4>(), MakeTile<T, 2, 4>(),
-      MakeTile<T, 1, 4>(),
+  static const GemmTile<Element> tiles[] = {
+      MakeTile<Element, 14, 1>(), MakeTile<Element, 8, 1>(),  MakeTile<Element, 4, 1>(),
+      MakeTile<Element, 1, 1>(),  MakeTile<Element, 12, 2>(), MakeTile<Element, 8, 2>(),
+      MakeTile<Element, 4, 2>(),  MakeTile<Element, 1, 2>(),  MakeTile<Element, 8, 3>(),
+      MakeTile<Element, 4, 3>(),  MakeTile<Element, 2, 3>(),  MakeTile<Element, 1, 3>(),
+      MakeTile<Element, 6, 4>(),  MakeTile<Element, 4, 4>(),  MakeTile<Element, 3, 4>(),
+      MakeTile<Element, 2, 4>(),  MakeTile<Element, 1, 4>(),
   };
 #else  // 16 registers
-  static const GemmTile<T> tiles[] = {
-      MakeTile<T, 12, 1>(), MakeTile<T, 6, 1>(), MakeTile<T, 3, 1>(), MakeTile<T, 1, 1>(),
-      MakeTile<T, 6, 2>(),  MakeTile<T, 4, 2>(), MakeTile<T, 2, 2>(), MakeTile<T, 1, 2>(),
-      MakeTile<T, 4, 3>(),  MakeTile<T, 2, 3>(), MakeTile<T, 1, 3>(),
+  static const GemmTile<Element> tiles[] = {
+      MakeTile<Element, 12, 1>(), MakeTile<Element, 6, 1>(), MakeTile<Element, 3, 1>(),
+      MakeTile<Element, 1, 1>(),  MakeTile<Element, 6, 2>(), MakeTile<Element, 4, 2>(),
+      MakeTile<Element, 2, 2>(),  MakeTile<Element, 1, 2>(), MakeTile<Element, 4, 3>(),
+      MakeTile<Element, 2, 3>(),  MakeTile<Element, 1, 3>(),
   };
 #endif
   return tiles;
 }
 
-template <class T>
-IndirectGemmKernels<T> MakeIndirectGemmKernels() {
-  return {static_cast<int>(hn::Lanes(hn::ScalableTag<T>())), Tiles<T>(), AddRun<T>, FinishTile<T>};
+template <class Element>
+IndirectGemmKernels<Element> MakeIndirectGemmKernels() {
+  using Compute = ComputeType<Element>;
+  return {static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>())), Tiles<Element>(),
+          AddRun<Compute>, FinishTile<Element>};
 }
 
 inline void FillIndirectGemm(KernelTable& table) {
   table.gemm_f32 = MakeIndirectGemmKernels<float>();
   table.gemm_f64 = MakeIndirectGemmKernels<double>();
+#if HWY_TARGET == HWY_AVX3
+  if (table.has_bf16_pairs) table.gemm_bf16_pairs = MakeIndirectGemmKernels<BFloat16Pair>();
+#endif
 }
 
 }  // namespace HWY_NAMESPACE

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/float16.h"
+
 namespace convgrad {
 
 // `length` consecutive terms, at these offsets (in elements) into the operands. In pairs: an even
@@ -19,12 +21,15 @@ struct GemmSegment {
   int64_t a, b, length;
 };
 
-template <class Compute>
+// Element is float, double, or BFloat16Pair: then the product of two elements is that of the second
+// numbers added first and that of the first ones after it, each fused.
+template <class Element>
 struct GemmTileArgs {
-  const Compute* a;
+  using Compute = ComputeType<Element>;
+  const Element* a;
   const int64_t* a_rows;  // as many as the kernel has rows; surplus ones repeat a valid row
   int64_t a_step;
-  const Compute* b;  // readable for all columns of the kernel
+  const Element* b;  // readable for all columns of the kernel
   int64_t b_step;
   bool in_pairs;  // float only
 
@@ -53,23 +58,23 @@ struct GemmTileArgs {
 };
 
 // One size of the kernel. `cols` is a whole number of vectors.
-template <class Compute>
+template <class Element>
 struct GemmTile {
   int rows, cols;
-  void (*run)(const GemmTileArgs<Compute>& args);
+  void (*run)(const GemmTileArgs<Element>& args);
 };
 
-template <class Compute>
+template <class Element>
 struct IndirectGemmKernels {
-  int lanes;  // numbers in a vector
+  int lanes;  // sums in a vector
   // Grouped by columns, ascending; rows descending inside a group, down to 1.
-  std::span<const GemmTile<Compute>> tiles;
+  std::span<const GemmTile<Element>> tiles;
 
   // total += sums, as the canonical order adds a run: `count` sums, then, for double, the errors.
   void (*add_run)(const double* sums, double* total, int64_t count);
   // The last step of the kernel alone: the tile of `cols` columns whose sums are `args.sums`, to
   // args.c. Reads sums, c, c_rows, num_rows, num_cols and odd.
-  void (*finish)(const GemmTileArgs<Compute>& args, int64_t rows, int64_t cols);
+  void (*finish)(const GemmTileArgs<Element>& args, int64_t rows, int64_t cols);
 };
 
 }  // namespace convgrad

@@ -18,9 +18,9 @@ constexpr IsaRow kIsas[] = {
     {Isa::kScalar, "scalar", 8},
 };
 
-// What the kernels of each instruction set were compiled for. The compiler's run-time library asks the
-// processor and the system: the vector library's function would do as well, but its shared library
-// measures a clock when it is loaded, 2.7 of the 9 ms of a small case.
+// What the kernels of each instruction set were compiled for. The compiler's run-time library asks
+// the processor and the system: the vector library's function would do as well, but its shared
+// library measures a clock when it is loaded, 2.7 of the 9 ms of a small case.
 bool CanRun(Isa isa) {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -37,6 +37,14 @@ bool CanRun(Isa isa) {
   return isa == Isa::kScalar;
 }
 
+bool HasBFloat16Pairs([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  return isa == Isa::kAvx512 && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 std::vector<KernelTable> MakeTables() {
   std::vector<KernelTable> tables;
   for (const IsaRow& row : kIsas) {
@@ -44,9 +52,11 @@ std::vector<KernelTable> MakeTables() {
     KernelTable table{};
     table.isa = row.isa;
     table.vector_bytes = row.vector_bytes;
+    table.has_bf16_pairs = HasBFloat16Pairs(row.isa);
     FillIndirectGemmKernels(table);
     FillDepthwiseKernels(table);
     FillPackKernels(table);
+    FillPackPairKernels(table);
     FillMachineLimitKernels(table);
     tables.push_back(table);
   }

@@ -10,6 +10,7 @@
 #include "kernels/indirect_gemm.h"
 #include "kernels/machine_limits.h"
 #include "kernels/pack.h"
+#include "kernels/pack_pairs.h"
 
 namespace convgrad {
 
@@ -26,10 +27,13 @@ const char* VectorLibraryVersion();
 
 struct KernelTable {
   Isa isa;
-  int vector_bytes;  // of one vector register; scalar: one double
+  int vector_bytes;     // of one vector register; scalar: one double
+  bool has_bf16_pairs;  // the processor multiplies bfloat16 numbers pair by pair
 
   IndirectGemmKernels<float> gemm_f32;
   IndirectGemmKernels<double> gemm_f64;
+  IndirectGemmKernels<BFloat16Pair> gemm_bf16_pairs;  // if has_bf16_pairs
+  PackPairKernels pack_bf16_pairs;                    // likewise
   DepthwiseKernels<float> depthwise_f32;
   DepthwiseKernels<double> depthwise_f64;
   PackKernels<Float16> pack_f16;
@@ -38,9 +42,10 @@ struct KernelTable {
   PackKernels<double> pack_f64;
   MachineLimitKernels machine_limits;
 
-  // The members by type: Compute is float or double, Stored a storage type.
-  template <class Compute>
-  const IndirectGemmKernels<Compute>& Gemm() const;
+  // The members by type: Compute is float or double, Element one of them or BFloat16Pair, Stored a
+  // storage type.
+  template <class Element>
+  const IndirectGemmKernels<Element>& Gemm() const;
   template <class Compute>
   const DepthwiseKernels<Compute>& Depthwise() const;
   template <class Stored>
@@ -59,6 +64,10 @@ inline const IndirectGemmKernels<float>& KernelTable::Gemm<float>() const {
 template <>
 inline const IndirectGemmKernels<double>& KernelTable::Gemm<double>() const {
   return gemm_f64;
+}
+template <>
+inline const IndirectGemmKernels<BFloat16Pair>& KernelTable::Gemm<BFloat16Pair>() const {
+  return gemm_bf16_pairs;
 }
 template <>
 inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const {

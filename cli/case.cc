@@ -148,6 +148,13 @@ Execution ParseExecution(const FlagValues& flags) {
   return execution;
 }
 
+int ParseThreadCount(const FlagValues& flags, const std::string& text) {
+  if (text == "all") return 0;
+  return static_cast<int>(flags.Parse(FlagId::kThreads, [&](const std::string& name) {
+    return ParseInteger(name, text, 1, kMaxThreads);
+  }));
+}
+
 std::optional<bool> ParseBoolean(const FlagValues& flags, FlagId id) {
   constexpr std::string_view kBooleans[] = {"false", "true"};
   const std::string* text = flags.Find(id);
@@ -191,11 +198,22 @@ uint64_t ParseSeed(const FlagValues& flags) {
 }
 
 int ParseThreads(const FlagValues& flags) {
+  return ParseThreadCount(flags, flags.Get(FlagId::kThreads, "all"));
+}
+
+std::vector<int> ParseThreadCounts(const FlagValues& flags) {
   const std::string text = flags.Get(FlagId::kThreads, "all");
-  if (text == "all") return 0;
-  return static_cast<int>(flags.Parse(FlagId::kThreads, [&](const std::string& name) {
-    return ParseInteger(name, text, 1, kMaxThreads);
-  }));
+  std::vector<int> counts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const int count = ParseThreadCount(flags, text.substr(begin, end - begin));
+    if (std::find(counts.begin(), counts.end(), count) != counts.end()) {
+      ThrowUsage("flag/value", "--threads " + text, "names a number twice", "name each once");
+    }
+    counts.push_back(count);
+    begin = end + 1;
+  }
+  return counts;
 }
 
 std::string FlagOf(Role role) {

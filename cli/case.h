@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -67,6 +68,8 @@ std::optional<DType> ParseDTypeFlag(const FlagValues& flags);
 uint64_t ParseSeed(const FlagValues& flags);
 // 0 for all.
 int ParseThreads(const FlagValues& flags);
+// Of a command that takes several: each once.
+std::vector<int> ParseThreadCounts(const FlagValues& flags);
 // --bfloat16-as and --no-clobber.
 NpyWriteOptions ParseWriteOptions(const FlagValues& flags);
 // --tolerance and --golden-accumulator.

@@ -97,12 +97,12 @@ void CaseRun::LoadAndCompute() {
   entry_.timing = timing;
 }
 
-OutputRecord CaseRun::DescribeResult() const {
+OutputRecord DescribeResult(const Operands& operands, const Tensor& result) {
   OutputRecord record;
-  const SpecialCounts counts = CountSpecial(result_);
+  const SpecialCounts counts = CountSpecial(result);
   record.special = counts;
-  const bool is_known = counts.inf == 0 ||
-                        (!HasNonFinite(operands_->first()) && !HasNonFinite(operands_->second()));
+  const bool is_known =
+      counts.inf == 0 || (!HasNonFinite(operands.first()) && !HasNonFinite(operands.second()));
   if (is_known) record.overflow = counts.inf;
   return record;
 }
@@ -116,7 +116,7 @@ void CaseRun::WriteResult() {
   // Where no thread is to be had, these run when they are asked for.
   const auto policy = std::launch::async | std::launch::deferred;
   auto inputs = std::async(policy, [&] { return operands_->Records(hash_inputs); });
-  auto described = std::async(policy, [&] { return DescribeResult(); });
+  auto described = std::async(policy, [&] { return DescribeResult(*operands_, result_); });
   const Clock::time_point begin = Clock::now();
   std::string hash;
   if (output_) {

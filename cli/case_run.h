@@ -37,7 +37,6 @@ class CaseRun {
  private:
   void OpenOutput();
   void DescribePlan() const;
-  OutputRecord DescribeResult() const;
 
   Session& session_;
   CaseRecord& entry_;
@@ -48,6 +47,9 @@ class CaseRun {
   std::optional<OutputFile> output_;
   Tensor result_;
 };
+
+// Counts what is special in the result of these operands.
+OutputRecord DescribeResult(const Operands& operands, const Tensor& result);
 
 // "8.3 ms, 12.5 GFLOP/s"
 std::string DescribeTiming(const CaseRecord& entry);

@@ -84,6 +84,18 @@ constexpr Command kCommands[] = {
      "show a .npy file's header, statistics and data hash",
      {"convgrad inspect data/real/digits_conv1.input.npy", "convgrad inspect x.npy w.npy"},
      Inspect},
+    {CommandId::kBench,
+     "bench",
+     "OP|MANIFEST",
+     1,
+     1,
+     false,
+     "verify operations, then time them; hold them against the machine and an earlier report",
+     {"convgrad bench depthwise_conv2d_backprop_filter --input fill:normal@8,56,56,128 "
+      "--filter-sizes 3,3,128,1 --out-backprop fill:normal --threads 1,2 --report bench.json",
+      "convgrad bench data/workloads.jsonl --match 'rn50_3x3_7x7*' --tag filter,float32 "
+      "--max-time 200ms"},
+     Bench},
     {CommandId::kInfo,
      "info",
      "",

@@ -11,9 +11,10 @@ constexpr CommandSet kDiff = Only(CommandId::kDiff);
 constexpr CommandSet kPlan = Only(CommandId::kPlan);
 constexpr CommandSet kGen = Only(CommandId::kGen);
 constexpr CommandSet kInspect = Only(CommandId::kInspect);
+constexpr CommandSet kBench = Only(CommandId::kBench);
 constexpr CommandSet kInfo = Only(CommandId::kInfo);
 constexpr CommandSet kHelp = Only(CommandId::kHelp);
-constexpr CommandSet kOneOp = kRun | kCheck | kPlan;
+constexpr CommandSet kOneOp = kRun | kCheck | kPlan | kBench;
 constexpr CommandSet kComparing = kCheck | kDiff;
 constexpr CommandSet kWriting = kRun | kCheck | kGen;
 constexpr CommandSet kReported = kOneOp | kDiff;
@@ -64,7 +65,8 @@ constexpr Flag kFlags[] = {
     {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kText,
      "how bfloat16 is written; default V2, as NumPy with ml_dtypes does"},
     {FlagId::kThreads, "threads", "N|all", kExecution, kOneOp | kDiff | kGen, true, kAmount,
-     "default all: the CPUs this process may use; changes no bit of a result"},
+     "default all: the CPUs this process may use; changes no bit of a result. bench takes several, "
+     "1,2, and times each case with each"},
     {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp, true, kText,
      "instruction set; changes no bit of a result"},
     {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp, true, kText,
@@ -85,9 +87,34 @@ constexpr Flag kFlags[] = {
      "the verdict SUSPECT exits with 1 too"},
     {FlagId::kShards, "shards", "N", kManifest, kPlan, false, kInteger,
      "predict how long each of N shards of the manifest takes"},
+    {FlagId::kMatch, "match", "GLOB", kManifest, kBench, false, kText,
+     "only cases of the manifest whose name matches: '*3x3*'; '*' stands for '/' too"},
+    {FlagId::kTag, "tag", "T,...", kManifest, kBench, false, kText,
+     "only cases that have all these tags"},
+    {FlagId::kList, "list", nullptr, kManifest, kBench, false, kSwitch,
+     "print the names of the cases that would run, and run none"},
+    {FlagId::kAllowEmpty, "allow-empty", nullptr, kManifest, kBench, false, kSwitch,
+     "exit 0, not 6, when no case is selected"},
+    {FlagId::kCache, "cache", "hot|cold", kTiming, kBench, true, kText,
+     "hot (default): runs follow each other; cold: the caches are emptied before each"},
+    {FlagId::kMaxTime, "max-time", "TIME", kTiming, kBench, true, kAmount,
+     "most time to spend on samples of a case, warm-up included: 2s (default), 500ms, 1min"},
+    {FlagId::kMinSamples, "min-samples", "N", kTiming, kBench, true, kInteger,
+     "take at least so many, unless time is up; default 10"},
+    {FlagId::kCi, "ci", "P%", kTiming, kBench, true, kText,
+     "sample until the 95 % confidence interval of the median is as narrow; default 2%"},
+    {FlagId::kBaseline, "baseline", "F", kTiming, kBench, false, kRead,
+     "compare each case with that of the same name and threads in this report of bench; exit 5 if "
+     "one is SLOWER"},
+    {FlagId::kBaselineBin, "baseline-bin", "F", kTiming, kBench, false, kRead,
+     "compare with this other convgrad: both run each case in turn"},
+    {FlagId::kRegress, "regress", "P%", kTiming, kBench, false, kText,
+     "how much slower or faster still counts as the same; default 5%"},
+    {FlagId::kRemeasure, "remeasure", nullptr, kTiming, kBench, false, kSwitch,
+     "measure the machine's peaks again, though they are known from before"},
     {FlagId::kReport, "report", "F", kReporting, kReported, false, kWritten,
      "write the JSON report; '-' for standard output"},
-    {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing, false, kSwitch,
+    {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing | kBench, false, kSwitch,
      "leave the data hashes out"},
     {FlagId::kJson, "json", nullptr, kReporting, kInfo, false, kSwitch, "print JSON"},
     {FlagId::kMan, "man", nullptr, kReporting, kHelp, false, kSwitch,
@@ -128,6 +155,7 @@ const char* TitleOf(FlagGroup group) {
     case FlagGroup::kExecution: return "Execution";
     case FlagGroup::kChecking: return "Checking";
     case FlagGroup::kManifest: return "Manifest";
+    case FlagGroup::kTiming: return "Timing";
     case FlagGroup::kReporting: return "Reporting";
   }
   return "";
@@ -147,6 +175,7 @@ FlagFile FileOf(const Flag& flag) {
   switch (flag.kind) {
     case kOperand:
     case kSizes:
+    case kRead:
     case kGolden: return FlagFile::kRead;
     case kWritten: return FlagFile::kWritten;
     default: return FlagFile::kNone;

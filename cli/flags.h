@@ -8,7 +8,7 @@
 
 namespace convgrad::cli {
 
-enum class CommandId { kRun, kCheck, kDiff, kPlan, kGen, kInspect, kInfo, kHelp };
+enum class CommandId { kRun, kCheck, kDiff, kPlan, kGen, kInspect, kBench, kInfo, kHelp };
 
 // A set of commands, one bit each.
 using CommandSet = uint32_t;
@@ -53,6 +53,18 @@ enum class FlagId {
   kProbe,
   kStrict,
   kShards,
+  kMatch,
+  kTag,
+  kList,
+  kAllowEmpty,
+  kCache,
+  kMaxTime,
+  kMinSamples,
+  kCi,
+  kBaseline,
+  kBaselineBin,
+  kRegress,
+  kRemeasure,
   kReport,
   kNoHash,
   kJson,
@@ -64,7 +76,16 @@ enum class FlagId {
   kVersion,
 };
 
-enum class FlagGroup { kOperands, kData, kOutput, kExecution, kChecking, kManifest, kReporting };
+enum class FlagGroup {
+  kOperands,
+  kData,
+  kOutput,
+  kExecution,
+  kChecking,
+  kManifest,
+  kTiming,
+  kReporting
+};
 
 // What a flag takes, on the command line and, as JSON, in a manifest.
 enum class FlagKind {
@@ -77,6 +98,7 @@ enum class FlagKind {
   kOperand,   // a path, "-" or fill:SPEC; a path or an object that describes the fill
   kSizes,     // a path, or as kIntegers
   kGolden,    // a path or sha256:HASH; a path or {"sha256": HASH}
+  kRead,      // a path
   kWritten,   // a path, or "-"
 };
 

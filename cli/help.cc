@@ -18,7 +18,7 @@ constexpr const char* kSummary =
 
 constexpr FlagGroup kGroups[] = {FlagGroup::kOperands,  FlagGroup::kData,     FlagGroup::kOutput,
                                  FlagGroup::kExecution, FlagGroup::kChecking, FlagGroup::kManifest,
-                                 FlagGroup::kReporting};
+                                 FlagGroup::kTiming,    FlagGroup::kReporting};
 
 struct ExitCodeRow {
   ExitCode code;
@@ -28,9 +28,11 @@ struct ExitCodeRow {
 constexpr ExitCodeRow kExitCodes[] = {
     {ExitCode::kOk, "everything asked for was done and is right"},
     {ExitCode::kWrong, "a result is wrong, or its golden is missing"},
-    {ExitCode::kUsage, "usage: flags, attributes, inline sizes"},
+    {ExitCode::kUsage, "usage: flags, attributes, inline sizes, manifest"},
     {ExitCode::kData, "bad input data: a malformed file, shapes or types that don't fit"},
     {ExitCode::kIo, "input, output or resources: a missing file, a full disk, too little memory"},
+    {ExitCode::kSlow, "right, but slower than the baseline allows"},
+    {ExitCode::kNothingRan, "nothing ran: no case was selected"},
     {ExitCode::kInternal, "internal error; please report it"},
 };
 constexpr const char* kSignalMeaning = "ended by signal n, after finished results were kept";

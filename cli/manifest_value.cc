@@ -128,6 +128,7 @@ class FlagValueReader {
       case FlagKind::kOperand:
       case FlagKind::kSizes:
       case FlagKind::kGolden:
+      case FlagKind::kRead:
       case FlagKind::kWritten: ReadPlace(entry); break;
     }
     if (entry.text.find('\0') != std::string::npos) {

@@ -11,6 +11,8 @@
 #include "cli/deal.h"
 #include "conv/compute.h"
 #include "conv/geometry.h"
+#include "measure/comparison.h"
+#include "measure/roofline.h"
 #include "verify/compare.h"
 
 namespace convgrad::cli {
@@ -38,9 +40,30 @@ struct OutputRecord {
   std::optional<int64_t> overflow;
 };
 
+// What `bench` measured; milliseconds of one iteration.
+struct BenchTiming {
+  Summary summary;
+  int64_t warmup = 0;             // iterations before the first sample
+  int64_t sample_iterations = 1;  // of one sample
+  int64_t iterations = 0;         // of all samples
+  std::string stop_reason;        // "interval" or "time"
+  std::string cache;              // "hot" or "cold"
+};
+
 struct TimingRecord {
-  double load_ms = 0, compute_ms = 0, write_ms = 0, total_ms = 0;
-  double compute_cpu_ms = 0;  // of all threads
+  double load_ms = 0, compute_ms = 0, write_ms = 0, total_ms = 0;  // `bench`: compute_ms, median
+  double compute_cpu_ms = 0;                                       // of all threads
+  std::optional<BenchTiming> bench;
+};
+
+// A measurement against an earlier one, or against another binary's.
+struct ComparisonRecord {
+  std::string against;  // the report's or the binary's path
+  Comparison comparison;
+  double tolerance = 0;
+  double before_ms = 0;            // median of what is compared with; 0 where there is nothing
+  int64_t pairs = 0;               // measured in turn; 0 for an earlier report
+  std::vector<std::string> notes;  // what differs, or why nothing is concluded
 };
 
 enum class CaseStatus { kPassed, kSuspect, kFailed, kSkipped, kError };
@@ -53,6 +76,8 @@ struct CaseRecord {
   std::optional<bool> use_cudnn_on_gpu;
   std::optional<RunInfo> run;
   std::optional<TimingRecord> timing;
+  std::optional<Roofline> roofline;                        // of `bench`
+  std::optional<ComparisonRecord> baseline, baseline_bin;  // likewise
   std::vector<InputRecord> inputs;
   std::optional<OutputRecord> output;
   std::optional<CheckResult> probe, check;
@@ -60,6 +85,11 @@ struct CaseRecord {
   ExitCode exit_code = ExitCode::kInternal;
   std::optional<ErrorRecord> error;
   std::string repro;
+
+  // Of an entry with a roofline: the best possible time as a part of the measured one.
+  double Share() const {
+    return timing->compute_ms > 0 ? 1e3 * roofline->seconds / timing->compute_ms : 0;
+  }
 };
 
 // Which cases a batch has, and which of them this process runs. Reports with one hash can be
@@ -76,6 +106,7 @@ struct Report {
   std::string command_line;
   Execution execution;
   std::optional<PlanRecord> plan;  // of a batch
+  std::vector<Peaks> peaks;        // that cases were held against
   std::vector<CaseRecord> cases;
   std::optional<ErrorRecord> error;  // what went wrong before a case was reached
 };

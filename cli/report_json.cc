@@ -6,7 +6,10 @@
 
 #include "base/parallel.h"
 #include "base/resources.h"
+#include "cli/bench_json.h"
 #include "cli/machine_json.h"
+#include "cli/peaks_json.h"
+#include "cli/problem_json.h"
 #include "cli/report.h"
 #include "cli/unicode.h"
 #include "conv/canonical_order.h"
@@ -31,6 +34,14 @@ int ThreadsOf(const Execution& execution) {
   return execution.num_threads > 0 ? execution.num_threads : UsableCpus();
 }
 
+// None were needed, or those of each number of threads.
+Json RenderPeaks(const Report& report) {
+  if (report.peaks.empty()) return nullptr;
+  Json measured = Json::array();
+  for (const Peaks& peaks : report.peaks) measured.push_back(PeaksToJson(peaks));
+  return {{"measured", measured}};
+}
+
 Json OwnContext(const Report& report) {
   Json available = Json::array();
   for (const KernelTable& table : SupportedKernels()) available.push_back(NameOf(table.isa));
@@ -41,7 +52,7 @@ Json OwnContext(const Report& report) {
           {"threads", ThreadsOf(report.execution)},
           {"tbb", ThreadingLibraryVersion()},
           {"algo", kAlgo},
-          {"peaks", nullptr}};
+          {"peaks", RenderPeaks(report)}};
 }
 
 Json RenderPlan(const PlanRecord& plan) {
@@ -76,23 +87,7 @@ Json Context(const Report& report) {
 }
 
 Json RenderProblem(const CaseRecord& entry) {
-  const Problem& problem = *entry.problem;
-  const ConvGeometry& g = problem.geometry;
-  Json json = {{"op", InfoOf(problem.op).name},
-               {"dtype", InfoOf(problem.dtype).name},
-               {"data_format", NameOf(problem.data_format)},
-               {"input", problem.InputShape()},
-               {"filter", problem.FilterShape()},
-               {"out_backprop", problem.OutputShape()},
-               {"strides", {g.stride_h, g.stride_w}},
-               {"dilations", {g.dilation_h, g.dilation_w}},
-               {"padding", NameOf(problem.padding)},
-               {"pads", {g.pad_top, g.pad_bottom, g.pad_left, g.pad_right}},
-               {"groups", g.groups},
-               {"flops", problem.Flops()},
-               {"input_bytes", problem.OperandBytes()},
-               {"output_bytes", problem.ResultBytes()},
-               {"terms", problem.MaxTerms()}};
+  Json json = ProblemJson(*entry.problem);
   if (entry.use_cudnn_on_gpu) json["use_cudnn_on_gpu"] = *entry.use_cudnn_on_gpu;
   return json;
 }
@@ -173,10 +168,12 @@ Json RenderCheck(const CheckResult& check) {
 }
 
 Json RenderTiming(const TimingRecord& timing) {
-  return {{"load_ms", timing.load_ms},
-          {"compute_ms", timing.compute_ms},
-          {"write_ms", timing.write_ms},
-          {"total_ms", timing.total_ms}};
+  Json json = {{"load_ms", timing.load_ms},
+               {"compute_ms", timing.compute_ms},
+               {"write_ms", timing.write_ms},
+               {"total_ms", timing.total_ms}};
+  if (timing.bench) PutBenchTiming(json, *timing.bench);
+  return json;
 }
 
 // The fields that Google Benchmark's tools read.
@@ -186,7 +183,8 @@ void PutBenchmarkFields(Json& json, const CaseRecord& entry) {
   if (entry.index) json["family_index"] = *entry.index;
   json["run_type"] = "iteration";
   json["threads"] = entry.run ? entry.run->num_threads : 1;
-  json["iterations"] = entry.timing ? 1 : 0;
+  json["iterations"] = 0;
+  if (entry.timing) json["iterations"] = timing.bench ? timing.bench->iterations : 1;
   json["real_time"] = timing.compute_ms;
   json["cpu_time"] = timing.compute_cpu_ms;
   json["time_unit"] = "ms";
@@ -208,6 +206,9 @@ Json RenderCase(const CaseRecord& entry) {
   if (entry.problem) json["problem"] = RenderProblem(entry);
   if (entry.run) json["run"] = RenderRun(*entry.run);
   if (entry.timing) json["timing"] = RenderTiming(*entry.timing);
+  if (entry.roofline) json["roofline"] = RooflineJson(entry);
+  if (entry.baseline) json["baseline"] = ComparisonJson(*entry.baseline);
+  if (entry.baseline_bin) json["baseline_bin"] = ComparisonJson(*entry.baseline_bin);
   json["inputs"] = RenderInputs(entry);
   if (entry.output) json["output"] = RenderOutput(*entry.output);
   if (entry.probe) json["probe"] = RenderCheck(*entry.probe);

@@ -1,6 +1,7 @@
 // One run of the tool: what was typed, what is printed, what is reported.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ struct Session {
   Report report;
   bool report_is_written = false;  // by the command itself
 };
+
+// Runs one case of several: whatever it throws is shown and goes into its entry of the report, and
+// the next case can follow, unless the process was asked to end (StopRequested()).
+ExitCode AttemptCase(Session& session, const std::function<ExitCode()>& step);
 
 // The whole tool: dispatches, turns whatever is thrown into one line on standard error and an entry
 // of the report, writes the report, and returns the exit code. `words` as main() got them.

@@ -31,19 +31,27 @@ Fault ReadInteger(std::string_view text, int64_t& value) {
   return error == std::errc() && stop == end ? Fault::kNone : Fault::kSyntax;
 }
 
-struct MemoryUnit {
+struct Unit {
   std::string_view name;
-  double bytes;
+  double factor;
 };
 
-constexpr MemoryUnit kMemoryUnits[] = {
+constexpr Unit kMemoryUnits[] = {
     {"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
     {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},
 };
+constexpr Unit kPercentUnits[] = {{"%", 0.01}};
+constexpr Unit kTimeUnits[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"min", 60}};
 
-std::optional<double> UnitBytes(std::string_view name) {
-  for (const MemoryUnit& unit : kMemoryUnits) {
-    if (name == unit.name) return unit.bytes;
+// A decimal number with one of the units after it.
+std::optional<double> ReadAmount(const std::string& text, std::span<const Unit> units) {
+  double amount = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, amount, std::chars_format::fixed);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view name = Trim({stop, static_cast<size_t>(end - stop)});
+  for (const Unit& unit : units) {
+    if (name == unit.name) return amount * unit.factor;
   }
   return std::nullopt;
 }
@@ -84,18 +92,36 @@ std::vector<int64_t> ParseIntegers(const std::string& flag, std::string_view tex
 }
 
 int64_t ParseMemory(const std::string& flag, const std::string& text) {
-  double amount = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, amount, std::chars_format::fixed);
-  const auto unit = UnitBytes(Trim({stop, static_cast<size_t>(end - stop)}));
-  if (error != std::errc() || !unit) {
+  const std::optional<double> bytes = ReadAmount(text, kMemoryUnits);
+  if (!bytes) {
     ThrowUsage("flag/value", Given(flag, text), "is no size of memory", "give e.g. 8GiB or 500MB");
   }
-  const double bytes = amount * *unit;
-  if (!(bytes >= 1 && bytes < 0x1p62)) {
+  if (!(*bytes >= 1 && *bytes < 0x1p62)) {
     ThrowUsage("flag/value", Given(flag, text), "is out of range", "give at least one byte");
   }
-  return static_cast<int64_t>(bytes);
+  return static_cast<int64_t>(*bytes);
+}
+
+double ParsePercent(const std::string& flag, const std::string& text, double low, double high) {
+  const std::optional<double> part = ReadAmount(text, kPercentUnits);
+  if (!part) ThrowUsage("flag/value", Given(flag, text), "is no percentage", "give e.g. 5%");
+  if (!(*part >= low && *part <= high)) {
+    ThrowUsage("flag/value", Given(flag, text), "is out of range",
+               fmt::format("give {}% to {}%", 100 * low, 100 * high));
+  }
+  return *part;
+}
+
+double ParseSeconds(const std::string& flag, const std::string& text, double low, double high) {
+  const std::optional<double> seconds = ReadAmount(text, kTimeUnits);
+  if (!seconds) {
+    ThrowUsage("flag/value", Given(flag, text), "is no time", "give e.g. 2s, 0.5 or 500ms");
+  }
+  if (!(*seconds >= low && *seconds <= high)) {
+    ThrowUsage("flag/value", Given(flag, text), "is out of range",
+               fmt::format("give {} to {} seconds", low, high));
+  }
+  return *seconds;
 }
 
 size_t ParseChoice(const std::string& flag, const std::string& text,

@@ -21,6 +21,12 @@ std::vector<int64_t> ParseIntegers(const std::string& flag, std::string_view tex
 // "8GiB", "500MB", "1.5GiB" or a number of bytes; at least 1.
 int64_t ParseMemory(const std::string& flag, const std::string& text);
 
+// "5%", "0.5 %": the part, 0.05 or 0.005, in [low, high].
+double ParsePercent(const std::string& flag, const std::string& text, double low, double high);
+
+// "2", "0.5s", "500ms", "1min": seconds, in [low, high].
+double ParseSeconds(const std::string& flag, const std::string& text, double low, double high);
+
 // The index of `text` in `choices`, letter case counting.
 size_t ParseChoice(const std::string& flag, const std::string& text,
                    std::span<const std::string_view> choices);

@@ -68,6 +68,12 @@ TEST(QuickProbeTest, WithoutMemoryForAllItSaysSo) {
   const CheckResult result = QuickProbe(problem, execution, 1);
   EXPECT_EQ(result.status, Verdict::kPassed);
   EXPECT_NE(result.reason.find("too much memory"), std::string::npos) << result.reason;
+  execution.max_memory_bytes -= 2000;
+  const CheckResult fewer = QuickProbe(problem, execution, 1);
+  EXPECT_EQ(fewer.status, Verdict::kPassed);
+  EXPECT_NE(fewer.reason.find("of 2 images only 1"), std::string::npos) << fewer.reason;
+  execution.max_memory_bytes = 1000;
+  EXPECT_THROW(QuickProbe(problem, execution, 1), Error);
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ class Readme(unittest.TestCase):
                         self.run_one(scratch, command, expected, status)
 
     def run_one(self, scratch, command, expected, status):
-        environment = os.environ | {"PATH": f"{scratch}/bin:{os.environ['PATH']}"}
+        environment = os.environ | {"PATH": f"{scratch}/bin:{os.environ['PATH']}",
+                                    "XDG_CACHE_HOME": f"{scratch}/cache"}
         done = subprocess.run(["sh", "-euc", command], cwd=scratch, env=environment, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)

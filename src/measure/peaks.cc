@@ -18,8 +18,9 @@ constexpr CacheSize kUsualCaches[] = {{1, 32 << 10, 1}, {2, kMiB, 1}, {3, 32 * k
 // Long against the handing out of a piece of work, short against an interrupt.
 constexpr double kPieceSeconds = 1e-4;
 constexpr int64_t kPiecesPerThread = 16;
-constexpr double kTrialSeconds = 0.03;
-constexpr int kTrials = 5;
+// Trials end when so many in a row were no better: another program may have had the machine.
+constexpr int kFruitlessTrials = 8;
+constexpr double kLeastSeconds = 0.02, kMostSeconds = 0.3;
 
 struct Sink {
   alignas(kAlignment) std::byte bytes[kAlignment];
@@ -30,12 +31,16 @@ double BestRate(const std::function<double()>& trial) {
   const auto now = SystemClock().wall;
   const double begin = now();
   double best = 0;
-  for (int i = 0; i < kTrials || now() < begin + kTrialSeconds; ++i) {
+  for (int fruitless = 0;;) {
     const double start = now();
     const double done = trial();
-    best = std::max(best, done / std::max(now() - start, 1e-9));
+    const double end = now();
+    const double rate = done / std::max(end - start, 1e-9);
+    fruitless = rate > 1.01 * best ? 0 : fruitless + 1;
+    best = std::max(best, rate);
+    const bool is_enough = fruitless >= kFruitlessTrials && end - begin >= kLeastSeconds;
+    if (is_enough || end - begin >= kMostSeconds) return best;
   }
-  return best;
 }
 
 // How often `piece` must run to take kPieceSeconds.

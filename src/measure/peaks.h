@@ -24,7 +24,7 @@ struct CacheSize {
 
 struct LevelPeak {
   std::string name;      // "L1", "L2", "L3", "memory"
-  int64_t capacity = 0;  // bytes that all threads together find there; memory, the last, holds all
+  int64_t capacity = 0;  // bytes that all threads together find there; memory, the last, 0
   double read_gbs = 0;   // of all threads together, 10^9 bytes a second
   double write_gbs = 0;  // of ordinary stores; of memory also around the caches, if that is faster
 };
@@ -43,7 +43,7 @@ struct Peaks {
 // levels of a common processor.
 std::vector<LevelPeak> CacheLevels(std::span<const CacheSize> caches, int num_threads);
 
-// Takes under a second. Peaks are maxima: each is the best of several trials. Throws "memory/..."
+// Takes a second or two. Peaks are maxima: each is the best of several trials. Throws "memory/..."
 // where there is no memory for the buffers.
 Peaks MeasurePeaks(const KernelTable& kernels, const Parallel& parallel,
                    std::span<const CacheSize> caches);

@@ -33,6 +33,7 @@ double Seconds(double amount, double giga_per_second) {
 }  // namespace
 
 int64_t NeededOperandBytes(const Problem& problem) {
+  if (problem.Flops() == 0) return 0;
   if (InfoOf(problem.op).direction == Direction::kBackpropInput) return problem.OperandBytes();
   const ConvGeometry& g = problem.geometry;
   const int64_t reached =

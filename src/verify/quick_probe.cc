@@ -213,6 +213,10 @@ bool HoldsForAll(const IntegerRun& run, const ComputeFunction& compute, int num_
          AdjointHolds(wide_run, num_threads, seed, parallel);
 }
 
+int64_t MemoryLimit(const Execution& execution) {
+  return execution.max_memory_bytes > 0 ? execution.max_memory_bytes : AvailableMemory() / 5 * 4;
+}
+
 // The identity needs all three tensors twice at most, the 16-bit ones in float32 too, and short
 // sums on its other side.
 bool CanCheckAll(const Problem& problem, const Execution& execution) {
@@ -221,28 +225,23 @@ bool CanCheckAll(const Problem& problem, const Execution& execution) {
     return false;
   const int64_t bytes = problem.OperandBytes() + problem.ResultBytes();
   const int64_t need = InfoOf(problem.dtype).bytes > 2 ? 2 * bytes : 5 * bytes;
-  const int64_t limit = execution.max_memory_bytes;
-  return need + PlanRun(problem, execution).scratch_bytes <=
-         (limit > 0 ? limit : AvailableMemory() / 5 * 4);
+  return need + PlanRun(problem, execution).scratch_bytes <= MemoryLimit(execution);
 }
 
-}  // namespace
-
-CheckResult QuickProbe(const Problem& problem, const Execution& execution, uint64_t seed) {
-  return QuickProbe(problem, execution, seed,
-                    [&](const Problem& p, const Tensor& first, const Tensor& second) {
-                      return Compute(p, first, second, execution);
-                    });
-}
-
-CheckResult QuickProbe(const Problem& problem, const Execution& execution, uint64_t seed,
-                       const ComputeFunction& compute) {
-  const Parallel parallel(execution.num_threads > 0 ? execution.num_threads : UsableCpus());
-  const IntegerRun run = RunOnIntegers(problem, compute, seed, parallel);
-  const int64_t num_elements = run.result.num_elements();
-  if (problem.ValidTerms() <= kMaxProbedTerms || num_elements == 0) {
-    return CompareToReference(problem, run.first, run.second, run.result, {}, parallel);
+// The same problem with as many images as there is memory for; operands of a measurement may be
+// mapped files, those of a probe can't.
+Problem FitToMemory(Problem problem, const Execution& execution) {
+  const int64_t limit = MemoryLimit(execution);
+  while (problem.geometry.batch > 1 && PlanRun(problem, execution).memory_bytes > limit) {
+    problem.geometry.batch = CeilDiv(problem.geometry.batch, 2);
   }
+  CheckMemory(problem, execution, problem.OperandBytes(), /*operands_are_allocated=*/false);
+  return problem;
+}
+
+CheckResult CheckLarge(const IntegerRun& run, const Execution& execution, uint64_t seed,
+                       const ComputeFunction& compute, const Parallel& parallel) {
+  const Problem& problem = run.problem;
   const int64_t count =
       std::clamp<int64_t>(kMaxProbedTerms / std::max<int64_t>(1, problem.MaxTerms()), 64, 1 << 16);
   CheckResult result =
@@ -256,10 +255,35 @@ CheckResult QuickProbe(const Problem& problem, const Execution& execution, uint6
     result.status = Verdict::kFailed;
     result.reason = "the adjoint identity does not hold over all elements";
   } else {
-    result.reason =
-        fmt::format("exact in {} of {} elements{}", result.counts.elements, num_elements,
-                    checks_all ? ", and the adjoint identity holds over all"
-                               : "; all together would take too much memory");
+    result.reason = fmt::format("exact in {} of {} elements{}", result.counts.elements,
+                                run.result.num_elements(),
+                                checks_all ? ", and the adjoint identity holds over all"
+                                           : "; all together would take too much memory");
+  }
+  return result;
+}
+
+}  // namespace
+
+CheckResult QuickProbe(const Problem& problem, const Execution& execution, uint64_t seed) {
+  return QuickProbe(problem, execution, seed,
+                    [&](const Problem& p, const Tensor& first, const Tensor& second) {
+                      return Compute(p, first, second, execution);
+                    });
+}
+
+CheckResult QuickProbe(const Problem& whole, const Execution& execution, uint64_t seed,
+                       const ComputeFunction& compute) {
+  const Problem problem = FitToMemory(whole, execution);
+  const Parallel parallel(execution.num_threads > 0 ? execution.num_threads : UsableCpus());
+  const IntegerRun run = RunOnIntegers(problem, compute, seed, parallel);
+  const bool is_small = problem.ValidTerms() <= kMaxProbedTerms || run.result.num_elements() == 0;
+  CheckResult result =
+      is_small ? CompareToReference(problem, run.first, run.second, run.result, {}, parallel)
+               : CheckLarge(run, execution, seed, compute, parallel);
+  if (problem.geometry.batch < whole.geometry.batch) {
+    result.reason += fmt::format("; of {} images only {}: memory is short", whole.geometry.batch,
+                                 problem.geometry.batch);
   }
   return result;
 }

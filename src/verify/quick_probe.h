@@ -18,7 +18,8 @@ inline constexpr int64_t kMaxProbedTerms = int64_t{1} << 25;
 // elements together by the adjoint identity, <conv(x,w), g> = <x, backprop_input(w,g)> = <w,
 // backprop_filter(x,g)>, whose other side another kernel computes. Each element enters it with a
 // factor of its own, 16-bit ones by way of the same problem in float32. Where memory is short, the
-// identity is left out, and the reason says so.
+// identity is left out, then images, and the reason says so. Throws I/O "memory/limit" where not
+// even one image fits.
 CheckResult QuickProbe(const Problem& problem, const Execution& execution, uint64_t seed);
 
 // The same of a result that comes from elsewhere. Only `compute` is on trial: the other side of the

@@ -47,7 +47,7 @@ struct FilterGradientPlan {
   // Channels of the input that are packed side by side: those of a tile where tiles read them
   // often, else a cache line, so that packing moves whole lines.
   int64_t ChannelBlock() const {
-    constexpr int64_t kManyUses = 16, kLine = 64;
+    constexpr int64_t kManyUses = 40, kLine = 64;
     const bool often = tile_taps * sizes.panels.count > kManyUses;
     return std::min(geometry.group_in_c, often ? sizes.tile_rows : kLine / sizes.compute_bytes);
   }

@@ -18,21 +18,27 @@ bool IsDepthwiseInAllButName(const Problem& problem) {
   return g.group_in_c == 1 && g.groups >= 8 && g.group_out_c <= 8;
 }
 
-Algorithm ForGrouped(Algorithm algorithm) {
-  algorithm.accepts = IsDepthwiseInAllButName;
+// A depthwise algorithm that also looks at the problem itself.
+template <const Algorithm& kAlgorithm>
+Algorithm ForGrouped() {
+  Algorithm algorithm = kAlgorithm;
+  algorithm.accepts = [](const Problem& problem) {
+    return IsDepthwiseInAllButName(problem) && kAlgorithm.accepts(problem);
+  };
   return algorithm;
 }
 
 }  // namespace
 
 std::span<const Algorithm> AlgorithmsOf(Op op) {
-  static const std::vector<Algorithm> conv2d = {ForGrouped(kDepthwiseForwardAlgorithm),
-                                                kConv2DPixelLanes, kConv2DChannelLanes,
-                                                kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {ForGrouped(kDepthwiseFilterAlgorithm),
+  static const std::vector<Algorithm> conv2d = {
+      ForGrouped<kDepthwisePlanesAlgorithm>(), ForGrouped<kDepthwiseForwardAlgorithm>(),
+      kConv2DPixelLanes, kConv2DChannelLanes, kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {ForGrouped<kDepthwiseFilterAlgorithm>(),
                                                        kConv2DFilterTapsJoined,
                                                        kConv2DFilterTapsApart, kReferenceAlgorithm};
-  static const std::vector<Algorithm> depthwise = {kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
+  static const std::vector<Algorithm> depthwise = {kDepthwisePlanesAlgorithm,
+                                                   kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise_filter = {kDepthwiseFilterAlgorithm,
                                                           kReferenceAlgorithm};
   switch (op) {

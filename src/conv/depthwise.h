@@ -6,6 +6,7 @@
 namespace convgrad {
 
 // Forward and input gradient.
+extern const Algorithm kDepthwisePlanesAlgorithm;
 extern const Algorithm kDepthwiseForwardAlgorithm;
 extern const Algorithm kDepthwiseFilterAlgorithm;
 

@@ -156,9 +156,13 @@ void ForwardEngine<Stored>::PackRows(Piece* piece) const {
     }
     const int64_t begin = i, first_slot = num_slots;
     while (i < sources.size() && piece->slots[i] == 0) piece->slots[i++] = num_slots++;
-    const StripPart part = {
-        piece->image, piece->channels, {sources.begin + begin, sources.begin + i}, cols};
     if (cols.size() == 0) continue;
+    StripPart part = {
+        piece->image, piece->channels, {sources.begin + begin, sources.begin + i}, cols};
+    // Planes follow planes: the next piece's are as far away as this one's are long.
+    if (plan_.source.format == DataFormat::kNCHW) {
+      part.ahead = plan_.SourceSize(piece->channels.size()) * plan_.source.plane();
+    }
     source_packer_.Pack(source_, part, piece->intermediate, piece->strip + first_slot * row_size);
   }
 }

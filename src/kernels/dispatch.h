@@ -12,6 +12,7 @@ void FillIndirectGemmKernels(KernelTable& table);
 void FillDepthwiseKernels(KernelTable& table);
 void FillPackKernels(KernelTable& table);
 void FillPackPairKernels(KernelTable& table);
+void FillPlaneKernels(KernelTable& table);
 void FillMachineLimitKernels(KernelTable& table);
 
 }  // namespace convgrad

@@ -57,6 +57,7 @@ std::vector<KernelTable> MakeTables() {
     FillDepthwiseKernels(table);
     FillPackKernels(table);
     FillPackPairKernels(table);
+    FillPlaneKernels(table);
     FillMachineLimitKernels(table);
     tables.push_back(table);
   }

@@ -11,6 +11,7 @@
 #include "kernels/machine_limits.h"
 #include "kernels/pack.h"
 #include "kernels/pack_pairs.h"
+#include "kernels/plane.h"
 
 namespace convgrad {
 
@@ -40,6 +41,8 @@ struct KernelTable {
   PackKernels<BFloat16> pack_bf16;
   PackKernels<float> pack_f32;
   PackKernels<double> pack_f64;
+  PlaneKernels<float> plane_f32;
+  PlaneKernels<double> plane_f64;
   MachineLimitKernels machine_limits;
 
   // The members by type: Compute is float or double, Element one of them or BFloat16Pair, Stored a
@@ -50,6 +53,8 @@ struct KernelTable {
   const DepthwiseKernels<Compute>& Depthwise() const;
   template <class Stored>
   const PackKernels<Stored>& Pack() const;
+  template <class Compute>
+  const PlaneKernels<Compute>& Plane() const;
 };
 
 // The tables this machine can run, best first; the scalar one is always there.
@@ -92,6 +97,15 @@ inline const PackKernels<float>& KernelTable::Pack<float>() const {
 template <>
 inline const PackKernels<double>& KernelTable::Pack<double>() const {
   return pack_f64;
+}
+
+template <>
+inline const PlaneKernels<float>& KernelTable::Plane<float>() const {
+  return plane_f32;
+}
+template <>
+inline const PlaneKernels<double>& KernelTable::Plane<double>() const {
+  return plane_f64;
 }
 
 }  // namespace convgrad

@@ -1,0 +1,241 @@
+// Depthwise forward and input gradient in NCHW, lanes along columns: a plane is copied between
+// zeros (forward with a stride: its columns apart), so that a tap is one distance. All of memory is
+// read and written in order. Padding beside a row is multiplied, so a filter with an infinity or a
+// NaN goes the other way; rows off the image are skipped.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "base/checked.h"
+#include "conv/depthwise.h"
+#include "conv/depthwise_planes_plan.h"
+#include "conv/depthwise_strips.h"
+
+namespace convgrad {
+namespace {
+
+template <class Stored>
+class PlanesEngine {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  PlanesEngine(const ConvArgs& args, const PlanesPlan& plan)
+      : plan_(plan),
+        kernels_(args.kernels.Plane<Compute>()),
+        pack_(args.kernels.Pack<Stored>()),
+        source_(static_cast<const Stored*>(plan.forward ? args.input : args.out_backprop)),
+        result_(static_cast<Stored*>(args.result)),
+        weights_(plan.num_weights()),
+        pool_(plan.piece_bytes()) {
+    PackWeights(static_cast<const Stored*>(args.filter));
+  }
+
+  void RunPiece(int64_t index);
+
+ private:
+  // A piece's memory. The zeros of the staged planes are there from the beginning.
+  struct Scratch {
+    Compute *staged, *out, *dense;
+  };
+
+  void PackWeights(const Stored* filter);
+  void StagePlane(int64_t plane, const RowBand& band, Compute* dense, Compute* staged) const;
+  void SumPlane(int64_t plane, const RowBand& band, const Compute* weights, const Scratch& scratch,
+                uintptr_t* next) const;
+  void StorePlane(int64_t plane, const RowBand& band, const Compute* rows) const;
+
+  // The first row of a band.
+  const Stored* SourceRow(int64_t plane, const RowBand& band) const {
+    return source_ +
+           (plane * plan_.rows.num_sources() + band.sources.begin) * plan_.cols.num_sources();
+  }
+  Stored* ResultRow(int64_t plane, int64_t row) const {
+    return result_ + (plane * plan_.rows.num_results() + row) * plan_.cols.num_results();
+  }
+
+  const PlanesPlan& plan_;
+  const PlaneKernels<Compute>& kernels_;
+  const PackKernels<Stored>& pack_;
+  const Stored* source_;
+  Stored* result_;
+  AlignedArray<Compute> weights_;  // by plane of results of one image
+  BufferPool pool_;
+};
+
+// One tap of the filter, all channels, at a time.
+template <class Stored>
+void PlanesEngine<Stored>::PackWeights(const Stored* filter) {
+  const int64_t size = plan_.num_channels * plan_.multiplier, planes = plan_.group_sources();
+  const int64_t plane_weights = plan_.weights_of_plane();
+  AlignedArray<Compute> tap_weights(size);
+  const auto pack_tap = [&](int64_t row_tap, int64_t col_tap, Compute* to, int64_t term_size) {
+    pack_.widen(filter + (row_tap * plan_.cols.kernel + col_tap) * size, tap_weights.data(), size);
+    for (int64_t i = 0; i < size; ++i) {
+      to[i / planes * plane_weights + i % planes * term_size] = tap_weights[i];
+    }
+  };
+  for (const TapLine& line : plan_.row_phases) {
+    Compute* to = weights_.data() + plan_.WeightsAt(line);
+    for (int64_t p = 0; p < std::min(line.stride, line.num_taps); ++p) {
+      const int64_t num_rows = CeilDiv(line.num_taps - p, line.stride);
+      for (const int64_t col_tap : plan_.taps) {
+        for (int64_t q = 0; q < num_rows; ++q) {
+          const int64_t row_tap = line.tap_first + (p + q * line.stride) * line.tap_step;
+          pack_tap(row_tap, col_tap, to + q, num_rows);
+        }
+        to += num_rows * planes;
+      }
+    }
+  }
+}
+
+// Copies a band's rows of a plane between the zeros.
+template <class Stored>
+void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowBand& band, Compute* dense,
+                                      Compute* staged) const {
+  const int64_t width = plan_.cols.num_sources(), num_rows = band.sources.size();
+  const Stored* from = SourceRow(plane, band);
+  Compute* to = staged + plan_.left;
+  if (plan_.num_residues == 1) {
+    pack_.copy_widen(from, width, to, plan_.staged_row(), num_rows, width);
+    return;
+  }
+  const Compute* rows = dense;
+  if constexpr (std::is_same_v<Stored, Compute>) {
+    rows = from;
+  } else {
+    pack_.widen(from, dense, num_rows * width);
+  }
+  for (int64_t row = 0; row < num_rows; ++row) {
+    kernels_.split(rows + row * width, to + row * plan_.staged_row(), plan_.residue_size,
+                   plan_.num_residues, width);
+  }
+}
+
+// The results of a band of one plane, from the staged planes. Moves *next past what is fetched.
+template <class Stored>
+void PlanesEngine<Stored>::SumPlane(int64_t plane, const RowBand& band, const Compute* weights,
+                                    const Scratch& scratch, uintptr_t* next) const {
+  constexpr int64_t kLineBytes = 64;
+  for (const auto& [line, most_live, visits, lines_a_visit] : band.lines) {
+    PlaneRows<Compute> call = {};
+    call.visits = visits.data();
+    call.num_visits = static_cast<int64_t>(visits.size());
+    call.most_live = most_live;
+    call.source = scratch.staged;
+    call.source_stride = plan_.staged_row();
+    call.count = line.count;
+    call.lines_a_visit = lines_a_visit;
+    call.offsets = plan_.offsets.data();
+    call.num_terms = plan_.num_terms();
+    call.weights = weights + plan_.WeightsAt(line);
+    call.width = plan_.width;
+    if (plan_.direct) {
+      call.out = reinterpret_cast<Compute*>(ResultRow(plane, line.result_first));
+    } else {
+      call.out = scratch.out + (line.result_first - band.results.begin) * plan_.width;
+    }
+    call.out_stride = line.result_step * plan_.width;
+    call.next = *next;
+    kernels_.sum_taps(call);
+    *next += static_cast<uintptr_t>(call.num_visits * lines_a_visit * kLineBytes);
+  }
+}
+
+// Rounds results that were not written directly.
+template <class Stored>
+void PlanesEngine<Stored>::StorePlane(int64_t plane, const RowBand& band,
+                                      const Compute* rows) const {
+  const int64_t width = plan_.cols.num_results();
+  const int64_t num_calls = plan_.width == width ? 1 : band.results.size();
+  const int64_t count = band.results.size() * width / num_calls;
+  for (int64_t i = 0; i < num_calls; ++i) {
+    pack_.narrow(rows + i * plan_.width, ResultRow(plane, band.results.begin) + i * count, count);
+  }
+}
+
+template <class Stored>
+void PlanesEngine<Stored>::RunPiece(int64_t index) {
+  BufferPool::Lease lease(&pool_);
+  Scratch scratch;
+  scratch.staged = reinterpret_cast<Compute*>(lease.data());
+  scratch.out = scratch.staged + plan_.group_sources() * plan_.staged_plane;
+  scratch.dense = scratch.out + plan_.out_size;
+  const RowBand& band = plan_.bands[static_cast<size_t>(index / plan_.pieces_of_band())];
+  const int64_t first = index % plan_.pieces_of_band() * plan_.groups_per_piece;
+  const int64_t last = std::min(first + plan_.groups_per_piece, plan_.num_groups);
+  const int64_t sources = plan_.group_sources(), results = plan_.group_results();
+  for (int64_t group = first; group < last; ++group) {
+    for (int64_t m = 0; m < sources; ++m) {
+      StagePlane(group * sources + m, band, scratch.dense, scratch.staged + m * plan_.staged_plane);
+    }
+    const int64_t channel = group % plan_.num_channels;
+    auto next = reinterpret_cast<uintptr_t>(SourceRow((group + 1) * sources, band));
+    for (int64_t m = 0; m < results; ++m) {
+      const int64_t plane = group * results + m;
+      SumPlane(plane, band, weights_.data() + (channel * results + m) * plan_.weights_of_plane(),
+               scratch, &next);
+      if (!plan_.direct) StorePlane(plane, band, scratch.out);
+    }
+  }
+}
+
+template <class Stored>
+bool IsFinite(const void* filter, int64_t count) {
+  const auto* values = static_cast<const Stored*>(filter);
+  return std::all_of(values, values + count,
+                     [](Stored value) { return std::isfinite(Widen(value)); });
+}
+
+void RunPlanes(const ConvArgs& args) {
+  const PlanesPlan plan(args.problem, args.parallel.num_threads());
+  VisitFloat(args.problem.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
+    if (plan.multiplies_padding && !IsFinite<Stored>(args.filter, filter_size)) {
+      kDepthwiseForwardAlgorithm.run(args);
+      return;
+    }
+    PlanesEngine<Stored> engine(args, plan);
+    args.parallel.For(plan.num_pieces(), [&](int64_t piece) { engine.RunPiece(piece); });
+  });
+}
+
+// Narrow planes are better transposed, many at a time; in NHWC one channel is a plane.
+bool AcceptsPlanes(const Problem& problem) {
+  constexpr int64_t kLeastWidth = 12;
+  const ConvGeometry& g = problem.geometry;
+  const bool planes = problem.data_format == DataFormat::kNCHW || g.out_c == 1;
+  return planes && std::min(g.in_w, g.out_w) >= kLeastWidth && PlanesPlan::Fits(problem);
+}
+
+int64_t PlanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const PlanesPlan plan(problem, num_threads);
+  const int64_t bytes =
+      plan.piece_bytes() * num_threads +
+      (plan.num_weights() + plan.num_channels * plan.multiplier) * plan.compute_bytes;
+  return std::max(bytes, kDepthwiseForwardAlgorithm.scratch_bytes(problem, kernels, num_threads));
+}
+
+std::string PlanesTiles(const Problem& problem, const KernelTable&) {
+  const PlanesPlan plan(problem, 1);
+  return fmt::format("{} planes x {} rows a piece, {}", plan.groups_per_piece,
+                     plan.bands[0].results.size(),
+                     plan.direct ? "stored directly" : "stored rounded");
+}
+
+}  // namespace
+
+const Algorithm kDepthwisePlanesAlgorithm = {
+    .name = "planes",
+    .summary = "depthwise forward and input gradient, lanes along columns of padded planes",
+    .accepts = AcceptsPlanes,
+    .scratch_bytes = PlanesScratch,
+    .tiles = PlanesTiles,
+    .run = RunPlanes,
+};
+
+}  // namespace convgrad

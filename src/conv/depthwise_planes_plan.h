@@ -1,0 +1,92 @@
+// How a depthwise forward, or an input gradient without a stride along columns, is computed plane
+// by plane: how a plane of the source is staged, at which distance a result meets a tap, where
+// weights are packed, and what a piece of work is. Runs nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "conv/depthwise_lines.h"
+#include "conv/geometry.h"
+#include "kernels/plane.h"
+
+namespace convgrad {
+
+// Results of one line of rows, from rows of a staged part of a plane.
+struct VisitedRows {
+  TapLine line;
+  int64_t most_live;
+  std::vector<PlaneVisit> visits;
+  // Lines of the next group of planes that a visit fetches, so that every visit of the band, for
+  // every plane of results, fetches as many.
+  int64_t lines_a_visit;
+};
+
+// Rows of results that are computed together.
+struct RowBand {
+  Range results, sources;
+  std::vector<VisitedRows> lines;
+};
+
+struct PlanesPlan {
+  PlanesPlan(const Problem& problem, int num_threads);
+
+  // Problems that a plan fits: every element is one block of terms, the kernels can slide over the
+  // filter's rows, and rows of the source fit the cache.
+  static bool Fits(const Problem& problem);
+
+  bool forward;
+  Dimension rows, cols;
+  int64_t num_channels;  // of the operation's input
+  int64_t num_groups;    // batch * num_channels groups of planes
+  int64_t multiplier;
+  int64_t compute_bytes;
+
+  // Planes of the source that are summed, planes of the result made from them.
+  int64_t group_sources() const { return forward ? 1 : multiplier; }
+  int64_t group_results() const { return forward ? multiplier : 1; }
+
+  // A staged row holds the columns of each residue by the stride (forward) apart, with zeros on
+  // both sides: residue r's column number i at r * residue_size + left + i.
+  int64_t num_residues, residue_size, left;
+  int64_t staged_row() const { return num_residues * residue_size; }
+  // In a staged row result t meets term i at offsets[i] + t. Terms are columns of the filter in
+  // canonical order, each of all planes that are summed; those that meet no source for any result
+  // are left out.
+  std::vector<int64_t> taps;
+  std::vector<int64_t> offsets;
+  bool multiplies_padding = false;  // some result meets a zero beside the row
+
+  // Results are written where they belong, if neither their type nor a width below a vector's
+  // forbids it. Otherwise rows of `width` go through scratch.
+  bool direct;
+  int64_t width;
+
+  std::vector<RowBand> bands;
+  int64_t groups_per_piece = 1;
+  int64_t pieces_of_band() const;
+  int64_t num_pieces() const;
+
+  // Packed weights of one plane of results: by phase of rows and p < stride of the line:
+  // [term][row taps p, p + stride, ...]. One line for each phase of rows, and where its begin.
+  std::vector<TapLine> row_phases;
+  int64_t num_terms() const { return static_cast<int64_t>(offsets.size()); }
+  int64_t WeightsAt(const TapLine& line) const { return line.packed_tap * num_terms(); }
+  int64_t weights_of_plane() const;
+  int64_t num_weights() const { return weights_of_plane() * num_channels * group_results(); }
+
+  // Elements, for the largest piece: a staged plane, results that are not written directly, and
+  // sources of the compute type that are not staged yet.
+  int64_t staged_plane = 0, out_size = 0, dense_size = 0;
+  int64_t piece_bytes() const {
+    return (staged_plane * group_sources() + out_size + dense_size) * compute_bytes;
+  }
+
+ private:
+  void StageColumns();
+  void ChooseBands(int num_threads);
+  void DealLines(int64_t stored_bytes);
+  void MeasurePiece(bool widened);
+};
+
+}  // namespace convgrad

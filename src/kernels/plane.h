@@ -1,0 +1,57 @@
+// Depthwise kernels on planes: sums of the taps of one channel over rows of numbers, with lanes
+// along columns, and the splitting of rows that a stride needs. They know rows, columns and taps as
+// pointers and distances, and nothing of images, layouts or threads.
+#pragma once
+
+#include <cstdint>
+
+namespace convgrad {
+
+// The most rows of results that one row of the source may have terms of.
+inline constexpr int64_t kMostLiveRows = 7;
+
+// Columns that a row of results has at least: a vector of 16 bytes.
+template <class Compute>
+inline constexpr int64_t kLeastPlaneWidth = 16 / static_cast<int64_t>(sizeof(Compute));
+
+// A row of the source that adds its terms to the `live` newest rows of results: row t begins with
+// step t. Of every term it has weights for num_rows >= live rows, the newest row's first.
+struct PlaneVisit {
+  int64_t row;
+  int64_t weights;  // those of its first term are number weights * num_terms
+  int32_t num_rows;
+  int16_t live;    // 0: no row, only a step that ends
+  bool ends_step;  // the next visit belongs to the next step
+};
+
+// The columns [0, width) of all rows of results of some visits: out[t][col] is the chain over
+// visits, then over terms, of source[row][offsets[term] + col] * the weight. One block: the chain
+// is the sum.
+template <class Compute>
+struct PlaneRows {
+  const PlaneVisit* visits;
+  int64_t num_visits;
+  int64_t most_live;  // the last terms of row t are added in step t + most_live - 1 or before
+  const Compute* source;
+  int64_t source_stride;   // between rows, in elements, as below
+  const int64_t* offsets;  // every column they lead to can be read
+  int64_t num_terms;
+  const Compute* weights;
+  Compute* out;
+  int64_t out_stride;
+  int64_t count;
+  int64_t width;  // at least kLeastPlaneWidth
+  // What a later call will read, fetched into the second cache meanwhile: so many lines with every
+  // visit, since the machine drops most of a burst. They need not exist.
+  uintptr_t next;
+  int64_t lines_a_visit;
+};
+
+template <class Compute>
+struct PlaneKernels {
+  void (*sum_taps)(const PlaneRows<Compute>& rows);
+  // to[i % parts * to_stride + i / parts] = from[i] for i < count.
+  void (*split)(const Compute* from, Compute* to, int64_t to_stride, int64_t parts, int64_t count);
+};
+
+}  // namespace convgrad

@@ -1,0 +1,143 @@
+// The algorithm "planes" against the reference, bit for bit: rows of every width a vector can end
+// in, strides, dilations, multipliers, padding beyond the row, bands, every target; and infinities
+// and NaN beside the padding, which it multiplies.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "conv/compute.h"
+#include "operands.h"
+
+namespace convgrad {
+namespace {
+
+using testing::Operands;
+using testing::RandomOperands;
+using testing::Values;
+
+bool TakesPlanes(const Problem& problem) {
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    if (algorithm.name == std::string("planes")) return algorithm.accepts(problem);
+  }
+  return false;
+}
+
+Tensor RunOn(const Problem& problem, const Operands& operands, const std::string& algorithm,
+             Isa isa, int num_threads) {
+  Execution execution;
+  execution.algorithm = algorithm;
+  execution.isa = isa;
+  execution.num_threads = num_threads;
+  return Compute(problem, operands.first, operands.second, execution);
+}
+
+void CheckPlanes(const Problem& problem, const Operands& operands) {
+  ASSERT_TRUE(TakesPlanes(problem)) << problem.ToLine();
+  const Tensor expected = RunOn(problem, operands, "reference", Isa::kScalar, 1);
+  for (const KernelTable& kernels : SupportedKernels()) {
+    for (const int threads : {1, 3}) {
+      const Tensor actual = RunOn(problem, operands, "planes", kernels.isa, threads);
+      ASSERT_EQ(std::memcmp(expected.raw(), actual.raw(), static_cast<size_t>(actual.num_bytes())),
+                0)
+          << problem.ToLine() << " isa=" << NameOf(kernels.isa) << " threads=" << threads;
+    }
+  }
+}
+
+// A problem line; sizes are drawn until the output has at least one row and twelve columns.
+std::string DrawLine(std::mt19937_64& random) {
+  const auto draw = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  const bool backprop = draw(0, 1) == 1, nhwc = draw(0, 5) == 0;
+  const int64_t batch = draw(1, 3), channels = nhwc ? 1 : draw(1, 5), h = draw(1, 30);
+  const int64_t w = draw(12, 75), kernel_h = draw(1, 7), kernel_w = draw(1, 8);
+  const int64_t multiplier = nhwc ? 1 : draw(1, 3), dilation_h = draw(1, 3),
+                dilation_w = draw(1, 3);
+  const int64_t stride_h = draw(1, 3), stride_w = backprop ? 1 : draw(1, 3);
+  const auto text = [](std::initializer_list<int64_t> values) {
+    std::string list;
+    for (const int64_t value : values) list += (list.empty() ? "" : ",") + std::to_string(value);
+    return list;
+  };
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  return std::string(backprop ? "depthwise_conv2d_backprop_input " : "depthwise_conv2d ") +
+         kTypes[draw(0, 3)] + (nhwc ? " NHWC in=" : " NCHW in=") +
+         (nhwc ? text({batch, h, w, channels}) : text({batch, channels, h, w})) +
+         " filter=" + text({kernel_h, kernel_w, channels, multiplier}) +
+         " strides=" + text({stride_h, stride_w}) + " dilations=" + text({dilation_h, dilation_w}) +
+         " pads=" + text({draw(0, 9), draw(0, 9), draw(0, 20), draw(0, 20)}) + " padding=EXPLICIT";
+}
+
+// Operands of the kind asked for; every other time with an ordinary filter, since one that is not
+// finite goes another way.
+Operands DrawOperands(const Problem& problem, uint64_t seed, Values values) {
+  Operands operands = RandomOperands(problem, seed, values);
+  if (seed % 2 == 0) return operands;
+  Operands ordinary = RandomOperands(problem, seed, Values::kOrdinary);
+  const bool filter_first = InfoOf(problem.op).operands[0] == Role::kFilter;
+  return filter_first ? Operands{std::move(ordinary.first), std::move(operands.second)}
+                      : Operands{std::move(operands.first), std::move(ordinary.second)};
+}
+
+class DepthwisePlanes : public ::testing::TestWithParam<Values> {};
+
+TEST_P(DepthwisePlanes, OfRandomProblems) {
+  std::mt19937_64 random(5);
+  int taken = 0;
+  for (uint64_t seed = 0; taken < 150 && !HasFailure(); ++seed) {
+    const std::string line = DrawLine(random);
+    try {
+      const Problem problem = ParseProblem(line);
+      if (!TakesPlanes(problem)) continue;
+      CheckPlanes(problem, DrawOperands(problem, seed, GetParam()));
+      ++taken;
+    } catch (const Error&) {
+      continue;  // an output without rows
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, DepthwisePlanes,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial),
+                         [](const auto& instance) {
+                           return instance.param == Values::kOrdinary ? "Ordinary" : "Special";
+                         });
+
+// A result beside the padding has no term there, whatever the weight of that tap is.
+TEST(DepthwisePlanesOf, InfiniteWeightsBesidePadding) {
+  const Problem problem = ParseProblem(
+      "depthwise_conv2d float32 NCHW in=1,2,3,14 filter=3,3,2,1 strides=1,1 dilations=1,1 "
+      "pads=1,1,1,1 padding=EXPLICIT");
+  for (const float weight :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    const Operands operands = RandomOperands(problem, 3, Values::kOrdinary);
+    Tensor filter(DType::kFloat32, problem.FilterShape());
+    std::memcpy(filter.mutable_raw(), operands.second.raw(),
+                static_cast<size_t>(filter.num_bytes()));
+    filter.mutable_data<float>()[0] = weight;  // the first column of taps: off the row on the left
+    const Operands changed = {operands.first, filter};
+    CheckPlanes(problem, changed);
+    const Tensor result = RunOn(problem, changed, "planes", SupportedKernels().front().isa, 1);
+    EXPECT_TRUE(std::isfinite(result.data<float>()[14]));
+    EXPECT_FALSE(std::isfinite(result.data<float>()[15]));
+  }
+}
+
+// Planes of several bands, and more rows than a thread takes.
+TEST(DepthwisePlanesOf, HighPlanes) {
+  for (const char* op : {"depthwise_conv2d", "depthwise_conv2d_backprop_input"}) {
+    const Problem problem = ParseProblem(
+        std::string(op) +
+        " float32 NCHW in=1,2,400,230 filter=5,3,2,2 strides=2,1 dilations=1,2 pads=2,1,3,0 "
+        "padding=EXPLICIT");
+    CheckPlanes(problem, RandomOperands(problem, 9, Values::kOrdinary));
+  }
+}
+
+}  // namespace
+}  // namespace convgrad

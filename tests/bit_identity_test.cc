@@ -110,6 +110,13 @@ int RunEverywhere(const Problem& problem, const Operands& operands, const Tensor
   return combinations;
 }
 
+bool Accepts(const std::string& algorithm, const Problem& problem) {
+  for (const Algorithm& candidate : AlgorithmsOf(problem.op)) {
+    if (algorithm == candidate.name) return candidate.accepts(problem);
+  }
+  return false;
+}
+
 // How many random problems, and from which seed: CONVGRAD_TEST_PROBLEMS, CONVGRAD_TEST_SEED.
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* value = std::getenv(name);
@@ -208,6 +215,34 @@ TEST_P(BitIdentity, OfDepthwiseAndGrouped) {
           << ReproLine(problem, "fill:normal");
     }
   }
+}
+
+// Lanes along images: whole images and bands of them, surplus lanes, several blocks of columns and
+// chunks of groups, strides, dilation, taps that no pixel of a class meets.
+TEST_P(BitIdentity, OfLanesAlongImages) {
+  constexpr const char* kProblems[] = {
+      "in=20,7,6,5 filter=3,3,5,7 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "in=16,9,9,6 filter=3,4,6,5 strides=2,3 dilations=1,1 pads=1,1,2,0",
+      "in=3,33,9,6 filter=5,3,6,19 strides=1,1 dilations=2,1 pads=4,4,1,1",
+      "in=1,40,140,24 filter=3,3,24,3 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "in=2,96,20,36 filter=3,3,4,36 strides=2,2 dilations=1,1 pads=1,0,1,0",
+      "in=32,6,6,48 filter=3,3,4,60 strides=1,2 dilations=1,2 pads=1,1,0,0",
+      "in=1,50,13,70 filter=4,4,70,3 strides=3,1 dilations=1,1 pads=2,1,3,0",
+      "in=1,96,13,18 filter=4,4,18,20 strides=3,1 dilations=1,1 pads=2,1,3,0"};
+  uint64_t seed = 2000;
+  int accepted = 0;
+  for (const char* op : {"conv2d", "conv2d_backprop_input"}) {
+    for (const char* shapes : kProblems) {
+      for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
+        const Problem problem = ParseProblem(std::string(op) + " " + InfoOf(dtype).name + " NHWC " +
+                                             shapes + " padding=EXPLICIT");
+        CheckProblem(problem, ++seed, GetParam());
+        if (HasFailure()) return;
+        accepted += Accepts("image-lanes", problem) ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GE(accepted, 24);  // else this tests little
 }
 
 // What it takes for conv2d's work to fall into several parts: panels longer than the cache, more

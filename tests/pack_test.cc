@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <type_traits>
 #include <vector>
@@ -119,6 +120,45 @@ TYPED_TEST(PackTest, NarrowRoundsOnce) {
                                  ? Narrow<TypeParam>(std::numeric_limits<double>::quiet_NaN())
                                  : Narrow<TypeParam>(exact[i]);
       ASSERT_EQ(BitsOf(narrow[i]), BitsOf(want)) << NameOf(table.isa) << ' ' << exact[i];
+    }
+  }
+}
+
+// Places side by side and apart again: null places, any count, nothing behind a place's numbers.
+TYPED_TEST(PackTest, GathersAndScattersPlaces) {
+  using Compute = ComputeType<TypeParam>;
+  constexpr int64_t kMost = 40;
+  for (const KernelTable& table : SupportedKernels()) {
+    const auto& kernels = table.Pack<TypeParam>();
+    const int64_t lanes = table.Gemm<Compute>().lanes;
+    const auto stored = SomeStored<TypeParam>(lanes * kMost);
+    for (const int64_t count : {1, 2, 15, 16, 17, 33, 39}) {
+      const int64_t step = lanes * 3;
+      std::vector<const TypeParam*> from(static_cast<size_t>(lanes));
+      std::vector<Compute> wide(static_cast<size_t>(kMost * step), Compute{77});
+      for (int64_t i = 0; i < lanes; ++i) from[i] = i % 5 == 3 ? nullptr : &stored[i * kMost];
+      kernels.gather_widen(from.data(), count, wide.data(), step);
+      for (int64_t i = 0; i < kMost * step; ++i) {
+        const int64_t k = i / step, lane = i % step;
+        Compute want{77};
+        if (k < count && lane < lanes) {
+          want = from[lane] == nullptr ? Compute{0} : Widen(from[lane][k]);
+        }
+        ASSERT_TRUE(SameNumber(wide[i], want)) << NameOf(table.isa) << ' ' << count << ' ' << i;
+      }
+      const TypeParam untouched = Narrow<TypeParam>(77.0);
+      std::vector<TypeParam> back(static_cast<size_t>(lanes * kMost), untouched);
+      std::vector<TypeParam*> to(static_cast<size_t>(lanes));
+      for (int64_t i = 0; i < lanes; ++i) to[i] = i % 5 == 3 ? nullptr : &back[i * kMost];
+      kernels.scatter_narrow(wide.data(), step, count, to.data());
+      for (int64_t i = 0; i < lanes * kMost; ++i) {
+        const bool written = i % kMost < count && i / kMost % 5 != 3;
+        TypeParam want = written ? stored[i] : untouched;
+        if (std::isnan(Widen(want))) {
+          want = Narrow<TypeParam>(std::numeric_limits<double>::quiet_NaN());
+        }
+        ASSERT_EQ(BitsOf(back[i]), BitsOf(want)) << NameOf(table.isa) << ' ' << count << ' ' << i;
+      }
     }
   }
 }

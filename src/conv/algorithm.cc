@@ -4,6 +4,7 @@
 
 #include "conv/conv2d_backprop_filter.h"
 #include "conv/conv2d_channel_lanes.h"
+#include "conv/conv2d_image_lanes.h"
 #include "conv/conv2d_pixel_lanes.h"
 #include "conv/depthwise.h"
 #include "conv/reference.h"
@@ -31,9 +32,12 @@ Algorithm ForGrouped() {
 }  // namespace
 
 std::span<const Algorithm> AlgorithmsOf(Op op) {
-  static const std::vector<Algorithm> conv2d = {
-      ForGrouped<kDepthwisePlanesAlgorithm>(), ForGrouped<kDepthwiseForwardAlgorithm>(),
-      kConv2DPixelLanes, kConv2DChannelLanes, kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d = {ForGrouped<kDepthwisePlanesAlgorithm>(),
+                                                ForGrouped<kDepthwiseForwardAlgorithm>(),
+                                                kConv2DImageLanes,
+                                                kConv2DPixelLanes,
+                                                kConv2DChannelLanes,
+                                                kReferenceAlgorithm};
   static const std::vector<Algorithm> conv2d_filter = {ForGrouped<kDepthwiseFilterAlgorithm>(),
                                                        kConv2DFilterTapsJoined,
                                                        kConv2DFilterTapsApart, kReferenceAlgorithm};

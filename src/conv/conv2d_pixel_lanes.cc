@@ -301,12 +301,16 @@ constexpr int64_t kFewChannels = 8;
 
 bool Accepts(const Problem& problem) {
   constexpr int64_t kLargeFilter = 1 << 22;
+  constexpr int64_t kManyChannels = 128;
   if (!TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
   if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
-  const bool pointwise = sum.kernel_h == 1 && sum.kernel_w == 1 &&
-                         ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases)) &&
-                         sum.source_c * sum.result_c * sum.groups <= kLargeFilter;
+  // With many channels on both sides transposing costs less than what fuller tiles gain.
+  const bool few_terms =
+      sum.source_c * sum.result_c <= kManyChannels * (sum.source_c + sum.result_c);
+  const bool pointwise = sum.kernel_h == 1 && sum.kernel_w == 1 && few_terms &&
+                         sum.source_c * sum.result_c * sum.groups <= kLargeFilter &&
+                         ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases));
   if (sum.result_c > kFewChannels && !pointwise) return false;
   const TermCount terms = CountTerms(sum);
   return terms.valid * 1.5 >= terms.all;

@@ -54,6 +54,7 @@ std::vector<KernelTable> MakeTables() {
     table.vector_bytes = row.vector_bytes;
     table.has_bf16_pairs = HasBFloat16Pairs(row.isa);
     FillIndirectGemmKernels(table);
+    FillVectorGemmKernels(table);
     FillDepthwiseKernels(table);
     FillPackKernels(table);
     FillPackPairKernels(table);

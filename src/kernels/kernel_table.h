@@ -12,6 +12,7 @@
 #include "kernels/pack.h"
 #include "kernels/pack_pairs.h"
 #include "kernels/plane.h"
+#include "kernels/vector_gemm.h"
 
 namespace convgrad {
 
@@ -35,6 +36,8 @@ struct KernelTable {
   IndirectGemmKernels<double> gemm_f64;
   IndirectGemmKernels<BFloat16Pair> gemm_bf16_pairs;  // if has_bf16_pairs
   PackPairKernels pack_bf16_pairs;                    // likewise
+  VectorGemmKernels<float> vectors_f32;
+  VectorGemmKernels<double> vectors_f64;
   DepthwiseKernels<float> depthwise_f32;
   DepthwiseKernels<double> depthwise_f64;
   PackKernels<Float16> pack_f16;
@@ -49,6 +52,8 @@ struct KernelTable {
   // storage type.
   template <class Element>
   const IndirectGemmKernels<Element>& Gemm() const;
+  template <class Compute>
+  const VectorGemmKernels<Compute>& VectorGemm() const;
   template <class Compute>
   const DepthwiseKernels<Compute>& Depthwise() const;
   template <class Stored>
@@ -73,6 +78,14 @@ inline const IndirectGemmKernels<double>& KernelTable::Gemm<double>() const {
 template <>
 inline const IndirectGemmKernels<BFloat16Pair>& KernelTable::Gemm<BFloat16Pair>() const {
   return gemm_bf16_pairs;
+}
+template <>
+inline const VectorGemmKernels<float>& KernelTable::VectorGemm<float>() const {
+  return vectors_f32;
+}
+template <>
+inline const VectorGemmKernels<double>& KernelTable::VectorGemm<double>() const {
+  return vectors_f64;
 }
 template <>
 inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const {

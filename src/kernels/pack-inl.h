@@ -107,6 +107,22 @@ void PackSplitWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>
   }
 }
 
+// One lane.
+template <class Stored>
+void PackGatherWiden(const Stored* const* from, int64_t count, ComputeType<Stored>* to,
+                     int64_t to_step) {
+  for (int64_t k = 0; k < count; ++k) {
+    to[k * to_step] = *from == nullptr ? ComputeType<Stored>{0} : WidenOne((*from)[k]);
+  }
+}
+
+template <class Stored>
+void PackScatterNarrow(const ComputeType<Stored>* from, int64_t from_step, int64_t count,
+                       Stored* const* to) {
+  if (*to == nullptr) return;
+  for (int64_t k = 0; k < count; ++k) (*to)[k] = NarrowOne<Stored>(from[k * from_step]);
+}
+
 #else
 
 template <class Stored>
@@ -168,7 +184,12 @@ HWY_INLINE hn::Vec<D> LoadWidenedFirst(D d, const Stored* from, int64_t count) {
 }
 template <class D, class Stored>
 HWY_INLINE void StoreNarrowedFirst(D d, hn::Vec<D> value, Stored* to, int64_t count) {
-  if constexpr (sizeof(Stored) >= 4) {
+#if defined(__x86_64__)
+  constexpr bool kMasked = sizeof(Stored) >= 4;
+#else  // the library's masked store writes whole vectors there
+  constexpr bool kMasked = false;
+#endif
+  if constexpr (kMasked) {
     hn::BlendedStore(CanonicalNaN(d, value), hn::FirstN(d, static_cast<size_t>(count)), d, to);
   } else {
     Stored part[hn::MaxLanes(d)];
@@ -416,12 +437,60 @@ void PackSplitWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>
   }
 }
 
+// A square at a time from as many streams as a vector has lanes.
+template <class Stored>
+void PackGatherWiden(const Stored* const* from, int64_t count, ComputeType<Stored>* to,
+                     int64_t to_step) {
+  const ComputeTag<Stored> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  for (int64_t k = 0; k < count; k += kLanes, to += kLanes * to_step) {
+    const auto store = [&](int64_t i, V v) { hn::StoreU(v, d, to + i * to_step); };
+    if (count - k >= kLanes) {
+      TransposeSquare<true>(
+          d, kLanes, kLanes,
+          [&](int64_t i) {
+            return from[i] == nullptr ? hn::Zero(d) : LoadWidened(d, from[i] + k);
+          },
+          store);
+    } else {
+      TransposeSquare<false>(
+          d, kLanes, count - k,
+          [&](int64_t i) {
+            return from[i] == nullptr ? hn::Zero(d) : LoadWidenedFirst(d, from[i] + k, count - k);
+          },
+          store);
+    }
+  }
+}
+
+template <class Stored>
+void PackScatterNarrow(const ComputeType<Stored>* from, int64_t from_step, int64_t count,
+                       Stored* const* to) {
+  const ComputeTag<Stored> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  for (int64_t k = 0; k < count; k += kLanes, from += kLanes * from_step) {
+    const auto load = [&](int64_t i) { return hn::LoadU(d, from + i * from_step); };
+    if (count - k >= kLanes) {
+      TransposeSquare<true>(d, kLanes, kLanes, load, [&](int64_t i, V v) {
+        if (to[i] != nullptr) StoreNarrowed(d, v, to[i] + k);
+      });
+    } else {
+      TransposeSquare<false>(d, count - k, kLanes, load, [&](int64_t i, V v) {
+        if (to[i] != nullptr) StoreNarrowedFirst(d, v, to[i] + k, count - k);
+      });
+    }
+  }
+}
+
 #endif  // HWY_TARGET
 
 template <class Stored>
 PackKernels<Stored> MakePackKernels() {
   return {PackWiden<Stored>,           PackNarrow<Stored>,    PackTransposeWiden<Stored>,
-          PackTransposeNarrow<Stored>, PackCopyWiden<Stored>, PackSplitWiden<Stored>};
+          PackTransposeNarrow<Stored>, PackCopyWiden<Stored>, PackSplitWiden<Stored>,
+          PackGatherWiden<Stored>,     PackScatterNarrow<Stored>};
 }
 
 inline void FillPack(KernelTable& table) {

@@ -35,6 +35,11 @@ struct PackKernels {
   //   = from[row * from_stride + col] for row < rows, col < cols.
   void (*split_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t block_stride,
                       int64_t rows, int64_t cols, int64_t block_cols);
+  // Numbers of many places side by side: to[k * to_step + i] = from[i][k] for k < count and as many
+  // places i as a vector of the compute type has lanes; a null place reads as zeros.
+  void (*gather_widen)(const Stored* const* from, int64_t count, Compute* to, int64_t to_step);
+  // The inverse: to[i][k] = from[k * from_step + i], for places that are not null.
+  void (*scatter_narrow)(const Compute* from, int64_t from_step, int64_t count, Stored* const* to);
 };
 
 }  // namespace convgrad

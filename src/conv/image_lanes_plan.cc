@@ -1,0 +1,171 @@
+#include "conv/image_lanes_plan.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/checked.h"
+
+namespace convgrad {
+namespace {
+
+constexpr int64_t kWindowBytes = 384 << 10;  // source rows that a strip reads
+constexpr int64_t kStripBytes = 192 << 10;   // results of a strip
+constexpr int64_t kPartBytes = int64_t{8} << 20;
+constexpr int64_t kChunkChannels = 32;  // of several groups together
+
+// Sums over positions of one axis: the taps they meet, and all taps.
+struct TapCount {
+  double valid = 0, all = 0;
+
+  explicit TapCount(const std::vector<AxisPhase>& phases) {
+    for (const AxisPhase& phase : phases) {
+      all += static_cast<double>(phase.count) * static_cast<double>(phase.taps.size());
+      for (const AxisClass& c : phase.classes) {
+        valid +=
+            static_cast<double>(c.end - c.begin) * static_cast<double>(c.tap_end - c.tap_begin);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+AxisReach::AxisReach(const std::vector<AxisPhase>& phases)
+    : step(phases.front().source_step),
+      low(std::numeric_limits<int64_t>::max()),
+      high(std::numeric_limits<int64_t>::min()) {
+  for (const AxisPhase& phase : phases) {
+    if (phase.offsets.empty()) continue;
+    low = std::min(low, phase.source_first + phase.offsets.front());
+    high = std::max(high, phase.source_first + phase.offsets.back());
+  }
+  if (low > high) low = high = 0;  // no taps at all
+}
+
+Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes) {
+  constexpr double kPacking = 0.25;  // time of packing a row against that of computing one
+  const int64_t positions = sum.row_phases.front().count;
+  const double overlap =
+      static_cast<double>(rows.high - rows.low) / static_cast<double>(rows.step) * kPacking;
+  Bands best{};
+  double least = HUGE_VAL;
+  for (int64_t wanted = 1; wanted <= std::min(positions, 4 * lanes); ++wanted) {
+    const int64_t size = CeilDiv(positions, wanted);
+    const int64_t count = CeilDiv(positions, size);
+    const int64_t lane_groups = CeilDiv(sum.batch * count, lanes);
+    const double cost =
+        static_cast<double>(lane_groups) * (static_cast<double>(size) + (count > 1 ? overlap : 0));
+    if (cost < least) {
+      least = cost;
+      best = {count, size, lane_groups};
+    }
+  }
+  return best;
+}
+
+bool ImageLanesPay(const Problem& problem, const TapSum& sum) {
+  constexpr double kPacking = 0.65;            // cycles for a number packed
+  constexpr int64_t kLeastWindow = 768 << 10;  // bytes, of eight columns
+  const int64_t bytes = problem.dtype == DType::kFloat64 ? 8 : 4, lanes = 64 / bytes;
+  const AxisReach rows(sum.row_phases), cols(sum.col_phases);
+  const int64_t window_cols = 7 * cols.step + cols.high - cols.low + 1;
+  if (static_cast<double>(rows.high - rows.low + 1) * static_cast<double>(window_cols) *
+          static_cast<double>(sum.source_c) * 64 >
+      kLeastWindow) {
+    return false;
+  }
+  const Bands bands = CutBands(sum, rows, lanes);
+  const TapCount row_taps(sum.row_phases), col_taps(sum.col_phases);
+  const auto times = [](auto... factors) { return (static_cast<double>(factors) * ...); };
+  const double source = times(sum.batch, sum.groups, sum.source_h, sum.source_w, sum.source_c);
+  const double result = times(sum.batch, sum.groups, sum.result_h, sum.result_w, sum.result_c);
+  const double terms = times(sum.batch, sum.groups, sum.source_c, col_taps.valid);
+  const bool staged = problem.data_format == DataFormat::kNCHW ||
+                      problem.dtype == DType::kFloat16 || problem.dtype == DType::kBFloat16;
+  const double by_channels = times(terms, row_taps.valid, CeilDiv(sum.result_c, lanes)) +
+                             (staged ? (source + result) * kPacking : 0);
+  const double used = times(sum.batch, sum.row_phases.front().count) /
+                      times(bands.lane_groups, lanes, bands.positions);
+  const double overlap =
+      bands.count == 1 ? 1 : 1 + times(rows.high - rows.low) / times(bands.positions, rows.step);
+  // With one or two columns a tile waits for its loads.
+  const double tile = sum.result_c == 1 ? 1.6 : sum.result_c == 2 ? 1.15 : 1;
+  const double by_images =
+      times(terms, bands.count == 1 ? row_taps.valid : row_taps.all, sum.result_c, tile) /
+          static_cast<double>(lanes) / used +
+      (source * overlap + result) * kPacking;
+  return by_images < 0.9 * by_channels;
+}
+
+ImageLanesCuts::ImageLanesCuts(const TapSum& sum, int64_t lanes, int64_t bytes, int num_threads)
+    : rows(sum.row_phases),
+      cols(sum.col_phases),
+      bands(CutBands(sum, rows, lanes)),
+      groups(sum.groups),
+      chunk_groups(std::clamp<int64_t>(kChunkChannels / std::max(sum.source_c, sum.result_c), 1,
+                                       sum.groups)),
+      num_chunks(CeilDiv(groups, chunk_groups)),
+      col_positions(sum.col_phases.front().count),
+      source_w(sum.source_w),
+      result_w(sum.result_w),
+      result_col_step(sum.col_phases.front().step) {
+  const int64_t vector_bytes = lanes * bytes;
+  const int64_t row_reach = rows.high - rows.low + 1;
+  const int64_t pixel_bytes = chunk_groups * sum.source_c * vector_bytes;
+  const int64_t most_cols = kWindowBytes / (row_reach * pixel_bytes) - (cols.high - cols.low);
+  col_blocks = CeilDiv(col_positions, std::max<int64_t>(8, most_cols / cols.step));
+  const int64_t block = CeilDiv(col_positions, col_blocks);
+  const int64_t block_source =
+      std::min(source_w, (block - 1) * cols.step + cols.high - cols.low + 1);
+  // Enough pixels in a strip for every class of them to fill tiles.
+  const int64_t result_bytes = block * static_cast<int64_t>(sum.col_phases.size()) *
+                               static_cast<int64_t>(sum.row_phases.size()) * chunk_groups *
+                               sum.result_c * vector_bytes;
+  const int64_t fitting =
+      std::min(kStripBytes / result_bytes,
+               (kWindowBytes / (block_source * pixel_bytes) - row_reach) / rows.step + 1);
+  strip_rows =
+      std::clamp<int64_t>(std::min(fitting, CeilDiv(int64_t{256}, block)), 1, bands.positions);
+  const int64_t most_rows =
+      std::max<int64_t>(1, (kPartBytes / (block_source * pixel_bytes) - row_reach) / rows.step);
+  row_parts = CeilDiv(bands.positions, most_rows);
+  const int64_t others = bands.lane_groups * num_chunks * col_blocks;
+  if (num_threads > 1) {
+    row_parts =
+        std::max(row_parts, std::min(bands.positions, CeilDiv(3 * int64_t{num_threads}, others)));
+  }
+  const int64_t part_rows = CeilDiv(bands.positions, row_parts);
+  source_vectors =
+      ((part_rows - 1) * rows.step + row_reach) * block_source * chunk_groups * sum.source_c;
+  result_vectors = strip_rows * result_bytes / vector_bytes;
+}
+
+ImageLanesPart ImageLanesCuts::PartAt(int64_t index) const {
+  const auto next = [&](int64_t count) {
+    const int64_t at = index % count;
+    index /= count;
+    return at;
+  };
+  ImageLanesPart part{};
+  const int64_t row = next(row_parts), col = next(col_blocks), chunk = next(num_chunks);
+  part.lane_group = index;
+  part.first_group = chunk * chunk_groups;
+  part.num_groups = std::min(chunk_groups, groups - part.first_group);
+  part.col_begin = col_positions * col / col_blocks;
+  part.col_end = col_positions * (col + 1) / col_blocks;
+  part.row_begin = bands.positions * row / row_parts;
+  part.row_end = bands.positions * (row + 1) / row_parts;
+  return part;
+}
+
+RowRange ImageLanesCuts::SourceCols(const ImageLanesPart& part) const {
+  const RowRange range = cols.Of(part.col_begin, part.col_end);
+  const int64_t begin = std::clamp<int64_t>(range.begin, 0, source_w);
+  return {begin, std::clamp(range.end, begin, source_w)};
+}
+
+RowRange ImageLanesCuts::ResultCols(const ImageLanesPart& part) const {
+  return {part.col_begin * result_col_step, std::min(part.col_end * result_col_step, result_w)};
+}
+
+}  // namespace convgrad

@@ -1,0 +1,17 @@
+// Compiles vector_gemm-inl.h for every target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/vector_gemm.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "kernels/dispatch.h"
+#include "kernels/vector_gemm-inl.h"
+
+#if HWY_ONCE
+namespace convgrad {
+
+void FillVectorGemmKernels(KernelTable& table) {
+  CONVGRAD_FOR_ISA(table, FillVectorGemm);
+}
+
+}  // namespace convgrad
+#endif

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <future>
-#include <string_view>
+#include <utility>
 
 #include "cli/values.h"
 #include "tensor/statistics.h"
 #include "tensor/tensor_hash.h"
+#include "verify/probe.h"
 
 namespace convgrad::cli {
 namespace {
@@ -41,31 +43,46 @@ CaseRecord& BeginCase(Session& session) {
   return session.report.cases.back();
 }
 
-CaseRun::CaseRun(Session& session)
-    : session_(session),
-      entry_(BeginCase(session)),
-      begin_(Clock::now()),
-      spec_(ParseCase(RequestOf(session.arguments))) {
-  session.report.execution = spec_.execution;
+CaseOptions CaseOptionsOf(const Arguments& arguments) {
+  CaseOptions options;
+  const bool hashes = !arguments.Has(FlagId::kNoHash);
+  options.hash_inputs = hashes && arguments.Has(FlagId::kReport);
+  // Without a file, the hash is what there is to show of the result.
+  options.hash_result = hashes && (options.hash_inputs || !arguments.Has(FlagId::kOutput));
+  return options;
+}
+
+CaseRun::CaseRun(CaseSpec spec, const CaseOptions& options, const Console& console,
+                 CaseRecord& entry)
+    : begin_(Clock::now()),
+      spec_(std::move(spec)),
+      options_(options),
+      console_(console),
+      entry_(entry) {
   entry_.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
-  operands_.emplace(spec_, session.console);
+  operands_.emplace(spec_, console_);
   entry_.problem = problem();
   if (spec_.name.empty()) entry_.name = problem().ToLine();
   entry_.inputs = operands_->Records(/*with_hashes=*/false);
+  if (spec_.execution.num_threads == 0) {
+    const bool is_small = problem().Flops() < options_.one_thread_flops;
+    spec_.execution.num_threads = is_small ? 1 : options_.num_threads;
+  }
   entry_.run = PlanRun(problem(), spec_.execution);
   DescribePlan();
   operands_->CheckMemory();
   parallel_.emplace(entry_.run->num_threads);
   OpenOutput();
+  OpenGolden();
 }
 
 void CaseRun::DescribePlan() const {
   const RunInfo& run = *entry_.run;
-  session_.console.Detail(fmt::format("problem: {}", problem().ToLine()));
-  session_.console.Detail(fmt::format("algorithm: {} ({}), {}, {} threads, tiles {}", run.algorithm,
-                                      run.why, NameOf(run.isa), run.num_threads, run.tiles));
-  session_.console.Detail(fmt::format("memory: {}, {} of it scratch", FormatBytes(run.memory_bytes),
-                                      FormatBytes(run.scratch_bytes)));
+  console_.Detail(fmt::format("problem: {}", problem().ToLine()));
+  console_.Detail(fmt::format("algorithm: {} ({}), {}, {} threads, tiles {}", run.algorithm,
+                              run.why, NameOf(run.isa), run.num_threads, run.tiles));
+  console_.Detail(fmt::format("memory: {}, {} of it scratch", FormatBytes(run.memory_bytes),
+                              FormatBytes(run.scratch_bytes)));
 }
 
 void CaseRun::OpenOutput() {
@@ -75,18 +92,26 @@ void CaseRun::OpenOutput() {
   output_->Reserve(problem().ResultBytes());
 }
 
+void CaseRun::OpenGolden() {
+  if (!spec_.expect) return;
+  NpyReadOptions options;
+  options.view_as = problem().dtype;
+  options.allow_trailing = spec_.allow_trailing;
+  options.max_copied_bytes = MaxCopiedBytes(spec_.execution.max_memory_bytes);
+  golden_ = LoadGolden(*spec_.expect, options);
+}
+
 void CaseRun::LoadAndCompute() {
   TimingRecord timing;
   {
-    const Progress progress(session_.console, "reading operands");
+    const Progress progress(console_, "reading operands");
     operands_->Load(*parallel_);
   }
   timing.load_ms = MillisecondsSince(begin_);
   const Clock::time_point begin = Clock::now();
   const double cpu_begin = CpuMilliseconds();
   {
-    const Progress progress(session_.console,
-                            fmt::format("computing {}", InfoOf(problem().op).name));
+    const Progress progress(console_, fmt::format("computing {}", InfoOf(problem().op).name));
     result_ =
         Compute(problem(), operands_->first(), operands_->second(), spec_.execution, &*entry_.run);
   }
@@ -95,6 +120,29 @@ void CaseRun::LoadAndCompute() {
   timing.total_ms = MillisecondsSince(begin_);
   operands_->CheckUnchanged();
   entry_.timing = timing;
+}
+
+// Against the exact values; by bits, against the reference algorithm, which rounds in the same
+// order.
+CheckResult CaseRun::CompareWithReference() const {
+  const Tensor& first = operands_->first();
+  const Tensor& second = operands_->second();
+  if (spec_.compare.tolerance.kind != Tolerance::Kind::kBits) {
+    return CompareToReference(problem(), first, second, result_, spec_.compare, *parallel_);
+  }
+  Execution execution = spec_.execution;
+  execution.algorithm = "reference";
+  const Tensor reference = Compute(problem(), first, second, execution);
+  return CompareToGolden(problem(), first, second, result_, reference, spec_.compare, *parallel_);
+}
+
+void CaseRun::Check() {
+  if (!spec_.is_checked) return;
+  const Progress progress(console_, "checking");
+  if (spec_.probe) entry_.probe = Probe(problem(), spec_.execution, spec_.seed);
+  entry_.check = golden_ ? CompareWith(*golden_, problem(), operands_->first(), operands_->second(),
+                                       result_, spec_.compare, *parallel_)
+                         : CompareWithReference();
 }
 
 OutputRecord DescribeResult(const Operands& operands, const Tensor& result) {
@@ -108,29 +156,65 @@ OutputRecord DescribeResult(const Operands& operands, const Tensor& result) {
 }
 
 void CaseRun::WriteResult() {
-  const Progress progress(session_.console, "writing");
-  const Arguments& arguments = session_.arguments;
-  const bool hash_inputs = arguments.Has(FlagId::kReport) && !arguments.Has(FlagId::kNoHash);
-  // Without a file, the hash is what there is to show of the result.
-  const bool hash_result = hash_inputs || (!output_ && !arguments.Has(FlagId::kNoHash));
-  // Where no thread is to be had, these run when they are asked for.
-  const auto policy = std::launch::async | std::launch::deferred;
-  auto inputs = std::async(policy, [&] { return operands_->Records(hash_inputs); });
+  const Progress progress(console_, "writing");
+  // Where no thread is to be had, or none is worth its start, these run when they are asked for.
+  const auto policy = parallel_->num_threads() == 1 ? std::launch::deferred
+                                                    : std::launch::async | std::launch::deferred;
+  auto inputs = std::async(policy, [&] { return operands_->Records(options_.hash_inputs); });
   auto described = std::async(policy, [&] { return DescribeResult(*operands_, result_); });
   const Clock::time_point begin = Clock::now();
   std::string hash;
   if (output_) {
-    spec_.write.hash = hash_result;
+    spec_.write.hash = options_.hash_result;
     hash = WriteNpy(*output_, result_, spec_.write);
     entry_.timing->write_ms = MillisecondsSince(begin);
-  } else if (hash_result) {
+  } else if (options_.hash_result) {
     hash = DataHash(result_);
   }
   entry_.inputs = inputs.get();
+  if (options_.hash_golden && golden_) RecordGolden();
   entry_.output = described.get();
   entry_.output->path = spec_.output;
-  if (hash_result) entry_.output->sha256 = hash;
+  if (options_.hash_result) entry_.output->sha256 = hash;
   entry_.timing->total_ms = MillisecondsSince(begin_);
+}
+
+void CaseRun::RecordGolden() {
+  if (golden_->file) {
+    const NpyHeader& header = golden_->file->header;
+    entry_.inputs.push_back({kGoldenRole, *spec_.expect, DataHash(golden_->file->tensor),
+                             InfoOf(header.dtype).name, header.fortran_order});
+  } else if (golden_->record) {
+    entry_.inputs.push_back(
+        {kGoldenRole, *spec_.expect, golden_->record->sha256, golden_->record->dtype, false});
+  }
+}
+
+// The worst of what was checked decides.
+void CaseRun::Conclude() {
+  entry_.status = CaseStatus::kPassed;
+  entry_.exit_code = ExitCode::kOk;
+  if (!entry_.check) return;
+  Verdict verdict = entry_.check->status;
+  if (entry_.probe) verdict = std::max(verdict, entry_.probe->status);
+  entry_.status = StatusOf(verdict);
+  entry_.exit_code = ExitCodeOf(verdict, spec_.strict);
+}
+
+void RunCase(CaseRun& run) {
+  run.LoadAndCompute();
+  run.Check();
+  run.WriteResult();
+  run.Conclude();
+}
+
+CaseStatus StatusOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPassed: return CaseStatus::kPassed;
+    case Verdict::kSuspect: return CaseStatus::kSuspect;
+    case Verdict::kFailed: return CaseStatus::kFailed;
+  }
+  ThrowInternal("unknown verdict");
 }
 
 std::string DescribeTiming(const CaseRecord& entry) {

@@ -1,13 +1,16 @@
-// The steps from a case's description to its finished entry in the report. Everything that can be
-// refused is refused before anything is computed; nothing is written before everything is computed.
+// The steps from a case's description to its finished entry in the report, the same for `run`,
+// `check` and every case of a batch. Everything that can be refused is refused before anything is
+// computed; nothing is written before everything is computed.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 
 #include "base/output_file.h"
 #include "base/parallel.h"
 #include "cli/case.h"
+#include "cli/golden.h"
 #include "cli/operands.h"
 #include "cli/session.h"
 #include "tensor/tensor.h"
@@ -18,38 +21,64 @@ namespace convgrad::cli {
 // into it.
 CaseRecord& BeginCase(Session& session);
 
+// Of a golden among the inputs of an entry.
+inline constexpr const char* kGoldenRole = "expected";
+
+struct CaseOptions {
+  bool hash_inputs = false;
+  bool hash_result = false;
+  bool hash_golden = false;  // which becomes one of the inputs in the report
+  // Problems of fewer operations run on one thread unless the case says otherwise.
+  int64_t one_thread_flops = 0;
+  int num_threads = 0;  // of the others, 0 for all
+};
+
+// For a command of one case, by its flags.
+CaseOptions CaseOptionsOf(const Arguments& arguments);
+
 class CaseRun {
  public:
-  // Reads the command line and the operands' headers, plans, and opens the output.
-  explicit CaseRun(Session& session);
+  // Reads the operands' headers and the golden, plans, and opens the output. `console` and `entry`
+  // must outlive this.
+  CaseRun(CaseSpec spec, const CaseOptions& options, const Console& console, CaseRecord& entry);
 
   void LoadAndCompute();
+  // Compares with the golden or the reference if the case is a check.
+  void Check();
   // Writes the result if an output was asked for; hashes and counts meanwhile.
   void WriteResult();
+  // The entry's status and exit code.
+  void Conclude();
 
   const CaseSpec& spec() const { return spec_; }
   const Problem& problem() const { return operands_->problem(); }
-  const Operands& operands() const { return *operands_; }
-  const Tensor& result() const { return result_; }
   const Parallel& parallel() const { return *parallel_; }
-  CaseRecord& entry() { return entry_; }
 
  private:
+  void OpenGolden();
   void OpenOutput();
   void DescribePlan() const;
+  CheckResult CompareWithReference() const;
+  void RecordGolden();
 
-  Session& session_;
-  CaseRecord& entry_;
   const std::chrono::steady_clock::time_point begin_;
   CaseSpec spec_;
+  const CaseOptions options_;
+  const Console& console_;
+  CaseRecord& entry_;
   std::optional<Operands> operands_;
   std::optional<Parallel> parallel_;
+  std::optional<Golden> golden_;
   std::optional<OutputFile> output_;
   Tensor result_;
 };
 
 // Counts what is special in the result of these operands.
 OutputRecord DescribeResult(const Operands& operands, const Tensor& result);
+// The whole of a case, all steps in turn.
+void RunCase(CaseRun& run);
+
+CaseStatus StatusOf(Verdict verdict);
 
 // "8.3 ms, 12.5 GFLOP/s"
 std::string DescribeTiming(const CaseRecord& entry);

@@ -1,59 +1,16 @@
 // The commands `check` and `diff`: a result or a file against a golden or the reference.
 #include <fmt/format.h>
 
-#include <optional>
+#include <utility>
 
 #include "base/resources.h"
 #include "cli/case_run.h"
 #include "cli/commands.h"
-#include "cli/golden.h"
 #include "cli/verdict.h"
 #include "tensor/tensor_hash.h"
-#include "verify/probe.h"
 
 namespace convgrad::cli {
 namespace {
-
-CaseStatus StatusOf(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kPassed: return CaseStatus::kPassed;
-    case Verdict::kSuspect: return CaseStatus::kSuspect;
-    case Verdict::kFailed: return CaseStatus::kFailed;
-  }
-  ThrowInternal("unknown verdict");
-}
-
-// The worst of what was checked decides.
-ExitCode Conclude(const Session& session, CaseRecord& entry) {
-  Verdict verdict = entry.check->status;
-  if (entry.probe) verdict = std::max(verdict, entry.probe->status);
-  entry.status = StatusOf(verdict);
-  entry.exit_code = ExitCodeOf(verdict, session.arguments.Has(FlagId::kStrict));
-  return entry.exit_code;
-}
-
-NpyReadOptions GoldenReadOptions(const CaseRun& run) {
-  NpyReadOptions options;
-  options.view_as = run.problem().dtype;
-  options.allow_trailing = run.spec().allow_trailing;
-  options.max_copied_bytes = MaxCopiedBytes(run.spec().execution.max_memory_bytes);
-  return options;
-}
-
-// Against the exact values; by bits, against the reference algorithm, which rounds in the same
-// order.
-CheckResult CompareWithReference(const CaseRun& run, const CompareOptions& options) {
-  const Tensor& first = run.operands().first();
-  const Tensor& second = run.operands().second();
-  if (options.tolerance.kind != Tolerance::Kind::kBits) {
-    return CompareToReference(run.problem(), first, second, run.result(), options, run.parallel());
-  }
-  Execution execution = run.spec().execution;
-  execution.algorithm = "reference";
-  const Tensor reference = Compute(run.problem(), first, second, execution);
-  return CompareToGolden(run.problem(), first, second, run.result(), reference, options,
-                         run.parallel());
-}
 
 // Reads a file of `diff` and adds it to the inputs of the entry.
 NpyArray ReadOperand(Session& session, const std::string& path, const char* role) {
@@ -76,36 +33,20 @@ NpyArray ReadOperand(Session& session, const std::string& path, const char* role
 }  // namespace
 
 ExitCode Check(Session& session) {
-  CaseRun run(session);
-  CaseRecord& entry = run.entry();
-  const CompareOptions& options = run.spec().compare;
-  const std::string* expect = session.arguments.Find(FlagId::kExpect);
-  std::optional<Golden> golden;
-  if (expect != nullptr) golden = LoadGolden(*expect, GoldenReadOptions(run));
-
-  run.LoadAndCompute();
+  CaseRecord& entry = BeginCase(session);
+  CaseSpec spec = ParseCase(RequestOf(session.arguments));
+  session.report.execution = spec.execution;
+  CaseRun run(std::move(spec), CaseOptionsOf(session.arguments), session.console, entry);
+  RunCase(run);
+  Console& console = session.console;
   const DType dtype = run.problem().dtype;
-  const Tensor& first = run.operands().first();
-  const Tensor& second = run.operands().second();
-  {
-    const Progress progress(session.console, "checking");
-    if (session.arguments.Has(FlagId::kProbe)) {
-      entry.probe = Probe(run.problem(), run.spec().execution, run.spec().seed);
-    }
-    entry.check = golden ? CompareWith(*golden, run.problem(), first, second, run.result(), options,
-                                       run.parallel())
-                         : CompareWithReference(run, options);
-  }
-  run.WriteResult();
   if (entry.probe) {
-    session.console.Result(
-        DescribeCheck(session.console, "probe with small integers", *entry.probe, dtype));
+    console.Result(DescribeCheck(console, "probe with small integers", *entry.probe, dtype));
   }
-  const std::string against = golden ? *expect : "the built-in reference";
-  session.console.Result(
-      DescribeCheck(session.console, fmt::format("{} against {}", run.problem().ToLine(), against),
-                    *entry.check, dtype));
-  return Conclude(session, entry);
+  const std::string against = run.spec().expect.value_or("the built-in reference");
+  console.Result(DescribeCheck(
+      console, fmt::format("{} against {}", run.problem().ToLine(), against), *entry.check, dtype));
+  return entry.exit_code;
 }
 
 ExitCode Diff(Session& session) {
@@ -131,7 +72,9 @@ ExitCode Diff(Session& session) {
   session.console.Result(DescribeCheck(session.console,
                                        fmt::format("{} against {}", actual_path, expected_path),
                                        *entry.check, actual.tensor.dtype()));
-  return Conclude(session, entry);
+  entry.status = StatusOf(entry.check->status);
+  entry.exit_code = ExitCodeOf(entry.check->status, arguments.Has(FlagId::kStrict));
+  return entry.exit_code;
 }
 
 }  // namespace convgrad::cli

@@ -1,6 +1,8 @@
 // The command `run`: one operation from files to a file.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "cli/case_run.h"
 #include "cli/commands.h"
 #include "cli/values.h"
@@ -30,14 +32,13 @@ std::string Summary(const CaseRecord& entry, BFloat16Form bfloat16_as) {
 }  // namespace
 
 ExitCode Run(Session& session) {
-  CaseRun run(session);
-  run.LoadAndCompute();
-  run.WriteResult();
-  CaseRecord& entry = run.entry();
-  entry.status = CaseStatus::kPassed;
-  entry.exit_code = ExitCode::kOk;
+  CaseRecord& entry = BeginCase(session);
+  CaseSpec spec = ParseCase(RequestOf(session.arguments));
+  session.report.execution = spec.execution;
+  CaseRun run(std::move(spec), CaseOptionsOf(session.arguments), session.console, entry);
+  RunCase(run);
   session.console.Result(Summary(entry, run.spec().write.bfloat16_as));
-  return ExitCode::kOk;
+  return entry.exit_code;
 }
 
 }  // namespace convgrad::cli

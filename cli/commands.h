@@ -35,6 +35,7 @@ ExitCode Diff(Session& session);
 ExitCode Plan(Session& session);
 ExitCode Gen(Session& session);
 ExitCode Inspect(Session& session);
+ExitCode Batch(Session& session);
 ExitCode Bench(Session& session);
 ExitCode Info(Session& session);
 ExitCode Help(Session& session);

@@ -13,6 +13,8 @@
 namespace convgrad::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 std::string Environment(const char* name) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
   const char* value = std::getenv(name);
@@ -97,7 +99,20 @@ void Console::Flush() {
   WriteTextFile("-", text);
 }
 
-Progress::Progress(const Console& console, std::string what) : what_(std::move(what)) {
+Console Console::WithoutProgress() const {
+  Console console = *this;
+  console.shows_progress_ = false;
+  return console;
+}
+
+Progress::Progress(const Console& console, std::string what)
+    : Progress(console, [what = std::move(what), begin = Clock::now()] {
+        const std::chrono::duration<double> elapsed = Clock::now() - begin;
+        return fmt::format("{} ... {:.0f} s", what, elapsed.count());
+      }) {}
+
+Progress::Progress(const Console& console, std::function<std::string()> text)
+    : text_(std::move(text)) {
   if (!console.shows_progress()) return;
   try {
     thread_ = std::thread([this] { Show(); });
@@ -117,13 +132,10 @@ Progress::~Progress() {
 }
 
 void Progress::Show() {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, std::chrono::seconds(1), [this] { return ended_; })) return;
   do {
-    const std::chrono::duration<double> elapsed = Clock::now() - begin;
-    WriteToStandardError(fmt::format("\r\x1b[K{} ... {:.0f} s", what_, elapsed.count()));
+    WriteToStandardError("\r\x1b[K" + text_());
   } while (!changed_.wait_for(lock, std::chrono::milliseconds(500), [this] { return ended_; }));
   WriteToStandardError("\r\x1b[K");
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ class Console {
   // Writes the result. Throws I/O errors.
   void Flush();
 
+  // The same without a progress line: of one case among many.
+  Console WithoutProgress() const;
+
   bool shows_progress() const { return shows_progress_; }
 
  private:
@@ -53,6 +57,8 @@ class Console {
 class Progress {
  public:
   Progress(const Console& console, std::string what);
+  // A text that changes, without the time.
+  Progress(const Console& console, std::function<std::string()> text);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -60,7 +66,7 @@ class Progress {
  private:
   void Show();
 
-  std::string what_;
+  std::function<std::string()> text_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;

@@ -12,6 +12,7 @@ constexpr CommandSet kPlan = Only(CommandId::kPlan);
 constexpr CommandSet kGen = Only(CommandId::kGen);
 constexpr CommandSet kInspect = Only(CommandId::kInspect);
 constexpr CommandSet kBench = Only(CommandId::kBench);
+constexpr CommandSet kBatch = Only(CommandId::kBatch);
 constexpr CommandSet kInfo = Only(CommandId::kInfo);
 constexpr CommandSet kHelp = Only(CommandId::kHelp);
 constexpr CommandSet kOneOp = kRun | kCheck | kPlan | kBench;
@@ -19,7 +20,8 @@ constexpr CommandSet kComparing = kCheck | kDiff;
 constexpr CommandSet kWriting = kRun | kCheck | kGen;
 constexpr CommandSet kReported = kOneOp | kDiff;
 constexpr CommandSet kWorking = kReported | kGen | kInspect;
-constexpr CommandSet kEvery = kWorking | kInfo | kHelp;
+constexpr CommandSet kSpeaking = kWorking | kBatch;
+constexpr CommandSet kEvery = kSpeaking | kInfo | kHelp;
 
 using enum FlagGroup;
 using enum FlagKind;
@@ -64,16 +66,17 @@ constexpr Flag kFlags[] = {
      "refuse to replace an existing output"},
     {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kText,
      "how bfloat16 is written; default V2, as NumPy with ml_dtypes does"},
-    {FlagId::kThreads, "threads", "N|all", kExecution, kOneOp | kDiff | kGen, true, kAmount,
+    {FlagId::kThreads, "threads", "N|all", kExecution, kOneOp | kDiff | kGen | kBatch, true,
+     kAmount,
      "default all: the CPUs this process may use; changes no bit of a result. bench takes several, "
      "1,2, and times each case with each"},
-    {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp, true, kText,
+    {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp | kBatch, true, kText,
      "instruction set; changes no bit of a result"},
-    {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp, true, kText,
+    {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp | kBatch, true, kText,
      "force one ('convgrad info' lists them); changes no bit of a result"},
-    {FlagId::kPrecision, "precision", "standard", kExecution, kOneOp, true, kText,
+    {FlagId::kPrecision, "precision", "standard", kExecution, kOneOp | kBatch, true, kText,
      "default standard"},
-    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp, true, kAmount,
+    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp | kBatch, true, kAmount,
      "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
     {FlagId::kExpect, "expect", "F", kChecking, kCheck, true, kGolden,
      "the golden .npy file, or sha256:HASH; without it, the built-in reference"},
@@ -83,18 +86,31 @@ constexpr Flag kFlags[] = {
      true, kText, "what the golden's maker summed in; default f64 for float64, else f32"},
     {FlagId::kProbe, "probe", nullptr, kChecking, kCheck, true, kSwitch,
      "first run the same shape on small integers, where any slip shows"},
-    {FlagId::kStrict, "strict", nullptr, kChecking, kComparing, true, kSwitch,
+    {FlagId::kStrict, "strict", nullptr, kChecking, kComparing | kBatch, true, kSwitch,
      "the verdict SUSPECT exits with 1 too"},
     {FlagId::kShards, "shards", "N", kManifest, kPlan, false, kInteger,
      "predict how long each of N shards of the manifest takes"},
-    {FlagId::kMatch, "match", "GLOB", kManifest, kBench, false, kText,
+    {FlagId::kMatch, "match", "GLOB", kManifest, kBatch | kBench, false, kText,
      "only cases of the manifest whose name matches: '*3x3*'; '*' stands for '/' too"},
-    {FlagId::kTag, "tag", "T,...", kManifest, kBench, false, kText,
+    {FlagId::kTag, "tag", "T,...", kManifest, kBatch | kBench, false, kText,
      "only cases that have all these tags"},
-    {FlagId::kList, "list", nullptr, kManifest, kBench, false, kSwitch,
-     "print the names of the cases that would run, and run none"},
-    {FlagId::kAllowEmpty, "allow-empty", nullptr, kManifest, kBench, false, kSwitch,
+    {FlagId::kList, "list", nullptr, kManifest, kBatch | kBench, false, kSwitch,
+     "run none: print the cases that would run, batch as command lines that run alone"},
+    {FlagId::kAllowEmpty, "allow-empty", nullptr, kManifest, kBatch | kBench, false, kSwitch,
      "exit 0, not 6, when no case is selected"},
+    {FlagId::kJobs, "jobs", "N", kManifest, kBatch, false, kInteger,
+     "cases read, computed or written at the same time; default: twice the threads"},
+    {FlagId::kFailFast, "fail-fast", nullptr, kManifest, kBatch, false, kSwitch,
+     "start no case after the first that is not right"},
+    {FlagId::kOutputRoot, "output-root", "D", kManifest, kBatch, false, kText,
+     "outputs lie in this directory; default: the manifest's"},
+    {FlagId::kAllowOutside, "allow-outside", nullptr, kManifest, kBatch, false, kSwitch,
+     "outputs may lie anywhere, by absolute paths, '..' or symbolic links"},
+    {FlagId::kEvents, "events", "F", kManifest, kBatch, false, kWritten,
+     "append a line of JSON for each case when it has finished"},
+    {FlagId::kResume, "resume", nullptr, kManifest, kBatch, false, kSwitch,
+     "skip cases that finished according to --events, if inputs, flags, version and output are "
+     "still the same"},
     {FlagId::kCache, "cache", "hot|cold", kTiming, kBench, true, kText,
      "hot (default): runs follow each other; cold: the caches are emptied before each"},
     {FlagId::kMaxTime, "max-time", "TIME", kTiming, kBench, true, kAmount,
@@ -112,16 +128,16 @@ constexpr Flag kFlags[] = {
      "how much slower or faster still counts as the same; default 5%"},
     {FlagId::kRemeasure, "remeasure", nullptr, kTiming, kBench, false, kSwitch,
      "measure the machine's peaks again, though they are known from before"},
-    {FlagId::kReport, "report", "F", kReporting, kReported, false, kWritten,
+    {FlagId::kReport, "report", "F", kReporting, kReported | kBatch, false, kWritten,
      "write the JSON report; '-' for standard output"},
-    {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing | kBench, false, kSwitch,
-     "leave the data hashes out"},
+    {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing | kBatch | kBench, false,
+     kSwitch, "leave the data hashes out"},
     {FlagId::kJson, "json", nullptr, kReporting, kInfo, false, kSwitch, "print JSON"},
     {FlagId::kMan, "man", nullptr, kReporting, kHelp, false, kSwitch,
      "print the manual page's source (roff)"},
-    {FlagId::kQuiet, "quiet", nullptr, kReporting, kWorking, false, kSwitch,
+    {FlagId::kQuiet, "quiet", nullptr, kReporting, kSpeaking, false, kSwitch,
      "print nothing but errors"},
-    {FlagId::kVerbose, "verbose", nullptr, kReporting, kWorking, false, kSwitch,
+    {FlagId::kVerbose, "verbose", nullptr, kReporting, kSpeaking, false, kSwitch,
      "say more, on standard error"},
     {FlagId::kColor, "color", "auto|always|never", kReporting, kEvery, false, kText,
      "default auto: on a terminal, unless NO_COLOR is set or TERM is dumb"},

@@ -8,7 +8,7 @@
 
 namespace convgrad::cli {
 
-enum class CommandId { kRun, kCheck, kDiff, kPlan, kGen, kInspect, kBench, kInfo, kHelp };
+enum class CommandId { kRun, kCheck, kDiff, kPlan, kGen, kInspect, kBatch, kBench, kInfo, kHelp };
 
 // A set of commands, one bit each.
 using CommandSet = uint32_t;
@@ -57,6 +57,12 @@ enum class FlagId {
   kTag,
   kList,
   kAllowEmpty,
+  kJobs,
+  kFailFast,
+  kOutputRoot,
+  kAllowOutside,
+  kEvents,
+  kResume,
   kCache,
   kMaxTime,
   kMinSamples,

@@ -67,11 +67,13 @@ struct ComparisonRecord {
 };
 
 enum class CaseStatus { kPassed, kSuspect, kFailed, kSkipped, kError };
+inline constexpr size_t kNumCaseStatuses = static_cast<size_t>(CaseStatus::kError) + 1;
 const char* NameOf(CaseStatus status);
 
 struct CaseRecord {
   std::string name;
-  std::optional<int64_t> index;  // from 0 among the cases of a batch's plan
+  std::optional<int64_t> index;         // from 0 among the cases of a batch's plan
+  std::optional<std::string> identity;  // of a batch: hash of all that decides the result
   std::optional<Problem> problem;
   std::optional<bool> use_cudnn_on_gpu;
   std::optional<RunInfo> run;
@@ -113,5 +115,11 @@ struct Report {
 
 // The report as JSON, as data/report.schema.json describes it, with a line feed at the end.
 std::string RenderReport(const Report& report);
+
+// Parts of it, for reports that are written while cases finish: the object `context`, and an entry
+// of `benchmarks`, each on one line.
+std::string RenderContext(const Report& report);
+std::string RenderEntry(const CaseRecord& entry);
+std::string RenderError(const ErrorRecord& error);
 
 }  // namespace convgrad::cli

@@ -181,6 +181,7 @@ void PutBenchmarkFields(Json& json, const CaseRecord& entry) {
   const TimingRecord timing = entry.timing.value_or(TimingRecord{});
   json["name"] = ToValidUtf8(entry.name);
   if (entry.index) json["family_index"] = *entry.index;
+  if (entry.identity) json["identity"] = *entry.identity;
   json["run_type"] = "iteration";
   json["threads"] = entry.run ? entry.run->num_threads : 1;
   json["iterations"] = 0;
@@ -196,7 +197,7 @@ void PutBenchmarkFields(Json& json, const CaseRecord& entry) {
   }
 }
 
-Json RenderError(const ErrorRecord& error) {
+Json ErrorJson(const ErrorRecord& error) {
   return {{"code", error.code}, {"message", ToValidUtf8(error.message)}};
 }
 
@@ -218,7 +219,7 @@ Json RenderCase(const CaseRecord& entry) {
   if (entry.error) {
     json["error_occurred"] = true;
     json["error_message"] = ToValidUtf8(entry.error->message);
-    json["error"] = RenderError(*entry.error);
+    json["error"] = ErrorJson(*entry.error);
   }
   json["repro"] = ToValidUtf8(entry.repro);
   return json;
@@ -237,10 +238,22 @@ const char* NameOf(CaseStatus status) {
   ThrowInternal("unknown status");
 }
 
+std::string RenderContext(const Report& report) {
+  return Context(report).dump();
+}
+
+std::string RenderEntry(const CaseRecord& entry) {
+  return RenderCase(entry).dump();
+}
+
+std::string RenderError(const ErrorRecord& error) {
+  return ErrorJson(error).dump();
+}
+
 std::string RenderReport(const Report& report) {
   Json json = {{"context", Context(report)}, {"benchmarks", Json::array()}};
   for (const CaseRecord& entry : report.cases) json["benchmarks"].push_back(RenderCase(entry));
-  if (report.error) json["error"] = RenderError(*report.error);
+  if (report.error) json["error"] = ErrorJson(*report.error);
   return json.dump(2) + "\n";
 }
 

@@ -23,39 +23,20 @@ namespace {
 
 // Into the case that was being worked on, or, before there was one, into the report itself.
 void Record(Report& report, const Error& error) {
-  const ErrorRecord record = {error.code(), error.message()};
   const auto is_done = [](const CaseRecord& entry) {
     return entry.exit_code == ExitCode::kOk || entry.exit_code == ExitCode::kSlow;
   };
   if (report.cases.empty() || is_done(report.cases.back())) {
-    report.error = record;
+    report.error = {error.code(), error.message()};
     return;
   }
-  CaseRecord& entry = report.cases.back();
-  entry.status = error.exit_code() == ExitCode::kWrong ? CaseStatus::kFailed : CaseStatus::kError;
-  entry.exit_code = error.exit_code();
-  entry.error = record;
+  RecordError(report.cases.back(), error);
 }
 
 Error InterruptedError() {
   const int signal = CaughtSignal();
   return Error(static_cast<ExitCode>(128 + signal), "interrupted", "interrupted",
                fmt::format("by signal {} (SIG{})", signal, sigabbrev_np(signal)));
-}
-
-// A reader that has seen enough ends the program quietly, as it would any other.
-Error Translate(const std::exception& exception) {
-  if (const auto* error = dynamic_cast<const Error*>(&exception)) {
-    if (error->code() != "io/broken-pipe") return *error;
-    return Error(static_cast<ExitCode>(128 + SIGPIPE), error->code(), "output",
-                 "its reader is gone");
-  }
-  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) {
-    return Error(ExitCode::kIo, "memory/exhausted", "memory", "an allocation failed",
-                 "free memory or use smaller tensors");
-  }
-  return Error(ExitCode::kInternal, "internal", "internal error", exception.what(),
-               "please report it with the command line");
 }
 
 // Runs `step`, which returns an exit code or nothing.
@@ -131,7 +112,11 @@ void PrepareReport(const Arguments& arguments) {
   if (const std::string* path = ReportPath(arguments)) CheckOutputPath(*path);
 }
 
-void WriteReport(const Session& session) {
+void WriteReport(Session& session) {
+  if (session.report_writer) {
+    session.report_writer->Finish(session.report);
+    return;
+  }
   const std::string* path = ReportPath(session.arguments);
   if (path == nullptr || session.report_is_written) return;
   WriteTextFile(*path, RenderReport(session.report));
@@ -143,11 +128,32 @@ ExitCode AttemptCase(Session& session, const std::function<ExitCode()>& step) {
   return Attempt(session, step);
 }
 
+// A reader that has seen enough ends the program quietly, as it would any other.
+Error Translate(const std::exception& exception) {
+  if (const auto* error = dynamic_cast<const Error*>(&exception)) {
+    if (error->code() != "io/broken-pipe") return *error;
+    return Error(static_cast<ExitCode>(128 + SIGPIPE), error->code(), "output",
+                 "its reader is gone");
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) {
+    return Error(ExitCode::kIo, "memory/exhausted", "memory", "an allocation failed",
+                 "free memory or use smaller tensors");
+  }
+  return Error(ExitCode::kInternal, "internal", "internal error", exception.what(),
+               "please report it with the command line");
+}
+
+void RecordError(CaseRecord& entry, const Error& error) {
+  entry.status = error.exit_code() == ExitCode::kWrong ? CaseStatus::kFailed : CaseStatus::kError;
+  entry.exit_code = error.exit_code();
+  entry.error = {error.code(), error.message()};
+}
+
 int RunTool(std::vector<std::string> words) {
   if (words.empty()) words = {"convgrad"};
   Arguments arguments(std::move(words));
   Console console(arguments);
-  Session session = {std::move(arguments), std::move(console), {}, false};
+  Session session = {std::move(arguments), std::move(console), {}};
   session.report.executable = session.arguments.program();
   session.report.command_line = session.arguments.CommandLine();
 

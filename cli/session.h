@@ -1,13 +1,16 @@
 // One run of the tool: what was typed, what is printed, what is reported.
 #pragma once
 
+#include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/report.h"
+#include "cli/report_writer.h"
 
 namespace convgrad::cli {
 
@@ -16,11 +19,19 @@ struct Session {
   Console console;
   Report report;
   bool report_is_written = false;  // by the command itself
+  // Of a batch: writes the report while cases finish.
+  std::unique_ptr<ReportWriter> report_writer = nullptr;
 };
 
 // Runs one case of several: whatever it throws is shown and goes into its entry of the report, and
 // the next case can follow, unless the process was asked to end (StopRequested()).
 ExitCode AttemptCase(Session& session, const std::function<ExitCode()>& step);
+
+// What was thrown, as an Error: internal unless it is one already.
+Error Translate(const std::exception& exception);
+
+// Ends the entry of a case with `error`.
+void RecordError(CaseRecord& entry, const Error& error);
 
 // The whole tool: dispatches, turns whatever is thrown into one line on standard error and an entry
 // of the report, writes the report, and returns the exit code. `words` as main() got them.

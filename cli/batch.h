@@ -1,0 +1,47 @@
+// Running the cases of a manifest: small ones side by side, large ones with all threads, reading
+// and writing of some while others compute. Must not know flags.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/manifest_plan.h"
+#include "cli/session.h"
+
+namespace convgrad::cli {
+
+struct BatchOptions {
+  int num_threads = 1;           // in all
+  int jobs = 1;                  // cases in work at the same time
+  int64_t max_memory_bytes = 0;  // of all cases in work together
+  bool fail_fast = false;
+  bool has_hashes = true;
+  std::optional<std::string> events;  // the journal
+  bool resume = false;
+};
+
+// How the cases of a batch ended.
+struct BatchTally {
+  int64_t count[kNumCaseStatuses] = {};  // by CaseStatus
+  int64_t resumed = 0;
+  ExitCode worst = ExitCode::kOk;
+  std::string bad;        // lines about the first cases that are not right
+  int64_t bad_count = 0;  // of all
+
+  int64_t total() const;
+};
+
+// Runs the selected cases of a manifest that PlanManifest accepted; entries go to
+// session.report_writer, if there is one. What goes wrong with a case is that case's end; only
+// what concerns them all is thrown: the journal or the report can't be written, the manifest
+// changed. Throws Stopped when the process was asked to end.
+BatchTally RunBatch(Session& session, const ManifestFile& file, const ManifestOptions& manifest,
+                    const CaseSelection& selection, const ManifestPlan& plan,
+                    const BatchOptions& options);
+
+// A case as a command line that runs it alone.
+std::string CommandLineOf(const std::string& program, const CaseRequest& request,
+                          bool with_outputs);
+
+}  // namespace convgrad::cli

@@ -1,0 +1,131 @@
+// The command `batch`: the cases of a manifest, and one summary of them.
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/resources.h"
+#include "cli/batch.h"
+#include "cli/commands.h"
+#include "cli/operands.h"
+#include "cli/values.h"
+
+namespace convgrad::cli {
+namespace {
+
+ManifestOptions ParseManifestOptions(const Arguments& arguments) {
+  ManifestOptions options;
+  if (const std::string* root = arguments.Find(FlagId::kOutputRoot)) {
+    options.paths.output_root = *root;
+  }
+  options.paths.allow_outside = arguments.Has(FlagId::kAllowOutside);
+  for (const FlagValues::Entry& entry : arguments.flags().entries()) {
+    const bool is_shared = entry.id == FlagId::kThreads || entry.id == FlagId::kMaxMemory;
+    if (IsCaseKey(InfoOf(entry.id)) && !is_shared) options.overrides.Add(entry);
+  }
+  return options;
+}
+
+CaseSelection ParseSelection(const Arguments& arguments) {
+  const std::string glob = arguments.Get(FlagId::kMatch, "");
+  const std::string tag = arguments.Get(FlagId::kTag, "");
+  return [glob, tag](const ManifestCase& one) {
+    if (!glob.empty() && fnmatch(glob.c_str(), one.name().c_str(), 0) != 0) return false;
+    return tag.empty() || std::find(one.tags.begin(), one.tags.end(), tag) != one.tags.end();
+  };
+}
+
+BatchOptions ParseBatchOptions(const Arguments& arguments) {
+  BatchOptions options;
+  const int threads = ParseThreads(arguments.flags());
+  options.num_threads = threads > 0 ? threads : UsableCpus();
+  options.jobs = options.num_threads;
+  if (const std::string* jobs = arguments.Find(FlagId::kJobs)) {
+    options.jobs = static_cast<int>(ParseInteger("--jobs", *jobs, 1, kMaxThreads));
+  }
+  const std::string* memory = arguments.Find(FlagId::kMaxMemory);
+  options.max_memory_bytes = memory != nullptr ? ParseMemory("--max-memory", *memory)
+                                               : std::max<int64_t>(MaxCopiedBytes(0), 1);
+  options.fail_fast = arguments.Has(FlagId::kFailFast);
+  options.has_hashes = !arguments.Has(FlagId::kNoHash);
+  if (const std::string* path = arguments.Find(FlagId::kEvents)) options.events = *path;
+  options.resume = arguments.Has(FlagId::kResume);
+  if (options.resume && !options.events) {
+    ThrowUsage("flag/missing", "--events", "--resume reads what finished from it",
+               "give the file that the earlier run wrote");
+  }
+  if (options.resume && !options.has_hashes) {
+    ThrowUsage("flag/no-effect", "--no-hash", "--resume trusts hashes alone", "leave it out");
+  }
+  return options;
+}
+
+// The files of the batch itself, which no case may touch.
+BatchFiles FilesOf(const Arguments& arguments) {
+  BatchFiles files;
+  files.inputs.push_back({"MANIFEST", arguments.operands().front()});
+  for (const FlagId id : {FlagId::kReport, FlagId::kEvents}) {
+    const std::string* path = arguments.Find(id);
+    if (path != nullptr && *path != "-") files.outputs.push_back({Spell(InfoOf(id)), *path});
+  }
+  return files;
+}
+
+ExitCode List(Session& session, const ManifestFile& file, const ManifestOptions& options,
+              const CaseSelection& selection) {
+  ManifestReader reader(file, options);
+  while (const std::optional<ManifestCase> one = reader.Next()) {
+    if (!selection(*one)) continue;
+    session.console.Print(
+        CommandLineOf(session.arguments.program(), one->request, /*with_outputs=*/true) + "\n");
+    session.console.Flush();
+  }
+  return ExitCode::kOk;
+}
+
+std::string Summarize(const BatchTally& tally, int64_t num_cases, double seconds) {
+  std::string text = tally.bad;
+  if (tally.bad_count > 0) text += "\n";
+  text += fmt::format("{} case{}", num_cases, num_cases == 1 ? "" : "s");
+  for (size_t status = 0; status < kNumCaseStatuses; ++status) {
+    if (tally.count[status] == 0) continue;
+    text += fmt::format(", {} {}", tally.count[status], NameOf(static_cast<CaseStatus>(status)));
+  }
+  const int64_t left = num_cases - tally.total();
+  if (left > 0) text += fmt::format(", {} not run", left);
+  if (tally.resumed > 0) text += fmt::format("; {} from an earlier run", tally.resumed);
+  return text + fmt::format("; {:.2f} s\n", seconds);
+}
+
+ExitCode NothingRan(Session& session) {
+  if (session.arguments.Has(FlagId::kAllowEmpty)) return ExitCode::kOk;
+  throw Error(ExitCode::kNothingRan, "batch/nothing-ran", session.arguments.operands().front(),
+              "no case matches", "change --match or --tag, or give --allow-empty");
+}
+
+}  // namespace
+
+ExitCode Batch(Session& session) {
+  const Arguments& arguments = session.arguments;
+  const auto begin = std::chrono::steady_clock::now();
+  const BatchOptions options = ParseBatchOptions(arguments);
+  const ManifestOptions manifest = ParseManifestOptions(arguments);
+  const CaseSelection selection = ParseSelection(arguments);
+  const ManifestFile file(arguments.operands().front());
+  const ManifestPlan plan = PlanManifest(file, manifest, selection, FilesOf(arguments));
+  session.report.execution.num_threads = options.num_threads;
+  session.report.plan = {plan.sha256, plan.num_selected, std::nullopt};
+  if (arguments.Has(FlagId::kList)) return List(session, file, manifest, selection);
+  if (plan.num_selected == 0 && plan.num_cases > 0) return NothingRan(session);
+
+  if (const std::string* path = arguments.Find(FlagId::kReport)) {
+    session.report_writer = std::make_unique<ReportWriter>(*path, session.report);
+  }
+  const BatchTally tally = RunBatch(session, file, manifest, selection, plan, options);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  session.console.Result(Summarize(tally, plan.num_selected, elapsed.count()));
+  return tally.worst;
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,80 @@
+#include "cli/resume.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/case_run.h"
+#include "cli/operands.h"
+#include "tensor/tensor_hash.h"
+#include "verify/fill.h"
+
+namespace convgrad::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The data hash of a file, seen as the case sees it.
+std::string HashOfFile(const std::string& path, const std::string& dtype, const CaseSpec& spec) {
+  NpyReadOptions options;
+  options.view_as = ParseDType(dtype);
+  options.allow_trailing = spec.allow_trailing;
+  options.max_copied_bytes = MaxCopiedBytes(spec.execution.max_memory_bytes);
+  const NpyArray file = ReadNpy(path, options);
+  std::string hash = DataHash(file.tensor);
+  file.CheckUnchanged();
+  return hash;
+}
+
+// Where the case has the input of this role now.
+std::string PathOf(const std::string& role, const CaseSpec& spec) {
+  const OpInfo& op = InfoOf(spec.conv.op);
+  for (int i = 0; i < 2; ++i) {
+    if (role == NameOf(op.operands[i])) return spec.operands[i];
+  }
+  return role == kGoldenRole ? spec.expect.value_or("") : spec.sizes;
+}
+
+bool HoldsInput(const Json& input, const CaseSpec& spec) {
+  const std::string path = PathOf(input.at("role").get<std::string>(), spec);
+  if (IsFill(path)) return true;  // a fill is what its words, seed and the version say
+  return HashOfFile(path, input.at("dtype").get<std::string>(), spec) ==
+         input.at("sha256").get<std::string>();
+}
+
+bool HoldsOutput(const Json& entry, const CaseSpec& spec) {
+  if (!spec.output) return true;
+  const Json& output = entry.at("output");
+  // A widened file holds other data than the result whose hash is in the entry.
+  if (spec.write.bfloat16_as == BFloat16Form::kF4) return false;
+  return HashOfFile(*spec.output, entry.at("problem").at("dtype").get<std::string>(), spec) ==
+         output.at("sha256").get<std::string>();
+}
+
+std::optional<CaseStatus> ResultOf(const std::string& status) {
+  for (const CaseStatus result : {CaseStatus::kPassed, CaseStatus::kSuspect, CaseStatus::kFailed}) {
+    if (status == NameOf(result)) return result;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& spec,
+                                       int64_t index) try {
+  Json entry = Json::parse(line);
+  const auto status = ResultOf(entry.at("status").get<std::string>());
+  if (!status || entry.contains("error")) return std::nullopt;
+  for (const Json& input : entry.at("inputs")) {
+    if (!HoldsInput(input, spec)) return std::nullopt;
+  }
+  if (!HoldsOutput(entry, spec)) return std::nullopt;
+  entry["family_index"] = index;
+  entry["resumed"] = true;
+  return ResumedEntry{entry.dump(), *status,
+                      static_cast<ExitCode>(entry.at("exit_code").get<int>())};
+} catch (const Json::exception&) {
+  return std::nullopt;  // no entry of ours
+} catch (const Error&) {
+  return std::nullopt;  // a file that can't be read now: the case itself will say why
+}
+
+}  // namespace convgrad::cli

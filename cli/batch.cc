@@ -31,10 +31,12 @@ constexpr int64_t kOneThreadFlops = 50'000'000;
 constexpr int64_t kMaxAhead = 4096;
 constexpr int64_t kShownBad = 20;
 
-// Lets small cases compute side by side and large ones alone. Large ones go first, else they would
-// starve.
+// Lets so many small cases compute side by side and large ones alone. Large ones go first, else
+// they would starve.
 class ComputeGate {
  public:
+  explicit ComputeGate(int max_side_by_side) : max_side_by_side_(max_side_by_side) {}
+
   void Enter(bool alone) {
     std::unique_lock lock(mutex_);
     if (alone) {
@@ -43,7 +45,9 @@ class ComputeGate {
       --waiting_alone_;
       running_ = -1;
     } else {
-      changed_.wait(lock, [this] { return running_ >= 0 && waiting_alone_ == 0; });
+      changed_.wait(lock, [this] {
+        return running_ >= 0 && running_ < max_side_by_side_ && waiting_alone_ == 0;
+      });
       ++running_;
     }
   }
@@ -57,6 +61,7 @@ class ComputeGate {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  const int max_side_by_side_;
   int running_ = 0;  // -1: one alone
   int waiting_alone_ = 0;
 };
@@ -101,10 +106,11 @@ class BatchRun {
            const CaseSelection& selection, const ManifestPlan& plan, const BatchOptions& options)
       : session_(session),
         console_(session.console.WithoutProgress()),
-        reader_(file, manifest),
-        selection_(selection),
         options_(options),
-        num_cases_(plan.num_selected) {
+        num_cases_(plan.num_selected),
+        gate_(options.num_threads),
+        reader_(file, manifest),
+        selection_(selection) {
     if (options.resume) earlier_.emplace(*options.events);
     if (options.events) journal_.emplace(*options.events);
   }
@@ -184,8 +190,11 @@ class BatchRun {
       RecordError(entry, error);
       console_.Fail(Error(error.exit_code(), error.code(), entry.name, error.message()));
     }
-    return {entry.name,    RenderEntry(entry), entry.status, entry.exit_code,
-            WhyBad(entry), entry.repro,        false};
+    const bool is_shown = journal_ || session_.report_writer;
+    return {entry.name,       is_shown ? RenderEntry(entry) : "",
+            entry.status,     entry.exit_code,
+            WhyBad(entry),    entry.repro,
+            /*resumed=*/false};
   }
 
   CaseSpec LimitResources(CaseSpec spec) const {
@@ -202,13 +211,13 @@ class BatchRun {
     case_options.one_thread_flops = kOneThreadFlops;
     case_options.num_threads = options_.num_threads;
     CaseRun run(std::move(spec), case_options, console_, entry);
-    const bool is_large = entry.run->num_threads > 1 ||
-                          entry.run->memory_bytes > options_.max_memory_bytes / options_.jobs;
-    {
-      const ScopedCompute scoped(gate_, is_large);
-      run.LoadAndCompute();
-      run.Check();
-    }
+    const bool is_large = entry.run->num_threads > 1;
+    const bool takes_memory = entry.run->memory_bytes > options_.max_memory_bytes / options_.jobs;
+    std::optional<ScopedCompute> scoped(std::in_place, gate_, is_large || takes_memory);
+    run.LoadAndCompute();
+    run.Check();
+    // What takes much memory keeps it until it is written.
+    if (!takes_memory) scoped.reset();
     run.WriteResult();
     run.Conclude();
   }
@@ -256,6 +265,8 @@ class BatchRun {
   Session& session_;
   const Console console_;
   const Clock::time_point begin_ = Clock::now();
+  const BatchOptions& options_;
+  const int64_t num_cases_;
   ComputeGate gate_;
 
   // Guards everything below.
@@ -263,8 +274,6 @@ class BatchRun {
   std::condition_variable advanced_;
   ManifestReader reader_;
   const CaseSelection& selection_;
-  const BatchOptions& options_;
-  const int64_t num_cases_;
   int64_t next_position_ = 0;
   std::optional<JournalIndex> earlier_;
   std::optional<Journal> journal_;

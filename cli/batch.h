@@ -13,7 +13,7 @@ namespace convgrad::cli {
 
 struct BatchOptions {
   int num_threads = 1;           // in all
-  int jobs = 1;                  // cases in work at the same time
+  int jobs = 1;                  // cases read, computed or written at the same time
   int64_t max_memory_bytes = 0;  // of all cases in work together
   bool fail_fast = false;
   bool has_hashes = true;

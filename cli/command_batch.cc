@@ -1,6 +1,5 @@
 // The command `batch`: the cases of a manifest, and one summary of them.
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +8,7 @@
 #include "cli/batch.h"
 #include "cli/commands.h"
 #include "cli/operands.h"
+#include "cli/selection.h"
 #include "cli/values.h"
 
 namespace convgrad::cli {
@@ -27,20 +27,11 @@ ManifestOptions ParseManifestOptions(const Arguments& arguments) {
   return options;
 }
 
-CaseSelection ParseSelection(const Arguments& arguments) {
-  const std::string glob = arguments.Get(FlagId::kMatch, "");
-  const std::string tag = arguments.Get(FlagId::kTag, "");
-  return [glob, tag](const ManifestCase& one) {
-    if (!glob.empty() && fnmatch(glob.c_str(), one.name().c_str(), 0) != 0) return false;
-    return tag.empty() || std::find(one.tags.begin(), one.tags.end(), tag) != one.tags.end();
-  };
-}
-
 BatchOptions ParseBatchOptions(const Arguments& arguments) {
   BatchOptions options;
   const int threads = ParseThreads(arguments.flags());
   options.num_threads = threads > 0 ? threads : UsableCpus();
-  options.jobs = options.num_threads;
+  options.jobs = 2 * options.num_threads;  // some compute while others are read or written
   if (const std::string* jobs = arguments.Find(FlagId::kJobs)) {
     options.jobs = static_cast<int>(ParseInteger("--jobs", *jobs, 1, kMaxThreads));
   }
@@ -50,6 +41,10 @@ BatchOptions ParseBatchOptions(const Arguments& arguments) {
   options.fail_fast = arguments.Has(FlagId::kFailFast);
   options.has_hashes = !arguments.Has(FlagId::kNoHash);
   if (const std::string* path = arguments.Find(FlagId::kEvents)) options.events = *path;
+  if (options.events == "-") {
+    ThrowUsage("flag/value", "--events -", "it is appended to, and read again by --resume",
+               "name a file");
+  }
   options.resume = arguments.Has(FlagId::kResume);
   if (options.resume && !options.events) {
     ThrowUsage("flag/missing", "--events", "--resume reads what finished from it",
@@ -111,11 +106,13 @@ ExitCode Batch(Session& session) {
   const auto begin = std::chrono::steady_clock::now();
   const BatchOptions options = ParseBatchOptions(arguments);
   const ManifestOptions manifest = ParseManifestOptions(arguments);
-  const CaseSelection selection = ParseSelection(arguments);
+  const CaseSelection selection = [chosen = Selection(arguments.flags())](const ManifestCase& one) {
+    return chosen.Takes(one);
+  };
   const ManifestFile file(arguments.operands().front());
   const ManifestPlan plan = PlanManifest(file, manifest, selection, FilesOf(arguments));
   session.report.execution.num_threads = options.num_threads;
-  session.report.plan = {plan.sha256, plan.num_selected, std::nullopt};
+  session.report.plan = {plan.sha256, plan.num_selected, std::nullopt, {}};
   if (arguments.Has(FlagId::kList)) return List(session, file, manifest, selection);
   if (plan.num_selected == 0 && plan.num_cases > 0) return NothingRan(session);
 

@@ -85,6 +85,19 @@ CheckResult CompareRecord(const GoldenRecord& record, const Tensor& actual) {
   return CompareHash(record.sha256, actual);
 }
 
+// A golden that is no longer what was recorded proves nothing, whatever the result.
+void CheckRecorded(const Golden& golden, CheckResult& result) {
+  if (DataHash(golden.file->tensor) == golden.record->sha256) return;
+  if (result.status != Verdict::kFailed) {
+    result.reason = "the golden is not the one that was recorded";
+  }
+  result.status = Verdict::kFailed;
+  result.detail = fmt::format(
+      "the golden was changed after it was recorded: its data hash is not the one beside it, {}; "
+      "restore it or record it again",
+      golden.record->sha256);
+}
+
 }  // namespace
 
 bool GoldenRecord::IsReproducible() const {
@@ -126,6 +139,7 @@ CheckResult CompareWith(const Golden& golden, const Problem& problem, const Tens
   CheckResult result =
       CompareToGolden(problem, first, second, actual, golden.file->tensor, options, parallel);
   golden.file->CheckUnchanged();
+  if (golden.record) CheckRecorded(golden, result);
   return result;
 }
 

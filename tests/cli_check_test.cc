@@ -114,6 +114,13 @@ TEST_F(CheckTest, AGoldenOfOursIsComparedByBits) {
   EXPECT_EQ(flipped["check"]["worst"]["ulp"]["index"], nlohmann::json({0, 0, 1, 1}));
   WriteRecord(Hash(), "canon-0");
   EXPECT_EQ(Entry("--expect g.npy", 0)["check"]["policy"], "bound");
+  // A golden that is not what was recorded: whatever the result, and whatever the tolerance.
+  ASSERT_EQ(Sh(kRun).exit_code, 0);
+  WriteRecord(std::string(64, '0'));
+  for (const std::string tolerance : {"auto", "abs:1"}) {
+    const nlohmann::json changed = Entry("--expect g.npy --tolerance " + tolerance, 1);
+    EXPECT_EQ(changed["check"]["reason"], "the golden is not the one that was recorded");
+  }
   WriteBytes(Path("g.npy.golden.json"), "{\"schema\": 1}");
   EXPECT_EQ(Entry("--expect g.npy", 3)["error"]["code"], "golden/malformed");
 }

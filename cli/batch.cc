@@ -85,7 +85,8 @@ std::string IdentityHash(const ManifestCase& one) {
 }
 
 struct Work {
-  int64_t position = 0;
+  int64_t position = 0;  // among those that run
+  int64_t index = 0;     // in the plan
   ManifestCase one;
 };
 
@@ -107,7 +108,7 @@ class BatchRun {
       : session_(session),
         console_(session.console.WithoutProgress()),
         options_(options),
-        num_cases_(plan.num_selected),
+        num_cases_(NumRun(plan, options)),
         gate_(options.num_threads),
         reader_(file, manifest),
         selection_(selection) {
@@ -158,7 +159,9 @@ class BatchRun {
     while (!is_over_ && !StopRequested()) {
       std::optional<ManifestCase> one = reader_.Next();
       if (!one) break;
-      if (selection_(*one)) return Work{next_position_++, std::move(*one)};
+      if (!selection_(*one)) continue;
+      const int64_t index = next_index_++;
+      if (options_.Runs(index)) return Work{next_position_++, index, std::move(*one)};
     }
     is_over_ = true;
     return std::nullopt;
@@ -173,14 +176,14 @@ class BatchRun {
     const std::string identity = IdentityHash(work.one);
     if (earlier_) {
       if (const auto line = earlier_->Find(identity)) {
-        if (const auto resumed = ResumeFrom(*line, spec, work.position)) {
+        if (const auto resumed = ResumeFrom(*line, spec, work.index)) {
           return {spec.name, resumed->text, resumed->status, resumed->exit_code, "", "", true};
         }
       }
     }
     CaseRecord entry;
     entry.name = spec.name;
-    entry.index = work.position;
+    entry.index = work.index;
     entry.identity = identity;
     entry.repro = CommandLineOf(session_.arguments.program(), work.one.request, false);
     try {
@@ -190,7 +193,7 @@ class BatchRun {
       RecordError(entry, error);
       console_.Fail(Error(error.exit_code(), error.code(), entry.name, error.message()));
     }
-    const bool is_shown = journal_ || session_.report_writer;
+    const bool is_shown = journal_ || session_.report_writer || session_.outcome_reports;
     return {entry.name,       is_shown ? RenderEntry(entry) : "",
             entry.status,     entry.exit_code,
             WhyBad(entry),    entry.repro,
@@ -233,6 +236,7 @@ class BatchRun {
     const std::lock_guard lock(mutex_);
     if (journal_ && !finished.resumed) journal_->Add(finished.text);
     Count(finished);
+    if (session_.outcome_reports) session_.outcome_reports->Add(finished.text);
     if (session_.report_writer) {
       session_.report_writer->Add(work.position, std::move(finished.text));
       advanced_.notify_all();
@@ -275,6 +279,7 @@ class BatchRun {
   ManifestReader reader_;
   const CaseSelection& selection_;
   int64_t next_position_ = 0;
+  int64_t next_index_ = 0;
   std::optional<JournalIndex> earlier_;
   std::optional<Journal> journal_;
   BatchTally tally_;
@@ -283,6 +288,11 @@ class BatchRun {
 };
 
 }  // namespace
+
+int64_t NumRun(const ManifestPlan& plan, const BatchOptions& options) {
+  if (options.of_shard.empty()) return plan.num_selected;
+  return std::count(options.of_shard.begin(), options.of_shard.end(), true);
+}
 
 int64_t BatchTally::total() const {
   int64_t sum = 0;

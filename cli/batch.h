@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/manifest_plan.h"
 #include "cli/session.h"
@@ -19,7 +20,13 @@ struct BatchOptions {
   bool has_hashes = true;
   std::optional<std::string> events;  // the journal
   bool resume = false;
+  std::vector<bool> of_shard;  // which of the selected cases to run; empty: all
+
+  bool Runs(int64_t index) const { return of_shard.empty() || of_shard[index]; }
 };
+
+// How many cases of the plan run.
+int64_t NumRun(const ManifestPlan& plan, const BatchOptions& options);
 
 // How the cases of a batch ended.
 struct BatchTally {
@@ -32,10 +39,10 @@ struct BatchTally {
   int64_t total() const;
 };
 
-// Runs the selected cases of a manifest that PlanManifest accepted; entries go to
-// session.report_writer, if there is one. What goes wrong with a case is that case's end; only
-// what concerns them all is thrown: the journal or the report can't be written, the manifest
-// changed. Throws Stopped when the process was asked to end.
+// Runs the selected cases (those of the shard) of a manifest that PlanManifest accepted; entries go
+// to session.report_writer and session.outcome_reports, if there are any. What goes wrong with a
+// case is that case's end; only what concerns them all is thrown: the journal or the report can't
+// be written, the manifest changed. Throws Stopped when the process was asked to end.
 BatchTally RunBatch(Session& session, const ManifestFile& file, const ManifestOptions& manifest,
                     const CaseSelection& selection, const ManifestPlan& plan,
                     const BatchOptions& options);

@@ -7,25 +7,14 @@
 #include "base/resources.h"
 #include "cli/batch.h"
 #include "cli/commands.h"
+#include "cli/manifest_cost.h"
+#include "cli/manifest_flags.h"
 #include "cli/operands.h"
-#include "cli/selection.h"
+#include "cli/shard.h"
 #include "cli/values.h"
 
 namespace convgrad::cli {
 namespace {
-
-ManifestOptions ParseManifestOptions(const Arguments& arguments) {
-  ManifestOptions options;
-  if (const std::string* root = arguments.Find(FlagId::kOutputRoot)) {
-    options.paths.output_root = *root;
-  }
-  options.paths.allow_outside = arguments.Has(FlagId::kAllowOutside);
-  for (const FlagValues::Entry& entry : arguments.flags().entries()) {
-    const bool is_shared = entry.id == FlagId::kThreads || entry.id == FlagId::kMaxMemory;
-    if (IsCaseKey(InfoOf(entry.id)) && !is_shared) options.overrides.Add(entry);
-  }
-  return options;
-}
 
 BatchOptions ParseBatchOptions(const Arguments& arguments) {
   BatchOptions options;
@@ -60,7 +49,7 @@ BatchOptions ParseBatchOptions(const Arguments& arguments) {
 BatchFiles FilesOf(const Arguments& arguments) {
   BatchFiles files;
   files.inputs.push_back({"MANIFEST", arguments.operands().front()});
-  for (const FlagId id : {FlagId::kReport, FlagId::kEvents}) {
+  for (const FlagId id : {FlagId::kReport, FlagId::kJunit, FlagId::kSummary, FlagId::kEvents}) {
     const std::string* path = arguments.Find(id);
     if (path != nullptr && *path != "-") files.outputs.push_back({Spell(InfoOf(id)), *path});
   }
@@ -68,10 +57,11 @@ BatchFiles FilesOf(const Arguments& arguments) {
 }
 
 ExitCode List(Session& session, const ManifestFile& file, const ManifestOptions& options,
-              const CaseSelection& selection) {
+              const CaseSelection& selection, const BatchOptions& batch) {
   ManifestReader reader(file, options);
+  int64_t index = 0;
   while (const std::optional<ManifestCase> one = reader.Next()) {
-    if (!selection(*one)) continue;
+    if (!selection(*one) || !batch.Runs(index++)) continue;
     session.console.Print(
         CommandLineOf(session.arguments.program(), one->request, /*with_outputs=*/true) + "\n");
     session.console.Flush();
@@ -104,24 +94,31 @@ ExitCode NothingRan(Session& session) {
 ExitCode Batch(Session& session) {
   const Arguments& arguments = session.arguments;
   const auto begin = std::chrono::steady_clock::now();
-  const BatchOptions options = ParseBatchOptions(arguments);
+  BatchOptions options = ParseBatchOptions(arguments);
   const ManifestOptions manifest = ParseManifestOptions(arguments);
-  const CaseSelection selection = [chosen = Selection(arguments.flags())](const ManifestCase& one) {
-    return chosen.Takes(one);
-  };
+  const CaseSelection selection = ParseSelection(arguments);
   const ManifestFile file(arguments.operands().front());
   const ManifestPlan plan = PlanManifest(file, manifest, selection, FilesOf(arguments));
   session.report.execution.num_threads = options.num_threads;
   session.report.plan = {plan.sha256, plan.num_selected, std::nullopt, {}};
-  if (arguments.Has(FlagId::kList)) return List(session, file, manifest, selection);
+  if (const std::string* text = arguments.Find(FlagId::kShard)) {
+    const Shard shard = ChooseShard(*text, session.console);
+    options.of_shard = CasesOfShard(file, manifest, selection, shard);
+    session.report.plan->shard = NameOf(shard);
+  }
+  if (arguments.Has(FlagId::kList)) return List(session, file, manifest, selection, options);
   if (plan.num_selected == 0 && plan.num_cases > 0) return NothingRan(session);
 
   if (const std::string* path = arguments.Find(FlagId::kReport)) {
     session.report_writer = std::make_unique<ReportWriter>(*path, session.report);
   }
+  if (arguments.Has(FlagId::kJunit) || arguments.Has(FlagId::kSummary)) {
+    session.outcome_reports =
+        std::make_unique<OutcomeReports>(arguments, SplitPath(arguments.operands().front()).second);
+  }
   const BatchTally tally = RunBatch(session, file, manifest, selection, plan, options);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  session.console.Result(Summarize(tally, plan.num_selected, elapsed.count()));
+  session.console.Result(Summarize(tally, NumRun(plan, options), elapsed.count()));
   return tally.worst;
 }
 

@@ -67,6 +67,11 @@ std::string DescribeMemoryLimit(const Operands& operands) {
 
 ExitCode Plan(Session& session) {
   if (NamesManifest(session.arguments)) return PlanShards(session);
+  for (const FlagId id : {FlagId::kMatch, FlagId::kTag}) {
+    if (!session.arguments.Has(id)) continue;
+    ThrowUsage("flag/no-effect", Spell(InfoOf(id)), "has no effect on an operation's plan",
+               "leave it out, or name a manifest");
+  }
   CaseRecord& entry = BeginCase(session);
   const CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;

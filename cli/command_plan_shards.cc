@@ -10,6 +10,7 @@
 #include "cli/deal.h"
 #include "cli/launchers.h"
 #include "cli/manifest_cost.h"
+#include "cli/manifest_flags.h"
 #include "cli/manifest_plan.h"
 #include "cli/values.h"
 
@@ -63,11 +64,11 @@ ExitCode PlanShards(Session& session) {
   const int64_t num_shards =
       ParseInteger("--shards", arguments.Get(FlagId::kShards, "1"), 1, kMaxShards);
   const ManifestFile file(arguments.operands().front());
-  const ManifestOptions options;
-  const CaseSelection all = [](const ManifestCase&) { return true; };
+  const ManifestOptions options = ParseManifestOptions(arguments);
+  const CaseSelection selection = ParseSelection(arguments);
   const Progress progress(session.console, "planning " + file.name());
-  const ManifestPlan plan = PlanManifest(file, options, all, {});
-  const std::vector<double> costs = PredictCases(file, options, all);
+  const ManifestPlan plan = PlanManifest(file, options, selection, {});
+  const std::vector<double> costs = PredictCases(file, options, selection);
   file.CheckUnchanged();
   session.report.plan = {plan.sha256, plan.num_selected, std::nullopt,
                          DealCases(costs, num_shards).loads};

@@ -36,6 +36,7 @@ ExitCode Plan(Session& session);
 ExitCode Gen(Session& session);
 ExitCode Inspect(Session& session);
 ExitCode Batch(Session& session);
+ExitCode Merge(Session& session);
 ExitCode Bench(Session& session);
 ExitCode Info(Session& session);
 ExitCode Help(Session& session);

@@ -59,8 +59,11 @@ Console::Console(const Arguments& arguments)
   paints_ = WantsColor(choice, STDOUT_FILENO);
   paints_errors_ = WantsColor(choice, STDERR_FILENO);
   shows_progress_ = !quiet_ && isatty(STDERR_FILENO) != 0 && !IsDumbTerminal();
-  stdout_is_taken_ =
-      arguments.Get(FlagId::kOutput, "") == "-" || arguments.Get(FlagId::kReport, "") == "-";
+  for (const Flag& flag : AllFlags()) {
+    if (FileOf(flag) == FlagFile::kWritten && arguments.Get(flag.id, "") == "-") {
+      stdout_is_taken_ = true;
+    }
+  }
 }
 
 void Console::Result(std::string_view text) {

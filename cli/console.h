@@ -48,7 +48,7 @@ class Console {
   bool paints_ = false;         // standard output
   bool paints_errors_ = false;  // standard error
   bool shows_progress_ = false;
-  bool stdout_is_taken_ = false;  // by --output - or --report -
+  bool stdout_is_taken_ = false;  // by --output -, --report - or the like
   std::string result_;
 };
 

@@ -13,6 +13,7 @@ constexpr CommandSet kGen = Only(CommandId::kGen);
 constexpr CommandSet kInspect = Only(CommandId::kInspect);
 constexpr CommandSet kBench = Only(CommandId::kBench);
 constexpr CommandSet kBatch = Only(CommandId::kBatch);
+constexpr CommandSet kMerge = Only(CommandId::kMerge);
 constexpr CommandSet kInfo = Only(CommandId::kInfo);
 constexpr CommandSet kHelp = Only(CommandId::kHelp);
 constexpr CommandSet kOneOp = kRun | kCheck | kPlan | kBench;
@@ -20,7 +21,8 @@ constexpr CommandSet kComparing = kCheck | kDiff;
 constexpr CommandSet kWriting = kRun | kCheck | kGen;
 constexpr CommandSet kReported = kOneOp | kDiff;
 constexpr CommandSet kWorking = kReported | kGen | kInspect;
-constexpr CommandSet kSpeaking = kWorking | kBatch;
+constexpr CommandSet kManifests = kBatch | kMerge;
+constexpr CommandSet kSpeaking = kWorking | kManifests;
 constexpr CommandSet kEvery = kSpeaking | kInfo | kHelp;
 
 using enum FlagGroup;
@@ -90,9 +92,12 @@ constexpr Flag kFlags[] = {
      "the verdict SUSPECT exits with 1 too"},
     {FlagId::kShards, "shards", "N", kManifest, kPlan, false, kInteger,
      "predict how long each of N shards of the manifest takes"},
-    {FlagId::kMatch, "match", "GLOB", kManifest, kBatch | kBench, false, kText,
+    {FlagId::kShard, "shard", "I/N|auto", kManifest, kBatch, false, kText,
+     "run only part I (from 1) of N, dealt by predicted cost; auto: as the launcher's variables "
+     "say, auto/N where they don't tell how many"},
+    {FlagId::kMatch, "match", "GLOB", kManifest, kBatch | kBench | kPlan, false, kText,
      "only cases of the manifest whose name matches: '*3x3*'; '*' stands for '/' too"},
-    {FlagId::kTag, "tag", "T,...", kManifest, kBatch | kBench, false, kText,
+    {FlagId::kTag, "tag", "T,...", kManifest, kBatch | kBench | kPlan, false, kText,
      "only cases that have all these tags"},
     {FlagId::kList, "list", nullptr, kManifest, kBatch | kBench, false, kSwitch,
      "run none: print the cases that would run, batch as command lines that run alone"},
@@ -128,8 +133,12 @@ constexpr Flag kFlags[] = {
      "how much slower or faster still counts as the same; default 5%"},
     {FlagId::kRemeasure, "remeasure", nullptr, kTiming, kBench, false, kSwitch,
      "measure the machine's peaks again, though they are known from before"},
-    {FlagId::kReport, "report", "F", kReporting, kReported | kBatch, false, kWritten,
+    {FlagId::kReport, "report", "F", kReporting, kReported | kManifests, false, kWritten,
      "write the JSON report; '-' for standard output"},
+    {FlagId::kJunit, "junit", "F", kReporting, kManifests, false, kWritten,
+     "write JUnit XML, which CI systems show"},
+    {FlagId::kSummary, "summary", "F", kReporting, kManifests, false, kWritten,
+     "write a short page of Markdown; '-' for standard output, e.g. >>$GITHUB_STEP_SUMMARY"},
     {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing | kBatch | kBench, false,
      kSwitch, "leave the data hashes out"},
     {FlagId::kJson, "json", nullptr, kReporting, kInfo, false, kSwitch, "print JSON"},

@@ -8,7 +8,19 @@
 
 namespace convgrad::cli {
 
-enum class CommandId { kRun, kCheck, kDiff, kPlan, kGen, kInspect, kBatch, kBench, kInfo, kHelp };
+enum class CommandId {
+  kRun,
+  kCheck,
+  kDiff,
+  kPlan,
+  kGen,
+  kInspect,
+  kBatch,
+  kMerge,
+  kBench,
+  kInfo,
+  kHelp
+};
 
 // A set of commands, one bit each.
 using CommandSet = uint32_t;
@@ -53,6 +65,7 @@ enum class FlagId {
   kProbe,
   kStrict,
   kShards,
+  kShard,
   kMatch,
   kTag,
   kList,
@@ -72,6 +85,8 @@ enum class FlagId {
   kRegress,
   kRemeasure,
   kReport,
+  kJunit,
+  kSummary,
   kNoHash,
   kJson,
   kMan,

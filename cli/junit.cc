@@ -75,21 +75,23 @@ void JunitReport::Add(const CaseOutcome& outcome) {
   skipped_ += outcome.ending == Ending::kSkipped ? 1 : 0;
   seconds_ += outcome.seconds;
   const std::string element = ElementOf(outcome);
-  cases_ += fmt::format("  <testcase name=\"{}\" classname=\"{}\" time=\"{:.6f}\"",
-                        Xml(outcome.name), Xml(ClassOf(suite_, outcome.name)), outcome.seconds);
-  cases_ += element.empty() ? "/>\n" : fmt::format(">\n   {}\n  </testcase>\n", element);
+  std::string text =
+      fmt::format("  <testcase name=\"{}\" classname=\"{}\" time=\"{:.6f}\"", Xml(outcome.name),
+                  Xml(ClassOf(suite_, outcome.name)), outcome.seconds);
+  text += element.empty() ? "/>\n" : fmt::format(">\n   {}\n  </testcase>\n", element);
+  cases_.emplace(outcome.index, std::move(text));
 }
 
 std::string JunitReport::Render() const {
   const std::string counts =
       fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.6f}\"",
                   tests_, failures_, errors_, skipped_, seconds_);
-  return fmt::format(
+  std::string xml = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"convgrad\" {}>\n"
-      " <testsuite name=\"{}\" {} timestamp=\"{}\" hostname=\"{}\">\n{} "
-      "</testsuite>\n</testsuites>\n",
-      counts, Xml(suite_), counts, CurrentDate().substr(0, 19), Xml(DescribeMachine().host),
-      cases_);
+      " <testsuite name=\"{}\" {} timestamp=\"{}\" hostname=\"{}\">\n",
+      counts, Xml(suite_), counts, CurrentDate().substr(0, 19), Xml(DescribeMachine().host));
+  for (const auto& [index, text] : cases_) xml += text;
+  return xml + " </testsuite>\n</testsuites>\n";
 }
 
 }  // namespace convgrad::cli

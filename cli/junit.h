@@ -1,8 +1,11 @@
-// The report as JUnit XML, which GitLab, Jenkins and most other CI systems show. Grows by about a
+// The report as JUnit XML, which GitLab, Jenkins and most other CI systems show. Grows by about two
 // hundred bytes for each case that passed.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "cli/outcome.h"
 
@@ -13,6 +16,7 @@ class JunitReport {
   // `suite` names the batch: its manifest.
   explicit JunitReport(std::string suite) : suite_(std::move(suite)) {}
 
+  // In any order.
   void Add(const CaseOutcome& outcome);
   std::string Render() const;
 
@@ -20,7 +24,7 @@ class JunitReport {
   std::string suite_;
   int64_t tests_ = 0, failures_ = 0, errors_ = 0, skipped_ = 0;
   double seconds_ = 0;
-  std::string cases_;
+  std::multimap<int64_t, std::string> cases_;  // by their number in the plan
 };
 
 }  // namespace convgrad::cli

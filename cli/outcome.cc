@@ -46,6 +46,7 @@ double SecondsOf(const Json& entry) {
 
 CaseOutcome OutcomeOf(const Json& entry) try {
   CaseOutcome outcome;
+  outcome.index = entry.value("family_index", int64_t{0});
   outcome.name = entry.at("name").get<std::string>();
   outcome.status = entry.at("status").get<std::string>();
   outcome.ending = EndingOf(outcome.status, entry.at("exit_code").get<int>());

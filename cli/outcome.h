@@ -2,6 +2,7 @@
 // in the report, so that a batch and a merge of shards say the same.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@ namespace convgrad::cli {
 enum class Ending { kPassed, kFailed, kError, kSkipped };
 
 struct CaseOutcome {
+  int64_t index = 0;  // in the plan
   std::string name;
   Ending ending = Ending::kError;
   std::string status;  // as in the report: "SUSPECT"

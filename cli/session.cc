@@ -61,6 +61,18 @@ ExitCode Attempt(Session& session, const Step& step) {
   }
 }
 
+void CheckStandardOutput(const Arguments& arguments) {
+  std::string first;
+  for (const Flag& flag : AllFlags()) {
+    if (FileOf(flag) != FlagFile::kWritten || arguments.Get(flag.id, "") != "-") continue;
+    if (!first.empty()) {
+      ThrowUsage("io/same-file", fmt::format("{} - and {} -", first, Spell(flag)),
+                 "both are standard output", "give one of them a file");
+    }
+    first = Spell(flag);
+  }
+}
+
 // No file may be written that is also read or written otherwise.
 void CheckFiles(const Arguments& arguments) {
   std::vector<NamedPath> inputs, outputs;
@@ -75,10 +87,7 @@ void CheckFiles(const Arguments& arguments) {
     inputs.push_back({"operand", arguments.operands()[i]});
   }
   CheckDistinctFiles(inputs, outputs);
-  if (arguments.Get(FlagId::kOutput, "") == "-" && arguments.Get(FlagId::kReport, "") == "-") {
-    ThrowUsage("io/same-file", "--output - and --report -", "both are standard output",
-               "give one of them a file");
-  }
+  CheckStandardOutput(arguments);
 }
 
 ExitCode Dispatch(Session& session) {
@@ -162,6 +171,9 @@ int RunTool(std::vector<std::string> words) {
   if (code == ExitCode::kOk) {
     code = attempt([&] { return Dispatch(session); });
     code = Worse(code, attempt([&] { WriteReport(session); }));
+    code = Worse(code, attempt([&] {
+                   if (session.outcome_reports) session.outcome_reports->Write();
+                 }));
   }
   code = Worse(code, attempt([&] { session.console.Flush(); }));
   if (CaughtSignal() != 0) EndBySignal(CaughtSignal());

@@ -9,6 +9,7 @@
 
 #include "cli/arguments.h"
 #include "cli/console.h"
+#include "cli/outcome_reports.h"
 #include "cli/report.h"
 #include "cli/report_writer.h"
 
@@ -21,6 +22,7 @@ struct Session {
   bool report_is_written = false;  // by the command itself
   // Of a batch: writes the report while cases finish.
   std::unique_ptr<ReportWriter> report_writer = nullptr;
+  std::unique_ptr<OutcomeReports> outcome_reports = nullptr;
 };
 
 // Runs one case of several: whatever it throws is shown and goes into its entry of the report, and

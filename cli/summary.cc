@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <string_view>
 
 #include "cli/unicode.h"
@@ -9,7 +10,7 @@
 namespace convgrad::cli {
 namespace {
 
-constexpr int64_t kMaxShown = 50;
+constexpr size_t kMaxShown = 50;
 
 // Text that no character of is taken for Markdown or HTML.
 std::string Plain(const std::string& text) {
@@ -27,18 +28,20 @@ std::string Plain(const std::string& text) {
 
 }  // namespace
 
-void Summary::Add(const CaseOutcome& outcome) {
+void SummaryPage::Add(const CaseOutcome& outcome) {
   ++count_of_[outcome.status];
   seconds_ += outcome.seconds;
   if (outcome.ending == Ending::kPassed) ++passed_;
   if (outcome.ending != Ending::kFailed && outcome.ending != Ending::kError) return;
-  if (++bad_ > kMaxShown) return;
-  rows_ += fmt::format("| <code>{}</code> | {} | {} |\n", Plain(outcome.name),
-                       Plain(outcome.status), Plain(outcome.message));
-  repros_ += Plain(outcome.repro) + "\n";
+  ++bad_;
+  shown_.emplace(outcome.index,
+                 Row{fmt::format("| <code>{}</code> | {} | {} |\n", Plain(outcome.name),
+                                 Plain(outcome.status), Plain(outcome.message)),
+                     Plain(outcome.repro) + "\n"});
+  if (shown_.size() > kMaxShown) shown_.erase(std::prev(shown_.end()));
 }
 
-std::string Summary::Render() const {
+std::string SummaryPage::Render() const {
   int64_t total = 0;
   std::string counts;
   for (const auto& [status, count] : count_of_) {
@@ -52,12 +55,18 @@ std::string Summary::Render() const {
   text += fmt::format("| status | cases |\n|---|---:|\n{}\n{:.1f} s of work in all.\n", counts,
                       seconds_);
   if (bad_ == 0) return text;
-  text += fmt::format("\n| case | status | why |\n|---|---|---|\n{}", rows_);
-  if (bad_ > kMaxShown) text += fmt::format("\nand {} more.\n", bad_ - kMaxShown);
+  std::string rows, repros;
+  for (const auto& [index, row] : shown_) {
+    rows += row.row;
+    repros += row.repro;
+  }
+  text += fmt::format("\n| case | status | why |\n|---|---|---|\n{}", rows);
+  const int64_t left = bad_ - static_cast<int64_t>(shown_.size());
+  if (left > 0) text += fmt::format("\nand {} more.\n", left);
   return text + fmt::format(
                     "\n<details><summary>Repeat them alone</summary>\n\n<pre>\n{}</pre>\n\n"
                     "</details>\n",
-                    repros_);
+                    repros);
 }
 
 }  // namespace convgrad::cli

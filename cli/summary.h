@@ -9,11 +9,12 @@
 
 namespace convgrad::cli {
 
-class Summary {
+class SummaryPage {
  public:
   // `title` names the batch: its manifest.
-  explicit Summary(std::string title) : title_(std::move(title)) {}
+  explicit SummaryPage(std::string title) : title_(std::move(title)) {}
 
+  // In any order.
   void Add(const CaseOutcome& outcome);
   // The counts, and the cases that did not pass: the first fifty, since pages have limits.
   std::string Render() const;
@@ -23,7 +24,11 @@ class Summary {
   std::map<std::string, int64_t> count_of_;  // by status
   int64_t passed_ = 0, bad_ = 0;
   double seconds_ = 0;
-  std::string rows_, repros_;  // of the bad ones that are shown
+  // Of the bad ones that are shown: the first by their number in the plan.
+  struct Row {
+    std::string row, repro;
+  };
+  std::multimap<int64_t, Row> shown_;
 };
 
 }  // namespace convgrad::cli

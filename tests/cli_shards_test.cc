@@ -1,4 +1,5 @@
-// Manifests in parts, as a user meets them: what `plan MANIFEST --shards n` predicts.
+// Manifests in parts, as a user meets them: what `plan MANIFEST --shards n` predicts, what `batch
+// --shard` runs, and what `merge` makes of it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -81,6 +82,110 @@ TEST_F(ShardsTest, PlanOfWrongManifests) {
   EXPECT_EQ(Sh("convgrad plan m.json --shards 5").exit_code, 0);
   WriteManifest("empty.json", 0);
   EXPECT_EQ(Sh("convgrad plan empty.json --shards 2").exit_code, 0);
+}
+
+// What is left of a report without times and the machine's state.
+json WithoutTimes(json report) {
+  json entries = report["benchmarks"];
+  for (json& entry : entries) {
+    for (const char* key : {"real_time", "cpu_time", "bytes_per_second", "gflops", "timing"}) {
+      entry.erase(key);
+    }
+    if (entry.contains("run")) entry["run"].erase("peak_rss_bytes");
+  }
+  json context = report["context"];
+  for (const char* key : {"date", "load"}) context.erase(key);
+  context["convgrad"].erase("command");
+  return {{"context", context}, {"benchmarks", entries}};
+}
+
+TEST_F(ShardsTest, MergedShardsEqualTheWholeButForTimes) {
+  WriteManifest("m.json", 13);
+  ASSERT_EQ(Sh("convgrad batch m.json --report whole.json").exit_code, 0);
+  for (const int count : {1, 2, 5}) {
+    std::string parts;
+    for (int i = 1; i <= count; ++i) {
+      const ShellResult result =
+          Sh(fmt::format("convgrad batch m.json --shard {0}/{1} --report part{0}.json", i, count));
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      EXPECT_THAT(result.err, HasSubstr(fmt::format("convgrad: shard {}/{}\n", i, count)));
+      const json part = Report(fmt::format("part{}.json", i));
+      EXPECT_EQ(part["context"]["plan"]["shard"], fmt::format("{}/{}", i, count));
+      EXPECT_EQ(part["context"]["plan"]["cases"], 13);
+      parts = fmt::format("part{}.json ", i) + parts;
+    }
+    const ShellResult merged = Sh("convgrad merge " + parts);
+    ASSERT_EQ(merged.exit_code, 0) << merged.err;
+    EXPECT_EQ(WithoutTimes(ReportIn(merged.out)), WithoutTimes(Report("whole.json"))) << count;
+    EXPECT_EQ(Sh("convgrad merge --report m2.json " + parts).out, "");
+    EXPECT_EQ(WithoutTimes(Report("m2.json")), WithoutTimes(Report("whole.json"))) << count;
+  }
+}
+
+TEST_F(ShardsTest, MoreShardsThanCases) {
+  WriteManifest("m.json", 2);
+  std::string parts;
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_EQ(
+        Sh(fmt::format("convgrad batch m.json --shard {0}/4 --report part{0}.json", i)).exit_code,
+        0);
+    parts += fmt::format(" part{}.json", i);
+  }
+  EXPECT_EQ(Report("part4.json")["benchmarks"].size(), 0u);
+  EXPECT_EQ(Sh("convgrad merge --report whole.json" + parts).exit_code, 0);
+  EXPECT_EQ(Report("whole.json")["benchmarks"].size(), 2u);
+}
+
+TEST_F(ShardsTest, HolesDoublesAndOtherPlansDoNotMerge) {
+  WriteManifest("m.json", 4);
+  WriteManifest("other.json", 5);
+  Sh("for i in 1 2 3; do convgrad batch m.json --shard $i/3 --report $i.json; done");
+  Sh("convgrad batch other.json --shard 3/3 --report other3.json");
+  ShellResult result = Sh("convgrad merge 1.json 3.json --report whole.json");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, IsOneErrorLine());
+  EXPECT_THAT(result.err, HasSubstr("shard 2: missing"));
+  EXPECT_EQ(Report("whole.json")["error"]["code"], "merge/missing");
+  EXPECT_THAT(Sh("convgrad merge 1.json 2.json 3.json 2.json").err,
+              HasSubstr("both are shard 2/3"));
+  result = Sh("convgrad merge 1.json 2.json other3.json");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("different plans"));
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(Sh("convgrad merge 1.json none.json").exit_code, 4);
+  EXPECT_EQ(Sh("convgrad merge m.json").exit_code, 3);
+  EXPECT_EQ(Sh("convgrad merge 1.json 2.json --report 1.json").exit_code, 2);
+  // An output that no report may be.
+  EXPECT_EQ(Sh("convgrad merge 1.json 2.json 3.json --summary -").exit_code, 2);
+}
+
+TEST_F(ShardsTest, TheMergeExitsAsTheWorstCaseDid) {
+  WriteBytes(Path("m.json"), R"({"schema": "convgrad-manifest/1", "defaults": {"op": "conv2d",
+      "filter": "fill:ones@1,1,1,1"}, "cases": [{"name": "right", "input": "fill:ones@1,2,2,1"},
+      {"name": "missing", "input": "none.npy"}]})");
+  EXPECT_EQ(Sh("convgrad batch m.json --shard 1/2 --report 1.json").exit_code, 0);
+  EXPECT_EQ(Sh("convgrad batch m.json --shard 2/2 --report 2.json").exit_code, 4);
+  EXPECT_EQ(Sh("convgrad merge 1.json 2.json --report all.json --junit j.xml").exit_code, 4);
+  EXPECT_THAT(ReadBytes(Path("j.xml")), HasSubstr("<error message="));
+}
+
+TEST_F(ShardsTest, ShardsFromLaunchers) {
+  WriteManifest("m.json", 6);
+  const std::string batch = "convgrad batch m.json --report r.json --shard ";
+  ShellResult result =
+      Sh("GTEST_SHARD_INDEX=1 GTEST_TOTAL_SHARDS=3 GTEST_SHARD_STATUS_FILE=s " + batch + "auto");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("shard 2/3 (GoogleTest: GTEST_SHARD_INDEX=1)"));
+  EXPECT_EQ(Report()["context"]["plan"]["shard"], "2/3");
+  EXPECT_TRUE(Exists("s"));
+  EXPECT_EQ(Sh("JOB_COMPLETION_INDEX=3 " + batch + "auto/4").exit_code, 0);
+  EXPECT_EQ(Report()["context"]["plan"]["shard"], "4/4");
+  EXPECT_EQ(Sh("JOB_COMPLETION_INDEX=3 " + batch + "auto").exit_code, 2);
+  for (const char* wrong : {"3/2", "0/4", "1/0", "-1/4", "auto", "all"}) {
+    result = Sh(batch + wrong);
+    EXPECT_EQ(result.exit_code, 2) << wrong;
+    EXPECT_THAT(result.err, IsOneErrorLine());
+  }
 }
 
 }  // namespace

@@ -35,9 +35,7 @@ class UsageTest : public CliTest {
 TEST_F(UsageTest, CommandsAndFlagsThatDoNotExist) {
   ExpectRefused("", {"names no command", "convgrad help"});
   ExpectRefused("rnu conv2d", {"'rnu'", "did you mean run?"});
-  for (const std::string later : {"frobnicate"}) {
-    ExpectRefused(later + " m.json", {"'" + later + "'", "there is no such command"});
-  }
+  ExpectRefused("frobnicate m.json", {"'frobnicate'", "there is no such command"});
   ExpectConvRefused("--ouput y.npy", {"--ouput", "did you mean --output?"});
   ExpectConvRefused("--no-clober", {"did you mean --no-clobber?"});
   ExpectConvRefused("--ouput=y.npy", {"--ouput:", "did you mean --output?"});
@@ -115,9 +113,6 @@ TEST_F(UsageTest, VersionAndHelp) {
   EXPECT_EQ(Sh("convgrad --help").out, top.out);
   EXPECT_EQ(Sh("convgrad run --help").out, Sh("convgrad help run").out);
   EXPECT_THAT(Sh("convgrad help --man").out, StartsWith(".TH CONVGRAD 1"));
-  for (const std::string later : {"double"}) {
-    EXPECT_THAT(top.out, ::testing::Not(HasSubstr(later)));
-  }
   ExpectRefused("help frobnicate", {"'frobnicate'"});
 }
 
@@ -126,8 +121,8 @@ TEST_F(UsageTest, VersionAndHelp) {
 TEST_F(UsageTest, ExamplesOfTheHelpWork) {
   std::filesystem::create_directory_symlink(CONVGRAD_SOURCE_DIR "/data", Path("data"));
   int examples = 0;
-  for (const std::string command :
-       {"", "run", "check", "diff", "plan", "gen", "inspect", "bench", "info", "help"}) {
+  for (const std::string command : {"", "run", "check", "diff", "plan", "gen", "inspect", "batch",
+                                    "merge", "bench", "info", "help"}) {
     std::istringstream help(Sh(fmt::format("convgrad {} --help", command)).out);
     std::vector<std::string> lines;
     for (std::string line; std::getline(help, line);) lines.push_back(line);
@@ -139,7 +134,7 @@ TEST_F(UsageTest, ExamplesOfTheHelpWork) {
       ++examples;
     }
   }
-  EXPECT_EQ(examples, 20);
+  EXPECT_EQ(examples, 24);
   Report("report.json");
 }
 

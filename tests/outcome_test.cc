@@ -96,7 +96,7 @@ TEST(JunitTest, AnyTextIsLegalXml) {
 }
 
 TEST(SummaryTest, ShowsWhatDidNotPass) {
-  Summary summary("suite.json");
+  SummaryPage summary("suite.json");
   summary.Add(OutcomeOf(Entry("good", "PASSED", 0)));
   EXPECT_THAT(summary.Render(), AllOf(HasSubstr("### convgrad suite.json: 1 of 1 cases passed"),
                                       Not(HasSubstr("details"))));
@@ -108,7 +108,7 @@ TEST(SummaryTest, ShowsWhatDidNotPass) {
 }
 
 TEST(SummaryTest, StaysShort) {
-  Summary summary("m");
+  SummaryPage summary("m");
   for (int i = 0; i < 1000; ++i) summary.Add(OutcomeOf(ErrorEntry(std::to_string(i), "gone")));
   EXPECT_LT(summary.Render().size(), 20'000u);
   EXPECT_THAT(summary.Render(), HasSubstr("and 950 more"));

@@ -1,0 +1,26 @@
+#include "cli/manifest_flags.h"
+
+#include "cli/selection.h"
+
+namespace convgrad::cli {
+
+ManifestOptions ParseManifestOptions(const Arguments& arguments) {
+  ManifestOptions options;
+  if (const std::string* root = arguments.Find(FlagId::kOutputRoot)) {
+    options.paths.output_root = *root;
+  }
+  options.paths.allow_outside = arguments.Has(FlagId::kAllowOutside);
+  for (const FlagValues::Entry& entry : arguments.flags().entries()) {
+    const bool is_shared = entry.id == FlagId::kThreads || entry.id == FlagId::kMaxMemory;
+    if (IsCaseKey(InfoOf(entry.id)) && !is_shared) options.overrides.Add(entry);
+  }
+  return options;
+}
+
+CaseSelection ParseSelection(const Arguments& arguments) {
+  return [selection = Selection(arguments.flags())](const ManifestCase& one) {
+    return selection.Takes(one);
+  };
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,15 @@
+// What flags say about a manifest as a whole, for every command that takes one.
+#pragma once
+
+#include "cli/arguments.h"
+#include "cli/manifest_plan.h"
+
+namespace convgrad::cli {
+
+// Where outputs may lie, and flags of cases that hold for all.
+ManifestOptions ParseManifestOptions(const Arguments& arguments);
+
+// --match and --tag.
+CaseSelection ParseSelection(const Arguments& arguments);
+
+}  // namespace convgrad::cli

@@ -1,13 +1,17 @@
-# What `cmake --install` copies: the tool, the library with its headers, and the package that
-# find_package(convgrad) reads.
+# What `cmake --install` copies: the tool, the library with its headers, the package that
+# find_package(convgrad) reads, and job scripts for clusters.
 set(CONVGRAD_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/convgrad)
 
-install(TARGETS convgrad_cli RUNTIME)
+install(TARGETS convgrad_cli EXPORT convgrad_targets RUNTIME)
 install(TARGETS convgrad EXPORT convgrad_targets ARCHIVE)
 # Headers of kernels that only our own sources compile stay behind, so that users of the library
 # never see Highway.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/convgrad
   FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "dispatch.h" EXCLUDE)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/shards-slurm
+  ${PROJECT_SOURCE_DIR}/scripts/shards-parallel DESTINATION ${CMAKE_INSTALL_DATADIR}/convgrad)
+install(FILES ${PROJECT_SOURCE_DIR}/scripts/shards-kubernetes.yaml
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/convgrad)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
@@ -26,4 +30,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/convgrad-config-version.c
   COMPATIBILITY SameMinorVersion)
 install(FILES
   ${PROJECT_BINARY_DIR}/convgrad-config.cmake ${PROJECT_BINARY_DIR}/convgrad-config-version.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/convgrad-manifest.cmake
   DESTINATION ${CONVGRAD_PACKAGE_DIR})

@@ -92,7 +92,7 @@ constexpr Command kCommands[] = {
      true,
      "run the cases of a manifest, and check those that have a golden",
      {"convgrad batch data/golden/manifest.json --report report.json",
-      "convgrad batch data/golden/manifest.json --match 'depthwise*' --events events.jsonl "
+      "convgrad batch data/golden/manifest.json --match '*depthwise*' --events events.jsonl "
       "--resume"},
      Batch},
     {CommandId::kMerge,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/golden_recorder.h"
 #include "cli/manifest_plan.h"
 #include "cli/session.h"
 
@@ -20,7 +21,8 @@ struct BatchOptions {
   bool has_hashes = true;
   std::optional<std::string> events;  // the journal
   bool resume = false;
-  std::vector<bool> of_shard;  // which of the selected cases to run; empty: all
+  std::optional<RecordOptions> record;  // for cases that name a golden file
+  std::vector<bool> of_shard;           // which of the selected cases to run; empty: all
 
   bool Runs(int64_t index) const { return of_shard.empty() || of_shard[index]; }
 };

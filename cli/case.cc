@@ -177,6 +177,10 @@ std::optional<std::string> TextOf(const FlagValues& flags, FlagId id) {
 
 }  // namespace
 
+bool CaseSpec::NamesGoldenFile() const {
+  return expect && !ParseGoldenHash(*expect);
+}
+
 std::optional<DType> ParseDTypeFlag(const FlagValues& flags) {
   const std::string* text = flags.Find(FlagId::kDtype);
   if (text == nullptr) return std::nullopt;

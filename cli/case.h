@@ -46,6 +46,8 @@ struct CaseSpec {
 
   bool is_checked = false;            // the command is `check`
   std::optional<std::string> expect;  // a path or sha256:HASH; none: the built-in reference
+  // Not a hash.
+  bool NamesGoldenFile() const;
   CompareOptions compare;
   bool probe = false;
   bool strict = false;

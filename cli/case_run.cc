@@ -98,7 +98,11 @@ void CaseRun::OpenGolden() {
   options.view_as = problem().dtype;
   options.allow_trailing = spec_.allow_trailing;
   options.max_copied_bytes = MaxCopiedBytes(spec_.execution.max_memory_bytes);
-  golden_ = LoadGolden(*spec_.expect, options);
+  if (options_.record && spec_.NamesGoldenFile()) {
+    recorder_.emplace(*spec_.expect, *options_.record, options);
+  } else {
+    golden_ = LoadGolden(*spec_.expect, options);
+  }
 }
 
 void CaseRun::LoadAndCompute() {
@@ -140,9 +144,27 @@ void CaseRun::Check() {
   if (!spec_.is_checked) return;
   const Progress progress(console_, "checking");
   if (spec_.probe) entry_.probe = Probe(problem(), spec_.execution, spec_.seed);
+  if (recorder_) return;
   entry_.check = golden_ ? CompareWith(*golden_, problem(), operands_->first(), operands_->second(),
                                        result_, spec_.compare, *parallel_)
                          : CompareWithReference();
+  if (entry_.check->status == Verdict::kFailed) NameChangedInputs();
+}
+
+// A golden of other inputs says nothing about this result.
+void CaseRun::NameChangedInputs() {
+  if (!golden_ || !golden_->record || golden_->record->inputs.empty()) return;
+  std::string changed;
+  for (const RecordedInput& now : RecordedInputsOf(operands_->Records(/*with_hashes=*/true))) {
+    for (const RecordedInput& then : golden_->record->inputs) {
+      if (then.role != now.role || then.sha256 == now.sha256) continue;
+      changed += (changed.empty() ? "" : ", ") + now.role;
+    }
+  }
+  if (changed.empty()) return;
+  std::string& detail = entry_.check->detail;
+  detail += fmt::format("{}not what they were when the golden was recorded: {}",
+                        detail.empty() ? "" : "; ", changed);
 }
 
 OutputRecord DescribeResult(const Operands& operands, const Tensor& result) {
@@ -157,6 +179,8 @@ OutputRecord DescribeResult(const Operands& operands, const Tensor& result) {
 
 void CaseRun::WriteResult() {
   const Progress progress(console_, "writing");
+  const bool is_recorded = recorder_ && !(entry_.probe && entry_.probe->status != Verdict::kPassed);
+  if (is_recorded) recorder_->Accept(result_);
   // Where no thread is to be had, or none is worth its start, these run when they are asked for.
   const auto policy = parallel_->num_threads() == 1 ? std::launch::deferred
                                                     : std::launch::async | std::launch::deferred;
@@ -172,14 +196,15 @@ void CaseRun::WriteResult() {
     hash = DataHash(result_);
   }
   entry_.inputs = inputs.get();
-  if (options_.hash_golden && golden_) RecordGolden();
+  if (options_.hash_golden && golden_) ListGolden();
+  if (is_recorded) recorder_->Write(result_, problem(), entry_.inputs);
   entry_.output = described.get();
   entry_.output->path = spec_.output;
   if (options_.hash_result) entry_.output->sha256 = hash;
   entry_.timing->total_ms = MillisecondsSince(begin_);
 }
 
-void CaseRun::RecordGolden() {
+void CaseRun::ListGolden() {
   if (golden_->file) {
     const NpyHeader& header = golden_->file->header;
     entry_.inputs.push_back({kGoldenRole, *spec_.expect, DataHash(golden_->file->tensor),
@@ -192,12 +217,12 @@ void CaseRun::RecordGolden() {
 
 // The worst of what was checked decides.
 void CaseRun::Conclude() {
-  entry_.status = CaseStatus::kPassed;
-  entry_.exit_code = ExitCode::kOk;
-  if (!entry_.check) return;
-  Verdict verdict = entry_.check->status;
-  if (entry_.probe) verdict = std::max(verdict, entry_.probe->status);
-  entry_.status = StatusOf(verdict);
+  Verdict verdict = Verdict::kPassed;
+  for (const auto& result : {entry_.probe, entry_.check}) {
+    if (result) verdict = std::max(verdict, result->status);
+  }
+  entry_.status =
+      recorder_ && verdict == Verdict::kPassed ? CaseStatus::kRecorded : StatusOf(verdict);
   entry_.exit_code = ExitCodeOf(verdict, spec_.strict);
 }
 

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "cli/case.h"
 #include "cli/golden.h"
+#include "cli/golden_recorder.h"
 #include "cli/operands.h"
 #include "cli/session.h"
 #include "tensor/tensor.h"
@@ -31,6 +32,8 @@ struct CaseOptions {
   // Problems of fewer operations run on one thread unless the case says otherwise.
   int64_t one_thread_flops = 0;
   int num_threads = 0;  // of the others, 0 for all
+  // A golden file that the case names is written, not compared with. Needs hash_inputs.
+  std::optional<RecordOptions> record;
 };
 
 // For a command of one case, by its flags.
@@ -45,7 +48,7 @@ class CaseRun {
   void LoadAndCompute();
   // Compares with the golden or the reference if the case is a check.
   void Check();
-  // Writes the result if an output was asked for; hashes and counts meanwhile.
+  // Writes the result if an output was asked for, and the golden; hashes and counts meanwhile.
   void WriteResult();
   // The entry's status and exit code.
   void Conclude();
@@ -59,7 +62,8 @@ class CaseRun {
   void OpenOutput();
   void DescribePlan() const;
   CheckResult CompareWithReference() const;
-  void RecordGolden();
+  void NameChangedInputs();
+  void ListGolden();
 
   const std::chrono::steady_clock::time_point begin_;
   CaseSpec spec_;
@@ -69,6 +73,7 @@ class CaseRun {
   std::optional<Operands> operands_;
   std::optional<Parallel> parallel_;
   std::optional<Golden> golden_;
+  std::optional<GoldenRecorder> recorder_;
   std::optional<OutputFile> output_;
   Tensor result_;
 };

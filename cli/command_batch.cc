@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 
 #include "base/resources.h"
 #include "cli/batch.h"
@@ -15,6 +17,36 @@
 
 namespace convgrad::cli {
 namespace {
+
+// Goldens are kept by people: a machine that replaces them checks nothing.
+void RefuseInCi() {
+  const char* ci = std::getenv("CI");
+  if (ci == nullptr || std::string_view(ci) != "true") return;
+  ThrowUsage("record/in-ci", "--record", "no golden is written in CI, where CI is 'true'",
+             "record where the results can be reviewed, and commit the goldens");
+}
+
+std::optional<RecordOptions> ParseRecordOptions(const Arguments& arguments) {
+  if (!arguments.Has(FlagId::kRecord)) {
+    for (const FlagId id :
+         {FlagId::kHashOnly, FlagId::kForceRecord, FlagId::kAllowNonFinite, FlagId::kReason}) {
+      if (!arguments.Has(id)) continue;
+      ThrowUsage("flag/no-effect", Spell(InfoOf(id)), "it says how to record goldens",
+                 "give --record too, or leave it out");
+    }
+    return std::nullopt;
+  }
+  if (arguments.Has(FlagId::kNoHash)) {
+    ThrowUsage("flag/no-effect", "--no-hash", "a golden is kept with hashes", "leave it out");
+  }
+  RefuseInCi();
+  RecordOptions options;
+  options.hash_only = arguments.Has(FlagId::kHashOnly);
+  options.force = arguments.Has(FlagId::kForceRecord);
+  options.allow_non_finite = arguments.Has(FlagId::kAllowNonFinite);
+  if (const std::string* reason = arguments.Find(FlagId::kReason)) options.reason = *reason;
+  return options;
+}
 
 BatchOptions ParseBatchOptions(const Arguments& arguments) {
   BatchOptions options;
@@ -34,6 +66,7 @@ BatchOptions ParseBatchOptions(const Arguments& arguments) {
     ThrowUsage("flag/value", "--events -", "it is appended to, and read again by --resume",
                "name a file");
   }
+  options.record = ParseRecordOptions(arguments);
   options.resume = arguments.Has(FlagId::kResume);
   if (options.resume && !options.events) {
     ThrowUsage("flag/missing", "--events", "--resume reads what finished from it",

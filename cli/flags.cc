@@ -116,6 +116,17 @@ constexpr Flag kFlags[] = {
     {FlagId::kResume, "resume", nullptr, kManifest, kBatch, false, kSwitch,
      "skip cases that finished according to --events, if inputs, flags, version and output are "
      "still the same"},
+    {FlagId::kRecord, "record", nullptr, kManifest, kBatch, false, kSwitch,
+     "make results the goldens that their cases name in expect, each with F.golden.json beside it; "
+     "refused where the variable CI is true"},
+    {FlagId::kHashOnly, "hash-only", nullptr, kManifest, kBatch, false, kSwitch,
+     "with --record: write F.golden.json alone, which holds the hash"},
+    {FlagId::kForceRecord, "force-record", nullptr, kManifest, kBatch, false, kSwitch,
+     "with --record: replace goldens that differ"},
+    {FlagId::kAllowNonFinite, "allow-non-finite", nullptr, kManifest, kBatch, false, kSwitch,
+     "with --record: record results with NaN or infinity too"},
+    {FlagId::kReason, "reason", "TEXT", kManifest, kBatch, false, kText,
+     "with --record: why, kept in F.golden.json"},
     {FlagId::kCache, "cache", "hot|cold", kTiming, kBench, true, kText,
      "hot (default): runs follow each other; cold: the caches are emptied before each"},
     {FlagId::kMaxTime, "max-time", "TIME", kTiming, kBench, true, kAmount,

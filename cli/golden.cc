@@ -3,51 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "conv/canonical_order.h"
 #include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {
 namespace {
 
 constexpr std::string_view kHashPrefix = "sha256:";
-constexpr const char* kSchema = "convgrad-golden/1";
-
-bool IsHash(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
-bool Exists(const std::string& path) {
-  return IdentityOf(path).has_value();
-}
-
-[[noreturn]] void ThrowMalformed(const std::string& path, const std::string& why) {
-  ThrowData("golden/malformed", path, why, "record the golden again");
-}
-
-GoldenRecord ReadRecord(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) ThrowIo("io/permission", path, "cannot be opened", "check the permissions");
-  GoldenRecord record;
-  try {
-    const nlohmann::json json = nlohmann::json::parse(file);
-    const std::string schema = json.at("schema").get<std::string>();
-    if (schema != kSchema)
-      ThrowMalformed(path, fmt::format("schema '{}' is not {}", schema, kSchema));
-    record = {json.at("sha256").get<std::string>(), json.at("dtype").get<std::string>(),
-              json.at("shape").get<Shape>(), json.at("algo").get<std::string>(),
-              json.at("precision").get<std::string>()};
-  } catch (const nlohmann::json::exception& exception) {
-    ThrowMalformed(path, exception.what());
-  }
-  if (!IsHash(record.sha256)) ThrowMalformed(path, "sha256 is no hash of 64 lower-case digits");
-  return record;
-}
 
 CheckResult VerdictByBits(const Tensor& actual, bool passed, std::string reason) {
   CheckResult result;
@@ -100,18 +65,10 @@ void CheckRecorded(const Golden& golden, CheckResult& result) {
 
 }  // namespace
 
-bool GoldenRecord::IsReproducible() const {
-  return algo == kAlgo && precision == "standard";
-}
-
-std::string RecordPathOf(const std::string& golden_path) {
-  return golden_path + ".golden.json";
-}
-
 std::optional<std::string> ParseGoldenHash(const std::string& expect) {
   if (!expect.starts_with(kHashPrefix)) return std::nullopt;
   const std::string hash = expect.substr(kHashPrefix.size());
-  if (IsHash(hash)) return hash;
+  if (IsDataHash(hash)) return hash;
   ThrowUsage("flag/value", fmt::format("golden '{}'", expect), "is no hash",
              "give 64 lower-case hexadecimal digits");
 }
@@ -120,9 +77,8 @@ Golden LoadGolden(const std::string& expect, const NpyReadOptions& options) {
   Golden golden;
   golden.sha256 = ParseGoldenHash(expect);
   if (golden.sha256) return golden;
-  const std::string record_path = RecordPathOf(expect);
-  if (Exists(record_path)) golden.record = ReadRecord(record_path);
-  if (expect == "-" || Exists(expect)) golden.file = ReadNpy(expect, options);
+  golden.record = ReadRecord(RecordPathOf(expect));
+  if (expect == "-" || IdentityOf(expect)) golden.file = ReadNpy(expect, options);
   if (!golden.file && !golden.record) {
     throw Error(ExitCode::kWrong, "golden/missing", expect, "there is no such golden",
                 "check the path, or record it first");

@@ -5,25 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "cli/golden_record.h"
 #include "conv/geometry.h"
 #include "tensor/npy.h"
 #include "verify/compare.h"
 
 namespace convgrad::cli {
-
-// "F.golden.json".
-std::string RecordPathOf(const std::string& golden_path);
-
-// The record of a golden, as far as it decides how to compare.
-struct GoldenRecord {
-  std::string sha256;
-  std::string dtype;
-  Shape shape;
-  std::string algo;
-  std::string precision;
-  // Whether this program, run as it is now, must give the same bits.
-  bool IsReproducible() const;
-};
 
 struct Golden {
   std::optional<NpyArray> file;

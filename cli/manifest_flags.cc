@@ -10,6 +10,7 @@ ManifestOptions ParseManifestOptions(const Arguments& arguments) {
     options.paths.output_root = *root;
   }
   options.paths.allow_outside = arguments.Has(FlagId::kAllowOutside);
+  options.paths.records = arguments.Has(FlagId::kRecord);
   for (const FlagValues::Entry& entry : arguments.flags().entries()) {
     const bool is_shared = entry.id == FlagId::kThreads || entry.id == FlagId::kMaxMemory;
     if (IsCaseKey(InfoOf(entry.id)) && !is_shared) options.overrides.Add(entry);

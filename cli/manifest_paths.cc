@@ -5,6 +5,7 @@
 #include <climits>
 
 #include "base/error.h"
+#include "cli/golden_record.h"
 
 namespace convgrad::cli {
 namespace {
@@ -44,7 +45,9 @@ std::string Join(const std::string& directory, const std::string& given) {
 ManifestPaths::ManifestPaths(const std::string& manifest, const ManifestPathOptions& options)
     : directory_(manifest == "-" ? "" : DirectoryOf(manifest)),
       output_root_(options.output_root.value_or(directory_)) {
-  if (!options.allow_outside) tree_.emplace(output_root_.empty() ? "." : output_root_);
+  if (options.allow_outside) return;
+  tree_.emplace(output_root_.empty() ? "." : output_root_);
+  if (options.records) goldens_tree_.emplace(directory_.empty() ? "." : directory_);
 }
 
 std::string ManifestPaths::ForReading(const std::string& given) const {
@@ -59,6 +62,16 @@ std::string ManifestPaths::ForWriting(const std::string& given) const {
                "name a place beneath it, or give --output-root or --allow-outside");
   }
   return path;
+}
+
+std::string ManifestPaths::ForGolden(const std::string& given) const {
+  std::string path = ForReading(given);
+  const bool is_held =
+      !goldens_tree_ || (goldens_tree_->Holds(given) && goldens_tree_->Holds(RecordPathOf(given)));
+  if (is_held) return path;
+  ThrowUsage("manifest/outside", given.substr(0, kShownBytes),
+             fmt::format("a golden that is recorded may not leave {}", goldens_tree_->path()),
+             "name a place beneath it, or give --allow-outside");
 }
 
 }  // namespace convgrad::cli

@@ -11,6 +11,7 @@ namespace convgrad::cli {
 struct ManifestPathOptions {
   std::optional<std::string> output_root;  // instead of the manifest's directory, for outputs
   bool allow_outside = false;              // outputs may lie anywhere
+  bool records = false;                    // goldens are written
 };
 
 class ManifestPaths {
@@ -26,10 +27,15 @@ class ManifestPaths {
   // Throws usage "manifest/outside" for one that leaves the root too.
   std::string ForWriting(const std::string& given) const;
 
+  // Where a golden is read from, so also where it is recorded: throws usage "manifest/outside" if
+  // it is recorded and leaves the manifest's directory.
+  std::string ForGolden(const std::string& given) const;
+
  private:
-  std::string directory_;              // of the manifest; empty: the current one
-  std::string output_root_;            // likewise
-  std::optional<DirectoryTree> tree_;  // none: outputs may lie anywhere
+  std::string directory_;                      // of the manifest; empty: the current one
+  std::string output_root_;                    // likewise
+  std::optional<DirectoryTree> tree_;          // none: outputs may lie anywhere
+  std::optional<DirectoryTree> goldens_tree_;  // none: goldens may
 };
 
 }  // namespace convgrad::cli

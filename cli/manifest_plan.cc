@@ -46,22 +46,43 @@ void AddKeys(const std::string& path, std::vector<Digest>& digests) {
   for (const std::string& key : FileKeys(path)) digests.push_back(DigestOf(key));
 }
 
-std::vector<Digest> OutputsOf(const ManifestCase& one) {
+// The digests of the file that the entry names, and of the record beside a golden.
+std::vector<Digest> DigestsOf(const FlagValues::Entry& entry) {
   std::vector<Digest> digests;
-  if (const std::string* path = one.request.flags.Find(FlagId::kOutput)) AddKeys(*path, digests);
+  AddKeys(entry.text, digests);
+  if (entry.id == FlagId::kExpect) AddKeys(RecordPathOf(entry.text), digests);
   return digests;
 }
 
-// The entry whose file has one of `outputs`, if any.
-const FlagValues::Entry* FindInput(const ManifestCase& one, const std::vector<Digest>& outputs) {
+// `records`: goldens are written, not read.
+bool IsWritten(const FlagValues::Entry& entry, bool records) {
+  const bool is_recorded = records && entry.id == FlagId::kExpect && !entry.given.empty();
+  return entry.id == FlagId::kOutput || is_recorded;
+}
+
+bool IsRead(const FlagValues::Entry& entry, bool records) {
+  const bool is_file = FileOf(InfoOf(entry.id)) == FlagFile::kRead && !entry.given.empty();
+  return is_file && !IsWritten(entry, records);
+}
+
+// The entry whose file has one of the sorted `outputs`, if any.
+const FlagValues::Entry* FindInput(const ManifestCase& one, const std::vector<Digest>& outputs,
+                                   bool records) {
   for (const FlagValues::Entry& entry : one.request.flags.entries()) {
-    if (FileOf(InfoOf(entry.id)) != FlagFile::kRead || entry.given.empty()) continue;
-    std::vector<Digest> digests;
-    AddKeys(entry.text, digests);
-    if (entry.id == FlagId::kExpect) AddKeys(RecordPathOf(entry.text), digests);
-    for (const Digest& digest : digests) {
+    if (!IsRead(entry, records)) continue;
+    for (const Digest& digest : DigestsOf(entry)) {
       if (Contains(outputs, digest)) return &entry;
     }
+  }
+  return nullptr;
+}
+
+// The entry that writes the file with this digest, if any.
+const FlagValues::Entry* FindOutput(const ManifestCase& one, const Digest& digest, bool records) {
+  for (const FlagValues::Entry& entry : one.request.flags.entries()) {
+    if (!IsWritten(entry, records)) continue;
+    const std::vector<Digest> digests = DigestsOf(entry);
+    if (std::find(digests.begin(), digests.end(), digest) != digests.end()) return &entry;
   }
   return nullptr;
 }
@@ -78,7 +99,7 @@ class ManifestPlanner {
       ParseCase(one->request);
       ++plan.num_cases;
       names_.push_back(DigestOf(one->name()));
-      for (const Digest& digest : OutputsOf(*one)) outputs_.push_back(digest);
+      AddOutputs(*one);
       if (!selection(*one)) continue;
       ++plan.num_selected;
       plan.sha256 = Extend(plan.sha256, one->Identity());
@@ -100,11 +121,9 @@ class ManifestPlanner {
   void CheckOutputs(const BatchFiles& batch_files) {
     const std::optional<Digest> twice = FindDouble(outputs_);
     if (twice) {
-      const auto [first, second] = FindPair([&](const ManifestCase& one) {
-        const std::vector<Digest> outputs = OutputsOf(one);
-        return std::find(outputs.begin(), outputs.end(), *twice) != outputs.end();
-      });
-      Refuse(second, FlagId::kOutput, "manifest/same-file",
+      const auto [first, second] = FindPair(
+          [&](const ManifestCase& one) { return FindOutput(one, *twice, records()) != nullptr; });
+      Refuse(second, FindOutput(second, *twice, records())->id, "manifest/same-file",
              fmt::format("the case '{}' writes this file too", first.name()),
              "give each case an output of its own");
     }
@@ -123,7 +142,7 @@ class ManifestPlanner {
     std::sort(written.begin(), written.end());
     ManifestReader reader(file_, options_);
     while (const std::optional<ManifestCase> one = reader.Next()) {
-      const FlagValues::Entry* entry = FindInput(*one, written);
+      const FlagValues::Entry* entry = FindInput(*one, written, records());
       if (entry == nullptr) continue;
       Refuse(*one, entry->id, "manifest/same-file",
              "a case or the batch itself writes this file, so what is read depends on the order",
@@ -132,6 +151,20 @@ class ManifestPlanner {
   }
 
  private:
+  bool records() const { return options_.paths.records; }
+
+  void AddOutputs(const ManifestCase& one) {
+    std::vector<Digest> own;
+    for (const FlagValues::Entry& entry : one.request.flags.entries()) {
+      if (!IsWritten(entry, records())) continue;
+      for (const Digest& digest : DigestsOf(entry)) own.push_back(digest);
+    }
+    outputs_.insert(outputs_.end(), own.begin(), own.end());
+    if (!FindDouble(own)) return;
+    Refuse(one, FlagId::kExpect, "manifest/same-file", "the case's output goes there too",
+           "leave the output out");
+  }
+
   static std::string Extend(const std::string& hash, const std::string& text) {
     const std::string both = hash + text;
     return Sha256(both.data(), static_cast<int64_t>(both.size()));
@@ -163,9 +196,9 @@ class ManifestPlanner {
       if (!Contains(outputs_, digest)) continue;
       ManifestReader reader(file_, options_);
       while (const std::optional<ManifestCase> one = reader.Next()) {
-        const std::vector<Digest> outputs = OutputsOf(*one);
-        if (std::find(outputs.begin(), outputs.end(), digest) == outputs.end()) continue;
-        Refuse(*one, FlagId::kOutput, "manifest/same-file",
+        const FlagValues::Entry* entry = FindOutput(*one, digest, records());
+        if (entry == nullptr) continue;
+        Refuse(*one, entry->id, "manifest/same-file",
                fmt::format("it is the file of {} {}", file.name, file.path),
                "write to another file");
       }

@@ -194,14 +194,21 @@ class FlagValueReader {
       RefuseType(json_, first_, key_, Wanted());
     }
     try {
-      const bool is_written = flag_.kind == FlagKind::kWritten;
-      entry.text = is_written ? paths_.ForWriting(given) : paths_.ForReading(given);
+      entry.text = Resolve(given);
     } catch (const Error& error) {
       throw Error(error.exit_code(), error.code(),
                   fmt::format("{}: {}", FormatPlace(json_.name(), first_.place), key_),
                   error.message());
     }
     entry.given = given;
+  }
+
+  std::string Resolve(const std::string& given) const {
+    switch (flag_.kind) {
+      case FlagKind::kWritten: return paths_.ForWriting(given);
+      case FlagKind::kGolden: return paths_.ForGolden(given);
+      default: return paths_.ForReading(given);
+    }
   }
 
   JsonReader& json_;

@@ -66,7 +66,7 @@ struct ComparisonRecord {
   std::vector<std::string> notes;  // what differs, or why nothing is concluded
 };
 
-enum class CaseStatus { kPassed, kSuspect, kFailed, kSkipped, kError };
+enum class CaseStatus { kPassed, kSuspect, kFailed, kRecorded, kSkipped, kError };
 inline constexpr size_t kNumCaseStatuses = static_cast<size_t>(CaseStatus::kError) + 1;
 const char* NameOf(CaseStatus status);
 

@@ -1,0 +1,150 @@
+// `batch --record` end to end: what is written, what is refused, and that a plain run verifies it.
+#include <filesystem>
+#include <limits>
+
+#include "cli_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RecordTest : public CliTest {
+ protected:
+  static json Case(const std::string& name, const std::string& expect) {
+    return {{"name", name},
+            {"op", "conv2d"},
+            {"input", "x.npy"},
+            {"filter", {{"fill", "normal"}, {"shape", {3, 3, 3, 4}}}},
+            {"expect", expect}};
+  }
+  void WriteManifest(const json& cases) const {
+    WriteBytes(Path("m.json"), json({{"schema", "convgrad-manifest/1"}, {"cases", cases}}).dump());
+  }
+  // The case "a" of an input that follows from `seed`.
+  void WriteCase(int seed = 0) const {
+    WriteManifest({Case("a", "g.npy")});
+    const std::string gen = "convgrad gen --fill normal --shape 1,6,6,3 --output x.npy --seed ";
+    ASSERT_EQ(Sh(gen + std::to_string(seed)).exit_code, 0);
+  }
+  // The only entry of the report, which says why where it is an error.
+  json Entry(const std::string& flags, int exit_code) const {
+    const ShellResult result = Sh("unset CI; convgrad batch m.json --report r.json " + flags);
+    EXPECT_EQ(result.exit_code, exit_code) << flags << "\n" << result.out << result.err;
+    return Report()["benchmarks"][0];
+  }
+  json Record() const { return json::parse(ReadBytes(Path("g.npy.golden.json"))); }
+};
+
+TEST_F(RecordTest, WhatIsRecordedIsVerifiedByBits) {
+  WriteCase();
+  EXPECT_EQ(Entry("", 1)["error"]["code"], "golden/missing");
+  EXPECT_FALSE(Exists("g.npy"));  // a plain run never writes a golden
+  const json entry = Entry("--record --reason 'first kept'", 0);
+  EXPECT_EQ(entry["status"], "RECORDED");
+  const json record = Record();
+  EXPECT_EQ(record["schema"], "convgrad-golden/1");
+  EXPECT_EQ(record["sha256"], entry["output"]["sha256"]);
+  EXPECT_EQ(record["shape"], json({1, 6, 6, 4}));
+  EXPECT_EQ(record["inputs"][0]["sha256"], entry["inputs"][0]["sha256"]);
+  EXPECT_EQ(record["problem"]["op"], "conv2d");
+  EXPECT_EQ(record["reason"], "first kept");
+  const json checked = Entry("", 0);
+  EXPECT_EQ(checked["status"], "PASSED");
+  EXPECT_EQ(checked["check"]["policy"], "bits");
+  // Again, by other means: not a byte changes, nor is anything written.
+  const std::string golden = ReadBytes(Path("g.npy")), text = ReadBytes(Path("g.npy.golden.json"));
+  const auto written = std::filesystem::last_write_time(Path("g.npy.golden.json"));
+  EXPECT_EQ(Entry("--record --threads 3 --isa scalar", 0)["status"], "RECORDED");
+  EXPECT_EQ(ReadBytes(Path("g.npy")), golden);
+  EXPECT_EQ(ReadBytes(Path("g.npy.golden.json")), text);
+  EXPECT_EQ(std::filesystem::last_write_time(Path("g.npy.golden.json")), written);
+}
+
+TEST_F(RecordTest, ChangedInputsAreNamedAndReplacingIsRefused) {
+  WriteCase();
+  Entry("--record", 0);
+  const std::string golden = ReadBytes(Path("g.npy"));
+  WriteCase(/*seed=*/1);
+  const json stale = Entry("", 1);
+  EXPECT_EQ(stale["status"], "FAILED");
+  EXPECT_THAT(stale["check"]["detail"].get<std::string>(),
+              HasSubstr("not what they were when the golden was recorded: input"));
+  EXPECT_EQ(Entry("--record", 1)["error"]["code"], "golden/differs");
+  EXPECT_EQ(ReadBytes(Path("g.npy")), golden);
+  EXPECT_EQ(Entry("--record --force-record", 0)["status"], "RECORDED");
+  EXPECT_NE(ReadBytes(Path("g.npy")), golden);
+  EXPECT_EQ(Entry("", 0)["status"], "PASSED");
+  // A broken golden is another one, whichever half of it is broken.
+  for (const char* name : {"g.npy", "g.npy.golden.json"}) {
+    WriteBytes(Path(name), "broken");
+    EXPECT_EQ(Entry("--record", 1)["error"]["code"], "golden/differs");
+    Entry("--record --force-record", 0);
+    EXPECT_EQ(Entry("", 0)["status"], "PASSED");
+  }
+}
+
+TEST_F(RecordTest, AHashAloneIsEnough) {
+  WriteCase();
+  EXPECT_EQ(Entry("--record --hash-only", 0)["status"], "RECORDED");
+  EXPECT_THAT(Files(), ElementsAre("g.npy.golden.json", "m.json", "r.json", "x.npy"));
+  EXPECT_EQ(Entry("", 0)["check"]["policy"], "bits");
+  WriteCase(/*seed=*/1);
+  EXPECT_EQ(Entry("", 1)["status"], "FAILED");
+  EXPECT_EQ(Entry("--record --hash-only", 1)["error"]["code"], "golden/differs");
+  Entry("--record --force-record", 0);
+  WriteCase(/*seed=*/2);
+  EXPECT_EQ(Entry("--record --hash-only --force-record", 1)["error"]["code"], "golden/differs");
+}
+
+TEST_F(RecordTest, NonFiniteResultsOnlyWhenAllowed) {
+  WriteCase();
+  WriteFloats("x.npy", {1, 1, 1, 3}, {1, std::numeric_limits<float>::infinity(), 2});
+  EXPECT_EQ(Entry("--record", 1)["error"]["code"], "golden/non-finite");
+  EXPECT_FALSE(Exists("g.npy"));
+  EXPECT_EQ(Entry("--record --allow-non-finite", 0)["status"], "RECORDED");
+  EXPECT_EQ(Entry("", 0)["status"], "PASSED");
+}
+
+TEST_F(RecordTest, RefusedAsAWhole) {
+  WriteCase();
+  const auto refused = [this](const std::string& command, const std::string& words) {
+    const ShellResult result = Sh(command);
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr(words));
+  };
+  const std::string record = "unset CI; convgrad batch m.json --record";
+  refused("CI=true convgrad batch m.json --record", "no golden is written in CI");
+  refused(record + " --no-hash", "--no-hash");
+  for (const char* flag : {"--hash-only", "--force-record", "--allow-non-finite", "--reason x"}) {
+    refused(std::string("convgrad batch m.json ") + flag, "give --record too");
+  }
+  WriteManifest({Case("a", "g.npy"), Case("b", "./g.npy")});
+  refused(record, "the case 'a' writes this file too");
+  WriteManifest({Case("a", "x.npy")});
+  refused(record, "depends on the order");
+  json both = Case("a", "g.npy");
+  both["output"] = "g.npy";
+  WriteManifest({both});
+  refused(record, "the case's output goes there too");
+  WriteManifest({Case("a", "../record_test_golden.npy")});
+  refused(record, "may not leave");
+  EXPECT_THAT(Files(), ElementsAre("m.json", "x.npy"));
+}
+
+TEST_F(RecordTest, OtherCasesAreRunAsEver) {
+  WriteCase();
+  json plain = Case("plain", "");
+  plain.erase("expect");
+  json hash = Case("hash", "");
+  hash["expect"] = {{"sha256", std::string(64, '0')}};
+  WriteManifest({Case("a", "g.npy"), plain, hash});
+  const ShellResult result = Sh("unset CI; convgrad batch m.json --record");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("3 cases, 1 PASSED, 1 FAILED, 1 RECORDED"));
+}
+
+}  // namespace
+}  // namespace convgrad::testing

@@ -1,6 +1,8 @@
 // `batch --record` end to end: what is written, what is refused, and that a plain run verifies it.
 #include <filesystem>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "cli_testing.h"
 
@@ -20,12 +22,12 @@ class RecordTest : public CliTest {
             {"filter", {{"fill", "normal"}, {"shape", {3, 3, 3, 4}}}},
             {"expect", expect}};
   }
-  void WriteManifest(const json& cases) const {
+  void WriteManifest(const std::vector<json>& cases) const {
     WriteBytes(Path("m.json"), json({{"schema", "convgrad-manifest/1"}, {"cases", cases}}).dump());
   }
   // The case "a" of an input that follows from `seed`.
   void WriteCase(int seed = 0) const {
-    WriteManifest({Case("a", "g.npy")});
+    WriteManifest(std::vector<json>{Case("a", "g.npy")});
     const std::string gen = "convgrad gen --fill normal --shape 1,6,6,3 --output x.npy --seed ";
     ASSERT_EQ(Sh(gen + std::to_string(seed)).exit_code, 0);
   }
@@ -123,13 +125,13 @@ TEST_F(RecordTest, RefusedAsAWhole) {
   }
   WriteManifest({Case("a", "g.npy"), Case("b", "./g.npy")});
   refused(record, "the case 'a' writes this file too");
-  WriteManifest({Case("a", "x.npy")});
+  WriteManifest(std::vector<json>{Case("a", "x.npy")});
   refused(record, "depends on the order");
   json both = Case("a", "g.npy");
   both["output"] = "g.npy";
-  WriteManifest({both});
+  WriteManifest(std::vector<json>{both});
   refused(record, "the case's output goes there too");
-  WriteManifest({Case("a", "../record_test_golden.npy")});
+  WriteManifest(std::vector<json>{Case("a", "../record_test_golden.npy")});
   refused(record, "may not leave");
   EXPECT_THAT(Files(), ElementsAre("m.json", "x.npy"));
 }

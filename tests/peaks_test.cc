@@ -72,7 +72,9 @@ TEST(PeaksTest, AreMeasured) {
       EXPECT_GT(level.write_gbs, 0.1) << level.name;
       EXPECT_LT(level.read_gbs, 1e5) << level.name;
     }
+#ifndef __SANITIZE_ADDRESS__  // whose checks are slower than any memory
     EXPECT_GT(peaks.levels[0].read_gbs, peaks.levels[3].read_gbs);
+#endif
   }
 }
 

@@ -41,6 +41,8 @@ def reason_to_skip():
     missing = [name for name in PROGRAMS if not find(name)]
     if missing:
         return f"no {', '.join(missing)}: 'scripts/install-packages test' installs slurm-wlm"
+    if not os.path.ismount("/sys/fs/cgroup"):
+        return "slurmd does not start where nothing is mounted on /sys/fs/cgroup"
     return None if os.geteuid() == 0 else "only root can start Slurm's daemons"
 
 
@@ -58,10 +60,15 @@ class Cluster:
         (self.folder / "state").mkdir()
 
     def __enter__(self):
-        self.run("slurmctld")
-        for node in ("n1", "n2"):
-            self.start_node(node)
-        self.wait_for("two idle nodes", lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D") == "2")
+        try:
+            self.run("slurmctld")
+            for node in ("n1", "n2"):
+                self.start_node(node)
+            self.wait_for("two idle nodes",
+                          lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D") == "2")
+        except Exception:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <type_traits>
 #include <vector>
 
@@ -392,13 +391,6 @@ bool Accepts(const Problem& problem) {
   const TapSum sum(problem);
   if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
   return ImageLanesPay(problem, sum);
-}
-
-template <class Stored>
-bool IsFinite(const void* filter, int64_t count) {
-  const auto* values = static_cast<const Stored*>(filter);
-  return std::all_of(values, values + count,
-                     [](Stored value) { return std::isfinite(Widen(value)); });
 }
 
 void Run(const ConvArgs& args) {

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <type_traits>
 #include <vector>
 
@@ -314,13 +313,6 @@ bool Accepts(const Problem& problem) {
   if (sum.result_c > kFewChannels && !pointwise) return false;
   const TermCount terms = CountTerms(sum);
   return terms.valid * 1.5 >= terms.all;
-}
-
-template <class Stored>
-bool IsFinite(const void* filter, int64_t count) {
-  const auto* values = static_cast<const Stored*>(filter);
-  return std::all_of(values, values + count,
-                     [](Stored value) { return std::isfinite(Widen(value)); });
 }
 
 void Run(const ConvArgs& args) {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <type_traits>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "conv/depthwise.h"
 #include "conv/depthwise_planes_plan.h"
 #include "conv/depthwise_strips.h"
+#include "conv/filter_panel.h"
 
 namespace convgrad {
 namespace {
@@ -181,13 +181,6 @@ void PlanesEngine<Stored>::RunPiece(int64_t index) {
       if (!plan_.direct) StorePlane(plane, band, scratch.out);
     }
   }
-}
-
-template <class Stored>
-bool IsFinite(const void* filter, int64_t count) {
-  const auto* values = static_cast<const Stored*>(filter);
-  return std::all_of(values, values + count,
-                     [](Stored value) { return std::isfinite(Widen(value)); });
 }
 
 void RunPlanes(const ConvArgs& args) {

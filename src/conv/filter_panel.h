@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "conv/tap_sum.h"
@@ -42,6 +44,14 @@ void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
       }
     }
   }
+}
+
+// Whether padding may be multiplied by the filter: zero times an infinity or a NaN is a NaN.
+template <class Stored>
+bool IsFinite(const void* filter, int64_t count) {
+  const auto* values = static_cast<const Stored*>(filter);
+  return std::all_of(values, values + count,
+                     [](Stored value) { return std::isfinite(Widen(value)); });
 }
 
 }  // namespace convgrad

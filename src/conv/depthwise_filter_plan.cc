@@ -7,6 +7,9 @@ namespace {
 constexpr int64_t kSumBytes = int64_t{24} << 10;
 // Fewer channels than this a unit read too few bytes of every pixel; rather fewer taps.
 constexpr int64_t kLeastUnitBytes = 256;
+// Threads that share pixels in narrower parts than this slow each other down (3x3 56x56x128 with
+// parts of 256 bytes: twice the time).
+constexpr int64_t kSharedPixelBytes = 512;
 // Planes of this many pixels are transposed fewer at a time: each is a stream.
 constexpr int64_t kMediumPlane = 784;
 constexpr int64_t kMediumPlaneUnitBytes = 128;
@@ -110,13 +113,28 @@ void FilterPlan::GroupTaps() {
   row_groups = CeilDiv(rows.kernel, std::max<int64_t>(1, taps_at_once / cols.kernel));
 }
 
-// Runs first, since they share nothing; then rows of taps.
+// More pieces when there are too few for the threads. Runs are there anyway. Channels next, as long
+// as a pixel has enough of them: they share no number of either operand. Then narrower chunks, and
+// taps, which all read the same numbers, only for threads that would have no work.
 void FilterPlan::FillThreads(int num_threads) {
+  const int64_t unit = CeilDiv(lanes, multiplier);
   const int64_t pieces = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
-  if (num_units() * num_runs() < pieces) {
-    const int64_t others = num_units() / row_groups * num_runs();
-    row_groups = std::min(rows.kernel, CeilDiv(pieces, others));
-  }
+  const int64_t least = num_threads == 1 ? 1 : 2 * num_threads;
+  const auto grow_chunks = [&](int64_t most_pieces, int64_t least_channels) {
+    if (num_units() * num_runs() >= most_pieces) return;
+    const int64_t others = num_units() / chunks.count() * num_runs();
+    const int64_t wanted = RoundUp(CeilDiv(input.c, CeilDiv(most_pieces, others)), unit);
+    chunks = ChannelChunks(input.c, unit, std::max(wanted, least_channels));
+    GroupTaps();
+  };
+  grow_chunks(pieces, std::max(unit, kSharedPixelBytes / compute_bytes / multiplier));
+  grow_chunks(least, unit);
+  const auto grow_groups = [&](int64_t& groups, int64_t most) {
+    const int64_t others = num_units() / groups * num_runs();
+    groups = std::max(groups, std::min(most, CeilDiv(least, others)));
+  };
+  grow_groups(row_groups, rows.kernel);
+  grow_groups(col_groups, cols.kernel);
   runs_at_once = std::min(num_runs(), CeilDiv(pieces, num_units()));
   units_at_once = std::clamp<int64_t>(
       kWaitingBytes / (FoldSize() * (runs_at_once + 1) * int64_t{sizeof(double)}), 1, num_units());

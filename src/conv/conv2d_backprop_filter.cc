@@ -99,7 +99,7 @@ class Runner {
  private:
   // Everything of a tile's place but its sums.
   struct Place {
-    int64_t panel, row_block, tap;  // panel of the pass
+    int64_t panel, row_block;  // panel of the pass
     int64_t group_in_pass;
     GemmTile<Compute> tile;
     int64_t num_rows, num_cols;
@@ -110,8 +110,20 @@ class Runner {
   Place PlaceOf(const Pass& pass, int64_t tile_index) const;
   void SetResult(const Place& place, GemmTileArgs<Compute>& args, int64_t* c_rows) const;
   void RunStage(const Pass& pass, const PixelStage& stage);
-  void RunTask(const Pass& pass, const PixelStage& stage, int64_t run, int64_t panel,
-               int64_t first_row_block);
+  struct BlockRange {
+    int64_t begin, end;
+  };
+  // Those of a run that are in a stage.
+  static BlockRange BlocksOf(const PixelStage& stage, int64_t run) {
+    return {std::max(run * kRunBlocks, stage.block_begin),
+            std::min((run + 1) * kRunBlocks, stage.block_end)};
+  }
+  struct Part {
+    int64_t index, count;
+  };
+  void RunTask(const Pass& pass, const PixelStage& stage, int64_t first_run, int64_t last_run,
+               const Part& part);
+  void RunTiles(const Pass& pass, const PixelStage& stage, int64_t run, int64_t begin, int64_t end);
   void RunTile(const Place& place, GemmTileArgs<Compute>& args) const;
   void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
   void FinishTotals(const Pass& pass);
@@ -173,16 +185,16 @@ template <class Stored>
 auto Runner<Stored>::PlaceOf(const Pass& pass, int64_t tile_index) const -> Place {
   const ConvGeometry& g = plan_.geometry;
   Place place;
-  place.tap = tile_index % plan_.tile_taps;
-  place.row_block = tile_index / plan_.tile_taps % plan_.row_blocks;
-  place.panel = tile_index / plan_.tile_taps / plan_.row_blocks;
+  const Plan::TilePlace at = plan_.PlaceOf(tile_index);
+  place.row_block = at.row_block;
+  place.panel = at.panel;
   const int64_t panels = pass.panel_end - pass.panel_begin;
   const int64_t panel = pass.panel_begin + place.panel % panels;  // of the group
   place.group_in_pass = place.panel / panels;
   const int64_t row = place.row_block * plan_.sizes.tile_rows;
   place.num_rows = std::min(plan_.sizes.tile_rows, plan_.NumRows() - row);
   place.num_cols = plan_.sizes.panels.ColsOf(panel, g.group_out_c);
-  place.first_row = place.tap * g.group_in_c + row;
+  place.first_row = at.tap * g.group_in_c + row;
   place.first_col =
       (pass.group_begin + place.group_in_pass) * g.group_out_c + panel * plan_.sizes.panels.cols;
   place.tile = SmallestTile(TilesOfWidth(kernels_, place.num_cols), place.num_rows);
@@ -204,45 +216,60 @@ void Runner<Stored>::SetResult(const Place& place, GemmTileArgs<Compute>& args,
 
 template <class Stored>
 void Runner<Stored>::RunStage(const Pass& pass, const PixelStage& stage) {
-  const int64_t row_tasks = CeilDiv(plan_.row_blocks, plan_.task_row_blocks);
-  const int64_t tasks = pass.num_panels() * row_tasks;
+  const int64_t tiles = plan_.TilesOf(pass);
   const int64_t run_end = CeilDiv(stage.block_end, kRunBlocks);
   for (int64_t run = stage.block_begin / kRunBlocks; run < run_end; run += plan_.runs_at_once) {
-    const int64_t runs = std::min(plan_.runs_at_once, run_end - run);
-    args_.parallel.For(runs * tasks, [&](int64_t i) {
-      const int64_t task = i % tasks;
-      RunTask(pass, stage, run + i / tasks, task / row_tasks,
-              task % row_tasks * plan_.task_row_blocks);
-    });
+    const int64_t last_run = std::min(run + plan_.runs_at_once, run_end);
+    const int64_t tasks = plan_.TasksOf((last_run - run) * tiles);
+    args_.parallel.For(tasks, [&](int64_t i) { RunTask(pass, stage, run, last_run, {i, tasks}); });
     if (plan_.NumRuns() == 1) continue;
     // The last run of the stage may go on in the next one.
     const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
     const int64_t complete = stage.block_end == num_blocks ? run_end : stage.block_end / kRunBlocks;
-    FoldRuns(pass, run, std::min(run + runs, complete));
+    FoldRuns(pass, run, std::min(last_run, complete));
   }
 }
 
-// Row blocks from first_row_block on, with one panel, for one run.
+// One of several parts, alike in tiles x blocks, of all tiles' runs [first_run, last_run).
 template <class Stored>
-void Runner<Stored>::RunTask(const Pass& pass, const PixelStage& stage, int64_t run, int64_t panel,
-                             int64_t first_row_block) {
+void Runner<Stored>::RunTask(const Pass& pass, const PixelStage& stage, int64_t first_run,
+                             int64_t last_run, const Part& part) {
+  const int64_t tiles = plan_.TilesOf(pass);
+  const int64_t first_block = BlocksOf(stage, first_run).begin;
+  const int64_t work = tiles * (BlocksOf(stage, last_run - 1).end - first_block);
+  for (int64_t run = first_run; run < last_run; ++run) {
+    const BlockRange blocks = BlocksOf(stage, run);
+    const auto tile_at = [&](int64_t index) {
+      const int64_t into = work * index / part.count - tiles * (blocks.begin - first_block);
+      return std::min(tiles, CeilDiv(std::max<int64_t>(0, into), blocks.end - blocks.begin));
+    };
+    const int64_t end = tile_at(part.index + 1);
+    for (int64_t tile = tile_at(part.index); tile < end;) {
+      const int64_t next = std::min(plan_.PlaceOf(tile).next_group, end);
+      RunTiles(pass, stage, run, tile, next);
+      tile = next;
+    }
+  }
+}
+
+// Tiles [begin, end) of one group of row blocks, for one run.
+template <class Stored>
+void Runner<Stored>::RunTiles(const Pass& pass, const PixelStage& stage, int64_t run, int64_t begin,
+                              int64_t end) {
   PixelList& list = lists_[static_cast<size_t>(Parallel::ThreadIndex())];
   const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
-  const int64_t begin = std::max(run * kRunBlocks, stage.block_begin);
-  const int64_t end = std::min((run + 1) * kRunBlocks, stage.block_end);
-  const int64_t last_row_block =
-      std::min(plan_.row_blocks, first_row_block + plan_.task_row_blocks);
-  for (int64_t block = begin; block < end; block += plan_.chunk_blocks) {
-    const int64_t block_end = std::min(end, block + plan_.chunk_blocks);
+  const auto [first_block, last_block] = BlocksOf(stage, run);
+  for (int64_t block = first_block; block < last_block; block += plan_.chunk_blocks) {
+    const int64_t block_end = std::min(last_block, block + plan_.chunk_blocks);
     GemmTileArgs<Compute> args{};
     args.resume = block > run * kRunBlocks;
     args.ahead_step = operands_.ahead_step();
     args.keep = plan_.NumRuns() > 1 || block_end < num_blocks;
-    for (int64_t tap = 0; tap < plan_.tile_taps; ++tap) {
-      list.Build(plan_, operands_, block, block_end, tap);
+    for (int64_t tile = begin; tile < end;) {
+      const Plan::TilePlace place = plan_.PlaceOf(tile);
+      list.Build(plan_, operands_, block, block_end, place.tap);
       list.Give(args);
-      for (int64_t i = first_row_block; i < last_row_block; ++i) {
-        const int64_t tile = (panel * plan_.row_blocks + i) * plan_.tile_taps + tap;
+      for (const int64_t next = std::min(place.next_tap, end); tile < next; ++tile) {
         args.sums = SumsOf(run, tile);
         args.ahead = operands_.Ahead(block, block_end, tile);
         RunTile(PlaceOf(pass, tile), args);

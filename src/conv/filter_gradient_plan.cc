@@ -16,7 +16,10 @@ constexpr int64_t kSumBytes = int64_t{24} << 20;   // of tiles' sums
 // Of a panel, for one call of the micro-kernel: stays in the second-level cache.
 constexpr int64_t kChunkBytes = 256 << 10;
 constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
-constexpr int64_t kTaskBytes = 384 << 10;     // of the input, for a task's tiles
+constexpr int64_t kGroupBytes = 384 << 10;    // of the input, for a group of row blocks
+
+// With fewer, threads also take runs side by side.
+constexpr int64_t kTilesPerThread = 32;
 
 }  // namespace
 
@@ -88,17 +91,30 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
                      : std::clamp<int64_t>(
                            kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.compute_bytes), 1,
                            kRunBlocks);
-  const int64_t wanted_tasks = 3 * int64_t{num_threads};
-  const int64_t panels = widest.num_panels();
   const int64_t row_block_bytes =
       std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.compute_bytes;
-  task_row_blocks = std::clamp<int64_t>(panels * row_blocks / wanted_tasks, 1,
-                                        std::clamp<int64_t>(kTaskBytes / row_block_bytes, 1, 16));
-  task_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, task_row_blocks));  // tasks alike
-  const int64_t tasks = panels * CeilDiv(row_blocks, task_row_blocks);
-  const int64_t runs_held = kSumBytes / sum_bytes;
-  runs_at_once = std::clamp<int64_t>(num_threads == 1 ? 1 : CeilDiv(wanted_tasks, tasks), 1,
-                                     std::clamp<int64_t>(runs_held, 1, NumRuns()));
+  group_row_blocks = std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, 16);
+  group_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, group_row_blocks));  // groups alike
+  int64_t stage_runs = 1;
+  for (const PixelStage& stage : stages) {
+    stage_runs =
+        std::max(stage_runs, CeilDiv(stage.block_end, kRunBlocks) - stage.block_begin / kRunBlocks);
+  }
+  const int64_t wanted_runs =
+      num_threads == 1 ? 1 : CeilDiv(kTilesPerThread * num_threads, TilesOf(widest));
+  runs_at_once = std::clamp<int64_t>(std::min(wanted_runs, kSumBytes / sum_bytes), 1, stage_runs);
+}
+
+FilterGradientPlan::TilePlace FilterGradientPlan::PlaceOf(int64_t tile) const {
+  const int64_t panel_tiles = row_blocks * tile_taps;
+  const int64_t group_tiles = group_row_blocks * tile_taps;
+  const int64_t panel = tile / panel_tiles, in_panel = tile % panel_tiles;
+  const int64_t group = in_panel / group_tiles, in_group = in_panel % group_tiles;
+  const int64_t first_row_block = group * group_row_blocks;
+  const int64_t group_rows = std::min(group_row_blocks, row_blocks - first_row_block);
+  const int64_t tap = in_group / group_rows, row_block = in_group % group_rows;
+  return {panel, first_row_block + row_block, tap, tile - row_block + group_rows,
+          tile - in_group + group_rows * tile_taps};
 }
 
 Slab FilterGradientPlan::GridSlab(const PixelStage& stage) const {

@@ -13,9 +13,9 @@
 namespace convgrad {
 
 // The result of one group is a matrix of taps x input channels by output channels. Its rows are cut
-// into row blocks of a tile's rows: inside each tap, or, joined, across taps. Its columns are cut
-// into panels. A tile's index is (panel * row blocks + row block) * taps + tap, joined as if one
-// tap.
+// into row blocks of a tile's rows: inside each tap, or, joined, across taps, as if there were one.
+// Its columns are cut into panels. Tiles are numbered in the order in which they are computed:
+// panel by panel, in a panel some row blocks at a time, of these tap by tap.
 struct FilterGradientPlan {
   struct Sizes {  // of the kernels
     int64_t tile_rows, tile_sums;
@@ -54,6 +54,16 @@ struct FilterGradientPlan {
   // From one pixel of a panel to the next.
   int64_t OutputStep() const { return UsesOutputInPlace() ? geometry.out_c : sizes.panels.cols; }
   int64_t TilesOf(const Pass& pass) const { return pass.num_panels() * row_blocks * tile_taps; }
+  struct TilePlace {
+    int64_t panel, row_block, tap;  // panel of the pass
+    int64_t next_tap, next_group;   // the first tiles of another tap, and of other row blocks
+  };
+  TilePlace PlaceOf(int64_t tile) const;
+  // Of so many tiles, for threads: groups, or smaller where there are few.
+  int64_t TasksOf(int64_t tiles) const {
+    return std::min(
+        tiles, std::max(8 * int64_t{num_threads}, CeilDiv(tiles, group_row_blocks * tile_taps)));
+  }
   // Of packed input and out_backprop for a stage, in elements.
   int64_t InputElements(const PixelStage& stage, const Pass& pass) const;
   int64_t OutputElements(const PixelStage& stage, const Pass& pass) const;
@@ -77,7 +87,7 @@ struct FilterGradientPlan {
   std::vector<Pass> passes;
   std::vector<PixelStage> stages;  // of every pass
   int64_t chunk_blocks;            // taken by one call of the micro-kernel
-  int64_t task_row_blocks;         // taken by one task
+  int64_t group_row_blocks;        // whose input stays in a cache from tap to tap
   int64_t runs_at_once;
 };
 

@@ -40,7 +40,8 @@ inline ConvSpec SpecOf(const nlohmann::json& w, Direction direction, DataFormat 
     return format == DataFormat::kNHWC ? Shape{at("n"), h, w_, c} : Shape{at("n"), c, h, w_};
   };
   const Shape input = data(at("h"), at("w"), at("c"));
-  const Shape filter = {at("kh"), at("kw"), at("c"), depthwise ? at("mult") : at("k")};
+  const Shape filter = {at("kh"), at("kw"), at("c") / w.value("groups", int64_t{1}),
+                        depthwise ? at("mult") : at("k")};
   if (direction == Direction::kBackpropInput) {
     spec.input_sizes = Sizes{input};
   } else {

@@ -262,7 +262,7 @@ TYPED_TEST(PackTest, TransposesNarrowing) {
       const auto from = SomeComputed<TypeParam>(e.rows * e.from_stride);
       std::vector<TypeParam> to(static_cast<size_t>(e.cols * e.to_stride), Narrow<TypeParam>(42));
       table.Pack<TypeParam>().transpose_narrow(from.data(), e.from_stride, to.data(), e.to_stride,
-                                               e.rows, e.cols);
+                                               e.rows, e.cols, 1);
       for (int64_t col = 0; col < e.cols; ++col) {
         for (int64_t row = 0; row < e.to_stride; ++row) {
           double want = row < e.rows ? static_cast<double>(from[row * e.from_stride + col]) : 42;

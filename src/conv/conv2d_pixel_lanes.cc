@@ -261,7 +261,7 @@ void Runner<Stored>::StorePhase(int64_t image, int64_t group, const TapPhase& ph
     const int64_t pixel = row * shape.w + phase.cols->first;
     if (shape.format == DataFormat::kNHWC) {
       pack_.transpose_narrow(from, plan_.result_stride, to + pixel * shape.c + first_channel,
-                             phase.cols->step * shape.c, channels, phase.cols->count);
+                             phase.cols->step * shape.c, channels, phase.cols->count, 0);
       continue;
     }
     for (int64_t q = 0; q < channels; ++q) {
@@ -270,7 +270,7 @@ void Runner<Stored>::StorePhase(int64_t image, int64_t group, const TapPhase& ph
         pack_.narrow(from + q * plan_.result_stride, plane, phase.cols->count);
       } else {
         pack_.transpose_narrow(from + q * plan_.result_stride, plan_.result_stride, plane,
-                               phase.cols->step, 1, phase.cols->count);
+                               phase.cols->step, 1, phase.cols->count, 0);
       }
     }
   }

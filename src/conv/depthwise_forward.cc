@@ -1,14 +1,16 @@
-// Depthwise forward and input gradient: the pieces of a ForwardPlan, each row of a piece as lines
-// of evenly spaced results for the kernel.
+// Depthwise forward and input gradient: the pieces of a ForwardPlan. A piece goes down its rows and
+// packs sources and unpacks results as it goes, so that memory works while the kernel does.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "base/checked.h"
-#include "conv/canonical_order.h"
 #include "conv/depthwise.h"
+#include "conv/depthwise_forward_calls.h"
 #include "conv/depthwise_forward_plan.h"
 
 namespace convgrad {
@@ -26,11 +28,13 @@ class ForwardEngine {
         pack_(args.kernels.Pack<Stored>()),
         source_packer_(args.kernels, plan.source, plan.by_plane, SourceForm(plan), plan.multiplier),
         result_packer_(args.kernels, plan.result, plan.by_plane, StripForm::kPlain, 1),
+        source_pixels_(args.kernels, plan.source.AsRow(), true, SourceForm(plan), plan.multiplier),
+        result_pixels_(args.kernels, plan.result.AsRow(), true, StripForm::kPlain, 1),
         source_(static_cast<const Stored*>(plan.forward ? args.input : args.out_backprop)),
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         packed_taps_(PackedTaps(plan.cols)),
-        pool_(plan.piece_bytes()) {
+        pieces_(static_cast<size_t>(args.parallel.num_threads())) {
     for (int64_t band = 0; band < plan.col_bands; ++band) {
       const Range results = PartOf(plan.cols.num_results(), plan.col_bands, band);
       const Range sources =
@@ -42,22 +46,20 @@ class ForwardEngine {
   void RunPiece(int64_t index);
 
  private:
-  struct ColBand {
-    Range results, sources;
-    std::vector<TapLine> lines;
-  };
-
-  // One piece while it runs.
+  // One piece while it runs. A thread keeps it for its next one, which often needs the same calls.
   struct Piece {
-    int64_t image;
-    Range channels, rows;
-    const ColBand* cols;
+    explicit Piece(const ForwardPlan& plan);
+
+    AlignedArray<std::byte> memory;
     Compute *filter, *strip, *intermediate, *out;
-    std::vector<int64_t> slots;  // of source rows from first_row on in the strip, or -1
-    int64_t first_row;
-    PointTaps taps;  // of the current row
-    std::vector<DepthwiseSegment<Compute>> segments;
-    std::vector<int64_t> block_ends;
+
+    int64_t image;
+    Range channels = {0, 0}, rows = {0, 0};
+    ForwardPlace<Compute> place = {};
+    ForwardCallFinder<Compute> finder;
+    std::vector<RowCalls<Compute>> calls;  // of all rows, or of one where the source is in place
+    int64_t packed_rows, packed_pixels;    // of the sources
+    int64_t waiting_rows, stored_pixels;   // of the results in `out`: how many, how many are stored
   };
 
   static StripForm SourceForm(const ForwardPlan& plan) {
@@ -65,48 +67,72 @@ class ForwardEngine {
     return plan.forward ? StripForm::kRepeated : StripForm::kParted;
   }
 
-  void PackFilter(Piece* piece) const;
+  Piece& PieceOfThread();
+  void PackFilter(const Piece& piece) const;
   void PackTap(const Piece& piece, const Stored* from, Compute* to) const;
-  void PackRows(Piece* piece) const;
-  void RunRow(Piece* piece, int64_t row) const;
-  DepthwiseNextRows<Compute> NextRows(const Piece& piece, const TapLine& line) const;
-  void RunLine(Piece* piece, int64_t row, const TapLine& line) const;
-  void FindSegments(Piece* piece, const TapLine& line) const;
-  void AddSegments(Piece* piece, const TapLine& line, const PointTap& tap, int64_t begin,
-                   int64_t end) const;
+  void FindPlace(int64_t index, Piece* piece) const;
+  void FindSlots(Piece* piece) const;
+  void PackSources(Piece* piece, int64_t end_row) const;
+  void PackPixels(Piece* piece, int64_t end_row) const;
+  void PackRows(Piece* piece, int64_t end_row) const;
+  const RowCalls<Compute>& CallsOf(Piece* piece, int64_t row) const;
+  DepthwiseNextRows<Compute> NextRows(const Piece& piece, const TapLine& line,
+                                      int64_t sources_end) const;
+  void RunRow(Piece* piece, int64_t row, const RowCalls<Compute>& calls) const;
+  void StoreResults(Piece* piece, int64_t end_row) const;
 
-  const Compute* SourceRow(const Piece& piece, int64_t row) const;
-  const Compute* Weights(const Piece& piece, const TapLine& line, int64_t row_tap,
-                         int64_t term) const;
-  // True where the terms of a line's taps lie at equal distances in the source.
-  bool EvenTerms(const TapLine& line) const {
-    return plan_.tap_terms() == 1 || line.source_step == 1;
+  // Planes of whole rows are packed and stored as pixels, whatever row they are of.
+  bool ByPixel(const DataLayout& layout, Range cols) const {
+    return layout.format == DataFormat::kNCHW && cols.size() == layout.w;
   }
-  int64_t PixelStride(const Piece& piece) const {
-    return plan_.source_in_place ? plan_.source.c : plan_.SourceSize(piece.channels.size());
+  // Planes follow planes: the next piece's are as far away as this one's are long.
+  int64_t Ahead(const DataLayout& layout, int64_t num_planes) const {
+    return layout.format == DataFormat::kNCHW ? num_planes * layout.plane() : 0;
+  }
+  Range ResultChannels(const Piece& piece) const {
+    const int64_t per_channel = plan_.forward ? plan_.multiplier : 1;
+    return {piece.channels.begin * per_channel, piece.channels.end * per_channel};
   }
 
   const ForwardPlan& plan_;
   const DepthwiseKernels<Compute>& kernels_;
   const PackKernels<Stored>& pack_;
-  const StripPacker<Stored> source_packer_, result_packer_;
+  const StripPacker<Stored> source_packer_, result_packer_, source_pixels_, result_pixels_;
   const Stored* source_;
   const Stored* filter_;
   Stored* result_;
   std::vector<int64_t> packed_taps_;
   std::vector<ColBand> bands_;
-  BufferPool pool_;
+  std::vector<std::unique_ptr<Piece>> pieces_;  // by thread
 };
+
+template <class Stored>
+ForwardEngine<Stored>::Piece::Piece(const ForwardPlan& plan)
+    : memory(plan.piece_bytes()), finder(plan, place) {
+  // Lanes beyond the channels are read.
+  std::memset(memory.data(), 0, static_cast<size_t>(memory.size()));
+  filter = reinterpret_cast<Compute*>(memory.data());
+  strip = filter + plan.filter_size;
+  intermediate = strip + plan.strip_size;
+  out = intermediate + plan.intermediate_size;
+}
+
+template <class Stored>
+auto ForwardEngine<Stored>::PieceOfThread() -> Piece& {
+  std::unique_ptr<Piece>& piece = pieces_[static_cast<size_t>(Parallel::ThreadIndex())];
+  if (piece == nullptr) piece = std::make_unique<Piece>(plan_);
+  return *piece;
+}
 
 // filter[row][packed tap][m, if its terms are apart][lane] for the lanes of the piece's results.
 template <class Stored>
-void ForwardEngine<Stored>::PackFilter(Piece* piece) const {
+void ForwardEngine<Stored>::PackFilter(const Piece& piece) const {
   const int64_t num_weights = plan_.forward ? plan_.result.c : plan_.source.c;
-  Compute* to = piece->filter;
+  Compute* to = piece.filter;
   for (int64_t row = 0; row < plan_.rows.kernel; ++row) {
     for (const int64_t tap : packed_taps_) {
-      PackTap(*piece, filter_ + (row * plan_.cols.kernel + tap) * num_weights, to);
-      to += plan_.SourceSize(piece->channels.size());
+      PackTap(piece, filter_ + (row * plan_.cols.kernel + tap) * num_weights, to);
+      to += plan_.SourceSize(piece.channels.size());
     }
   }
 }
@@ -136,159 +162,94 @@ void ForwardEngine<Stored>::PackTap(const Piece& piece, const Stored* from, Comp
   if (plain != to) kernels_.part(plain, to, 1, size, multiplier);
 }
 
-// Packs the source rows that any row of the piece reads, neighbours together.
+// Numbers the source rows that any row of the piece reads; the others get no place in the strip.
 template <class Stored>
-void ForwardEngine<Stored>::PackRows(Piece* piece) const {
+void ForwardEngine<Stored>::FindSlots(Piece* piece) const {
+  ForwardPlace<Compute>& place = piece->place;
   const Range sources = SourcesOf(plan_.rows, piece->rows);
-  piece->first_row = sources.begin;
-  piece->slots.assign(static_cast<size_t>(sources.size()), -1);
+  place.first_row = sources.begin;
+  place.slots.assign(static_cast<size_t>(sources.size()), -1);
+  PointTaps taps;
   for (int64_t row = piece->rows.begin; row < piece->rows.end; ++row) {
-    FindTaps(plan_.rows, row, &piece->taps);
-    for (const PointTap& tap : piece->taps.valid) piece->slots[tap.source - sources.begin] = 0;
+    FindTaps(plan_.rows, row, &taps);
+    for (const PointTap& tap : taps.valid) place.slots[tap.source - sources.begin] = 0;
   }
-  const Range cols = piece->cols->sources;
-  const int64_t row_size = cols.size() * plan_.SourceSize(piece->channels.size());
   int64_t num_slots = 0;
-  for (int64_t i = 0; i < sources.size();) {
-    if (piece->slots[i] < 0) {
+  for (int64_t& slot : place.slots) {
+    if (slot == 0) slot = num_slots++;
+  }
+}
+
+// Sources before row `end_row`, and as many more as are packed together.
+template <class Stored>
+void ForwardEngine<Stored>::PackPixels(Piece* piece, int64_t end_row) const {
+  const int64_t width = plan_.source.w, first = piece->place.first_row * width;
+  const int64_t all = std::ssize(piece->place.slots) * width;
+  const int64_t wanted = (end_row - piece->place.first_row) * width;
+  const int64_t end = std::min(all, RoundUp(wanted, PixelsTogether(plan_.source.plane())));
+  if (end <= piece->packed_pixels) return;
+  const StripPart part = {piece->image,
+                          piece->channels,
+                          {0, 1},
+                          {first + piece->packed_pixels, first + end},
+                          Ahead(plan_.source, plan_.SourceSize(piece->channels.size()))};
+  source_pixels_.Pack(source_, part, piece->intermediate,
+                      piece->strip + piece->packed_pixels * piece->place.pixel_size);
+  piece->packed_pixels = end;
+}
+
+// The rows before `end_row` that are read, neighbours together.
+template <class Stored>
+void ForwardEngine<Stored>::PackRows(Piece* piece, int64_t end_row) const {
+  const ForwardPlace<Compute>& place = piece->place;
+  const Range cols = place.cols->sources;
+  for (int64_t& i = piece->packed_rows; i < end_row - place.first_row;) {
+    const int64_t begin = i;
+    while (i < end_row - place.first_row && place.slots[i] >= 0) ++i;
+    if (begin == i) {
       ++i;
       continue;
     }
-    const int64_t begin = i, first_slot = num_slots;
-    while (i < sources.size() && piece->slots[i] == 0) piece->slots[i++] = num_slots++;
-    if (cols.size() == 0) continue;
-    StripPart part = {
-        piece->image, piece->channels, {sources.begin + begin, sources.begin + i}, cols};
-    // Planes follow planes: the next piece's are as far away as this one's are long.
-    if (plan_.source.format == DataFormat::kNCHW) {
-      part.ahead = plan_.SourceSize(piece->channels.size()) * plan_.source.plane();
-    }
-    source_packer_.Pack(source_, part, piece->intermediate, piece->strip + first_slot * row_size);
-  }
-}
-
-// Column cols->sources.begin of a source row.
-template <class Stored>
-auto ForwardEngine<Stored>::SourceRow(const Piece& piece, int64_t row) const -> const Compute* {
-  if constexpr (std::is_same_v<Stored, Compute>) {
-    if (plan_.source_in_place) {
-      return source_ + plan_.source.AtPixel(piece.image, row, 0, piece.channels.begin);
-    }
-  }
-  const int64_t slot = piece.slots[row - piece.first_row];
-  return piece.strip + slot * piece.cols->sources.size() * plan_.SourceSize(piece.channels.size());
-}
-
-// The weights of term `term` (taps of the line, terms inside) of one row of the filter.
-template <class Stored>
-auto ForwardEngine<Stored>::Weights(const Piece& piece, const TapLine& line, int64_t row_tap,
-                                    int64_t term) const -> const Compute* {
-  if constexpr (std::is_same_v<Stored, Compute>) {
-    if (plan_.source_in_place) {
-      const int64_t tap = line.tap_first + term * line.tap_step;
-      return filter_ + (row_tap * plan_.cols.kernel + tap) * plan_.result.c + piece.channels.begin;
-    }
-  }
-  const int64_t taps_of_row = static_cast<int64_t>(packed_taps_.size());
-  const int64_t at = (row_tap * taps_of_row + line.packed_tap) * plan_.tap_terms() + term;
-  return piece.filter + at * plan_.ResultSize(piece.channels.size());
-}
-
-// Terms [begin, end) of one row of the filter as segments.
-template <class Stored>
-void ForwardEngine<Stored>::AddSegments(Piece* piece, const TapLine& line, const PointTap& tap,
-                                        int64_t begin, int64_t end) const {
-  const int64_t terms = plan_.tap_terms();
-  const Compute* row = SourceRow(*piece, tap.source);
-  const int64_t offset = line.source_first - piece->cols->sources.begin;
-  const bool even = EvenTerms(line);
-  for (int64_t term = begin; term < end;) {
-    DepthwiseSegment<Compute> segment = {};
-    int64_t last = end;
-    if (even) {
-      segment.source = row + offset * PixelStride(*piece);
-      segment.origin = line.origin * terms + term;
-    } else {
-      segment.source = row;
-      segment.origin =
-          (offset + (line.origin + term / terms) * line.source_step) * terms + term % terms;
-      last = std::min(end, RoundUp(term + 1, terms));
-    }
-    segment.num_taps = std::min(last - term, kMaxSegmentTaps);
-    segment.filter = Weights(*piece, line, tap.tap, term);
-    piece->segments.push_back(segment);
-    term += segment.num_taps;
-  }
-}
-
-// The segments and blocks of one line of the row whose taps are piece->taps.
-template <class Stored>
-void ForwardEngine<Stored>::FindSegments(Piece* piece, const TapLine& line) const {
-  const int64_t terms = plan_.tap_terms(), row_terms = line.num_taps * terms;
-  piece->segments.clear();
-  piece->block_ends.clear();
-  const auto add_block = [&](int64_t begin, int64_t end) {
-    for (const PointTap& tap : piece->taps.valid) {
-      const int64_t first = tap.index * row_terms;
-      const int64_t from = std::max(begin - first, int64_t{0});
-      const int64_t to = std::min(end - first, row_terms);
-      if (from < to) AddSegments(piece, line, tap, from, to);
-    }
-    piece->block_ends.push_back(static_cast<int64_t>(piece->segments.size()));
-  };
-  const int64_t num_taps = piece->taps.num_taps * line.num_taps;
-  if (num_taps * terms <= kBlockTerms) return add_block(0, num_taps * terms);
-  for (const TapBlock& block : TapBlocks(num_taps, terms)) {
-    add_block(block.tap_begin * terms + block.channel_begin,
-              (block.tap_end - 1) * terms + block.channel_end);
+    const StripPart part = {piece->image,
+                            piece->channels,
+                            {place.first_row + begin, place.first_row + i},
+                            cols,
+                            Ahead(plan_.source, plan_.SourceSize(piece->channels.size()))};
+    source_packer_.Pack(source_, part, piece->intermediate,
+                        piece->strip + place.slots[begin] * place.row_size);
   }
 }
 
 template <class Stored>
-void ForwardEngine<Stored>::RunLine(Piece* piece, int64_t row, const TapLine& line) const {
-  FindSegments(piece, line);
-  const int64_t terms = plan_.tap_terms();
-  const int64_t size = plan_.ResultSize(piece->channels.size());
-  const bool even = EvenTerms(line);
-  DepthwiseForwardRow<Compute> call = {};
-  call.segments = piece->segments.data();
-  call.block_ends = piece->block_ends.data();
-  call.num_blocks = static_cast<int64_t>(piece->block_ends.size());
-  call.count = line.count;
-  call.source_stride = terms > 1 ? piece->channels.size() : line.source_step * PixelStride(*piece);
-  call.num_cols = (even ? line.num_sources : piece->cols->sources.size()) * terms;
-  call.stride = line.stride * terms * (even ? 1 : line.source_step);
-  call.filter_stride = plan_.source_in_place ? line.tap_step * plan_.result.c : size;
-  call.channels = size;
-  call.round_to_odd = sizeof(Stored) == 2;
-  int64_t pixel_stride = size;
-  if (plan_.result_in_place) {
-    const int64_t at =
-        plan_.result.AtPixel(piece->image, row, line.result_first,
-                             piece->channels.begin * (plan_.forward ? plan_.multiplier : 1));
-    call.out = reinterpret_cast<Compute*>(result_) + at;
-    pixel_stride = plan_.result.c;
+void ForwardEngine<Stored>::PackSources(Piece* piece, int64_t end_row) const {
+  const Range cols = piece->place.cols->sources;
+  if (plan_.source_in_place || cols.size() == 0) return;
+  const bool all_rows = piece->place.slots.back() == std::ssize(piece->place.slots) - 1;
+  if (all_rows && ByPixel(plan_.source, cols)) {
+    PackPixels(piece, end_row);
   } else {
-    const Range cols = piece->cols->results;
-    call.out = piece->out +
-               ((row - piece->rows.begin) * cols.size() + line.result_first - cols.begin) * size;
+    PackRows(piece, end_row);
   }
-  call.out_stride = line.result_step * pixel_stride;
-  call.next = NextRows(*piece, line);
-  kernels_.forward(call);
+}
+
+template <class Stored>
+auto ForwardEngine<Stored>::CallsOf(Piece* piece, int64_t row) const -> const RowCalls<Compute>& {
+  if (!plan_.source_in_place) return piece->calls[static_cast<size_t>(row - piece->rows.begin)];
+  piece->finder.Find(row, &piece->calls[0]);
+  return piece->calls[0];
 }
 
 // The rows behind those that the current row reads; the image's last are followed by the next
 // image's.
 template <class Stored>
-auto ForwardEngine<Stored>::NextRows(const Piece& piece, const TapLine& line) const
-    -> DepthwiseNextRows<Compute> {
+auto ForwardEngine<Stored>::NextRows(const Piece& piece, const TapLine& line,
+                                     int64_t sources_end) const -> DepthwiseNextRows<Compute> {
   DepthwiseNextRows<Compute> next = {};
-  if (!plan_.source_in_place || piece.taps.valid.empty()) return next;
-  const int64_t last = piece.image * plan_.source.h + piece.taps.valid.back().source;
+  if (!plan_.source_in_place || sources_end == 0) return next;
+  const int64_t last = piece.image * plan_.source.h + sources_end - 1;
   const int64_t count = std::min(plan_.forward ? plan_.rows.stride : 1, next.kMost);
   while (next.count < count && last + next.count + 1 < plan_.source.batch * plan_.source.h) {
-    next.rows[next.count] = SourceRow(piece, piece.taps.valid.back().source + next.count + 1) +
+    next.rows[next.count] = piece.place.source + (sources_end + next.count) * piece.place.row_size +
                             line.source_first * plan_.source.c;
     ++next.count;
   }
@@ -296,38 +257,102 @@ auto ForwardEngine<Stored>::NextRows(const Piece& piece, const TapLine& line) co
 }
 
 template <class Stored>
-void ForwardEngine<Stored>::RunRow(Piece* piece, int64_t row) const {
-  FindTaps(plan_.rows, row, &piece->taps);
-  for (const TapLine& line : piece->cols->lines) RunLine(piece, row, line);
+void ForwardEngine<Stored>::RunRow(Piece* piece, int64_t row,
+                                   const RowCalls<Compute>& calls) const {
+  const ForwardPlace<Compute>& place = piece->place;
+  Compute* out =
+      piece->out + piece->waiting_rows * place.cols->results.size() * place.result_pixel_size;
+  if (plan_.result_in_place) {
+    out = reinterpret_cast<Compute*>(result_) + plan_.result.AtPixel(piece->image, row,
+                                                                     place.cols->results.begin,
+                                                                     ResultChannels(*piece).begin);
+  }
+  for (size_t i = 0; i < calls.lines.size(); ++i) {
+    DepthwiseForwardRow<Compute> call = calls.lines[i].row;
+    call.out = out + calls.lines[i].first_out * place.result_pixel_size;
+    call.next = NextRows(*piece, place.cols->lines[i], calls.sources_end);
+    kernels_.forward(call);
+  }
+  ++piece->waiting_rows;
 }
 
+// Stores what can be stored of the results before row `end_row`: pixels of planes as soon as they
+// are as many as are stored together, other results when `out` is full.
 template <class Stored>
-void ForwardEngine<Stored>::RunPiece(int64_t index) {
-  BufferPool::Lease lease(&pool_);
-  Piece piece = {};
-  piece.filter = reinterpret_cast<Compute*>(lease.data());
-  piece.strip = piece.filter + plan_.filter_size;
-  piece.intermediate = piece.strip + plan_.strip_size;
-  piece.out = piece.intermediate + plan_.intermediate_size;
+void ForwardEngine<Stored>::StoreResults(Piece* piece, int64_t end_row) const {
+  const Range cols = piece->place.cols->results;
+  const Range rows = {end_row - piece->waiting_rows, end_row};
+  const bool full = piece->waiting_rows == plan_.waiting_rows || end_row == piece->rows.end;
+  StripPart part = {piece->image, ResultChannels(*piece), rows, cols};
+  part.ahead = Ahead(plan_.result, part.channels.size());
+  if (ByPixel(plan_.result, cols)) {
+    const int64_t count = rows.size() * cols.size();
+    const int64_t end = full ? count : count - count % PixelsTogether(plan_.result.plane());
+    const int64_t first = rows.begin * cols.size(), begin = piece->stored_pixels;
+    part.rows = {0, 1};
+    part.cols = {first + begin, first + end};
+    if (begin < end) {
+      result_pixels_.Unpack(piece->out + begin * piece->place.result_pixel_size, part, result_);
+    }
+    piece->stored_pixels = end;
+  } else if (full) {
+    result_packer_.Unpack(piece->out, part, result_);
+  }
+  if (full) piece->waiting_rows = piece->stored_pixels = 0;
+}
+
+// Which piece it is, and where its numbers lie.
+template <class Stored>
+void ForwardEngine<Stored>::FindPlace(int64_t index, Piece* piece) const {
   // NHWC: chunks of the same pixels follow each other, since they share lines.
   const int64_t num_chunks = plan_.chunks.count(), num_bands = plan_.row_bands * plan_.col_bands;
   const bool chunks_inside = plan_.source.format == DataFormat::kNHWC;
   const int64_t chunk = chunks_inside ? index % num_chunks : index / num_bands % num_chunks;
   const int64_t band = chunks_inside ? index / num_chunks % num_bands : index % num_bands;
-  piece.cols = &bands_[band % plan_.col_bands];
-  piece.rows = PartOf(plan_.rows.num_results(), plan_.row_bands, band / plan_.col_bands);
-  piece.channels = plan_.chunks[chunk];
-  piece.image = index / (num_chunks * num_bands);
-  if (!plan_.source_in_place) {
-    PackFilter(&piece);
-    PackRows(&piece);
+  ForwardPlace<Compute>& place = piece->place;
+  const ColBand* cols = &bands_[band % plan_.col_bands];
+  const Range rows = PartOf(plan_.rows.num_results(), plan_.row_bands, band / plan_.col_bands);
+  const Range channels = plan_.chunks[chunk];
+  const bool same_calls = cols == place.cols && rows.begin == piece->rows.begin &&
+                          rows.end == piece->rows.end && channels.size() == place.channels;
+  piece->image = index / (num_chunks * num_bands);
+  piece->channels = channels;
+  piece->rows = rows;
+  piece->packed_rows = piece->packed_pixels = piece->waiting_rows = piece->stored_pixels = 0;
+  if (same_calls && !plan_.source_in_place) return;
+  place.cols = cols;
+  place.channels = channels.size();
+  place.result_pixel_size =
+      plan_.result_in_place ? plan_.result.c : plan_.ResultSize(place.channels);
+  if constexpr (std::is_same_v<Stored, Compute>) {
+    if (plan_.source_in_place) {
+      place.source = source_ + plan_.source.AtPixel(piece->image, 0, 0, channels.begin);
+      place.row_size = plan_.source.w * plan_.source.c;
+      place.pixel_size = plan_.source.c;
+      place.filter = filter_ + channels.begin;
+      piece->calls.resize(1);
+      return;
+    }
   }
-  for (int64_t row = piece.rows.begin; row < piece.rows.end; ++row) RunRow(&piece, row);
-  if (!plan_.result_in_place) {
-    const int64_t per_channel = plan_.forward ? plan_.multiplier : 1;
-    const Range channels = {piece.channels.begin * per_channel, piece.channels.end * per_channel};
-    result_packer_.Unpack(piece.out, {piece.image, channels, piece.rows, piece.cols->results},
-                          result_);
+  place.source = piece->strip;
+  place.pixel_size = plan_.SourceSize(place.channels);
+  place.row_size = cols->sources.size() * place.pixel_size;
+  place.filter = piece->filter;
+  FindSlots(piece);
+  piece->calls.resize(static_cast<size_t>(rows.size()));
+  for (int64_t i = 0; i < rows.size(); ++i) piece->finder.Find(rows.begin + i, &piece->calls[i]);
+}
+
+template <class Stored>
+void ForwardEngine<Stored>::RunPiece(int64_t index) {
+  Piece& piece = PieceOfThread();
+  FindPlace(index, &piece);
+  if (!plan_.source_in_place) PackFilter(piece);
+  for (int64_t row = piece.rows.begin; row < piece.rows.end; ++row) {
+    const RowCalls<Compute>& calls = CallsOf(&piece, row);
+    if (calls.sources_end > 0) PackSources(&piece, calls.sources_end);
+    RunRow(&piece, row, calls);
+    if (!plan_.result_in_place) StoreResults(&piece, row + 1);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "conv/depthwise_forward_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/checked.h"
 
@@ -10,14 +11,16 @@ namespace {
 // A source strip and the rows of results made from it should stay in the second cache together.
 constexpr int64_t kStripBytes = int64_t{640} << 10;
 // A strip made of planes has one vector of them, so that transposing writes line after line (four
-// take a fifth longer at 56x56), but as many as make it this many pixels, so that small planes are
-// not all overhead (one takes a quarter longer at 14x14).
-constexpr int64_t kPlanePixels = 784, kMostPlaneVectors = 4;
+// take a fifth longer at 56x56, two or four a tenth longer at 14x14), but as many as make it this
+// many pixels, so that the smallest planes are not all overhead.
+constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
 // Pieces of work a thread should get, for balance.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr int64_t kGatherTerms = 12;
 // Columns a piece should keep when only columns are left to deal out.
 constexpr int64_t kLeastCols = 64;
+// The calls of all rows of a band are kept.
+constexpr int64_t kMostBandRows = 4096;
 
 }  // namespace
 
@@ -63,7 +66,7 @@ void ForwardPlan::ChooseBands() {
   }
   col_bands = CeilDiv(num_cols, band_cols);
   // As many rows as fit; by halving, since there may be millions of one column each.
-  int64_t band_rows = 1, most_rows = num_rows;
+  int64_t band_rows = 1, most_rows = std::min(num_rows, kMostBandRows);
   while (band_rows < most_rows) {
     const int64_t tried = band_rows + (most_rows - band_rows + 1) / 2;
     if (StripSize(tried, band_cols) * compute_bytes <= kStripBytes) {
@@ -105,7 +108,10 @@ void ForwardPlan::MeasurePiece() {
       intermediate_size = std::max(intermediate_size, channels * kGatheredPixels * source.c);
     }
   }
-  if (!result_in_place) out_size = band_rows * band_cols * ResultSize(channels) + lanes;
+  // As many rows as make a whole number of transposes, if a band has so many.
+  const int64_t together = PixelsTogether(result.plane());
+  waiting_rows = std::min(band_rows, together / std::gcd(together, band_cols));
+  if (!result_in_place) out_size = waiting_rows * band_cols * ResultSize(channels) + lanes;
   for (int64_t* size : {&filter_size, &strip_size, &intermediate_size, &out_size}) {
     *size = RoundUp(*size, static_cast<int64_t>(kAlignment));
   }
@@ -123,6 +129,7 @@ ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int
   multiplier = g.group_out_c;
   const bool f64 = problem.dtype == DType::kFloat64;
   compute_bytes = f64 ? 8 : 4;
+  stored_bytes = InfoOf(problem.dtype).bytes;
   lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   const bool nhwc = problem.data_format == DataFormat::kNHWC;
   // Putting images side by side takes about as long as kGatherTerms terms a channel.
@@ -130,7 +137,7 @@ ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int
   const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward) &&
                       (g.in_c == 1 || terms > kGatherTerms * g.in_c);
   by_plane = !nhwc || narrow;
-  result_in_place = !by_plane && InfoOf(problem.dtype).bytes == compute_bytes;
+  result_in_place = !by_plane && stored_bytes == compute_bytes;
   source_in_place = result_in_place && multiplier == 1 && g.in_c >= lanes;
   num_images = by_plane ? 1 : g.batch;
   const int64_t num_channels = by_plane ? g.batch * g.in_c : g.in_c;

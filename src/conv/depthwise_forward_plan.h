@@ -21,7 +21,7 @@ struct ForwardPlan {
   Dimension rows, cols;
   DataLayout source, result;
   int64_t multiplier;
-  int64_t compute_bytes;
+  int64_t compute_bytes, stored_bytes;
   int64_t lanes;
   bool source_in_place, result_in_place;
   // Planes of all images are dealt out like channels: NCHW, and images with too few channels.
@@ -29,6 +29,7 @@ struct ForwardPlan {
   int64_t num_images;  // 1 by plane
   ChannelChunks chunks;
   int64_t row_bands, col_bands;
+  int64_t waiting_rows;  // of results that are stored together, where not in place
 
   // Terms of one tap, which lie side by side in the source.
   int64_t tap_terms() const { return forward ? 1 : multiplier; }

@@ -161,7 +161,7 @@ void StripPacker<Stored>::ScatterImages(const Compute* strip, const StripPart& p
       const int64_t to = layout_.AtPixel(images.begin, part.rows.begin + pixel / part.cols.size(),
                                          part.cols.begin + pixel % part.cols.size(), channel);
       pack_.transpose_narrow(strip + pixel * size + first, size, data + to, image_size, step,
-                             images.size());
+                             images.size(), 0);
     }
   });
 }
@@ -181,7 +181,7 @@ void StripPacker<Stored>::Unpack(const Compute* strip, const StripPart& part, St
     const Compute* from = strip + i * pixels * size;
     if (planes) {
       pack_.transpose_narrow(from, size, data + layout_.AtPlane(part.channels.begin, row, col),
-                             layout_.plane(), pixels, size);
+                             layout_.plane(), pixels, size, part.ahead);
     } else {
       pack_.narrow(from, data + layout_.AtPixel(part.image, row, col, part.channels.begin),
                    pixels * size);

@@ -21,6 +21,8 @@ struct DataLayout {
   int64_t batch, h, w, c;
 
   int64_t plane() const { return h * w; }
+  // The same planes as one row each.
+  DataLayout AsRow() const { return {format, batch, 1, h * w, c}; }
   // Element of NHWC: image, row, col, channel. Element of NCHW: plane = image * c + channel.
   int64_t AtPixel(int64_t image, int64_t row, int64_t col, int64_t channel) const {
     return ((image * h + row) * w + col) * c + channel;
@@ -54,6 +56,12 @@ enum class StripForm {
   kRepeated,  // c * M + m, all m the same number: the input, for sums per output channel
   kParted,    // m, c of channels c * M + m: out_backprop, for sums per input channel
 };
+
+// Pixels of a plane that are transposed together, so that no vector is partly filled: long pieces
+// of planes that are streams, short ones where computing should begin soon.
+inline int64_t PixelsTogether(int64_t plane) {
+  return plane < 256 ? 16 : 112;
+}
 
 // Pixels of NHWC that are put side by side by plane at a time.
 inline constexpr int64_t kGatheredPixels = 8;

@@ -84,7 +84,7 @@ void PackTransposeWiden(const Stored* from, int64_t from_stride, ComputeType<Sto
 
 template <class Stored>
 void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, Stored* to,
-                         int64_t to_stride, int64_t rows, int64_t cols) {
+                         int64_t to_stride, int64_t rows, int64_t cols, int64_t) {
   TransposeNarrowOnes(from, from_stride, to, to_stride, rows, cols);
 }
 
@@ -339,12 +339,13 @@ void TransposeNarrowSquare(const ComputeType<Stored>* from, int64_t from_stride,
   }
 }
 
-// Fetches, for each of `rows` rows, the line `ahead` elements behind; there may be no such line.
-template <class Stored>
+// Fetches, for each of `rows` rows, the line `ahead` elements behind, to read or to write it; there
+// may be no such line.
+template <bool kWrite = false, class Stored>
 HWY_INLINE void FetchLines(const Stored* from, int64_t from_stride, int64_t rows, int64_t ahead) {
   uintptr_t at = reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(ahead) * sizeof(Stored);
   for (int64_t row = 0; row < rows; ++row) {
-    __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+    __builtin_prefetch(reinterpret_cast<const void*>(at), kWrite, 2);
     at += static_cast<uintptr_t>(from_stride) * sizeof(Stored);
   }
 }
@@ -370,12 +371,16 @@ void PackTransposeWiden(const Stored* from, int64_t from_stride, ComputeType<Sto
 // Pixels to planes: a few planes at a time; with all of them inside, 256 planes took twice as long.
 template <class Stored>
 void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, Stored* to,
-                         int64_t to_stride, int64_t rows, int64_t cols) {
+                         int64_t to_stride, int64_t rows, int64_t cols, int64_t ahead) {
   constexpr int64_t kLanes = hn::MaxLanes(ComputeTag<Stored>());
+  constexpr int64_t kLine = 64 / sizeof(Stored);
   for (int64_t col = 0; col < cols; col += kLanes) {
+    const int64_t num_cols = HWY_MIN(kLanes, cols - col);
     for (int64_t row = 0; row < rows; row += kLanes) {
-      TransposeNarrowSquare(from + row * from_stride + col, from_stride, to + col * to_stride + row,
-                            to_stride, HWY_MIN(kLanes, rows - row), HWY_MIN(kLanes, cols - col));
+      Stored* corner = to + col * to_stride + row;
+      if (ahead != 0 && row % kLine == 0) FetchLines<true>(corner, to_stride, num_cols, ahead);
+      TransposeNarrowSquare(from + row * from_stride + col, from_stride, corner, to_stride,
+                            HWY_MIN(kLanes, rows - row), num_cols);
     }
   }
 }

@@ -24,8 +24,9 @@ struct PackKernels {
   // `ahead` is 0; it need not exist.
   void (*transpose_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,
                           int64_t rows, int64_t cols, int64_t ahead);
+  // The same with what is written; `ahead` elements behind it is what is written next.
   void (*transpose_narrow)(const Compute* from, int64_t from_stride, Stored* to, int64_t to_stride,
-                           int64_t rows, int64_t cols);
+                           int64_t rows, int64_t cols, int64_t ahead);
   // to[row * to_stride + col] = from[row * from_stride + col] for row < rows, col < cols; made for
   // few columns.
   void (*copy_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,

@@ -1,0 +1,123 @@
+#include "conv/depthwise_forward_calls.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "conv/canonical_order.h"
+
+namespace convgrad {
+
+template <class Compute>
+ForwardCallFinder<Compute>::ForwardCallFinder(const ForwardPlan& plan,
+                                              const ForwardPlace<Compute>& place)
+    : plan_(plan),
+      place_(place),
+      taps_of_row_(static_cast<int64_t>(PackedTaps(plan.cols).size())) {}
+
+template <class Compute>
+const Compute* ForwardCallFinder<Compute>::SourceRow(int64_t row) const {
+  const int64_t i = row - place_.first_row;
+  return place_.source + (place_.slots.empty() ? i : place_.slots[i]) * place_.row_size;
+}
+
+// The weights of term `term` (taps of the line, terms inside) of one row of the filter.
+template <class Compute>
+const Compute* ForwardCallFinder<Compute>::Weights(const TapLine& line, int64_t row_tap,
+                                                   int64_t term) const {
+  if (plan_.source_in_place) {
+    const int64_t tap = line.tap_first + term * line.tap_step;
+    return place_.filter + (row_tap * plan_.cols.kernel + tap) * plan_.result.c;
+  }
+  const int64_t at = (row_tap * taps_of_row_ + line.packed_tap) * plan_.tap_terms() + term;
+  return place_.filter + at * plan_.ResultSize(place_.channels);
+}
+
+// Terms [begin, end) of one row of the filter as segments.
+template <class Compute>
+void ForwardCallFinder<Compute>::AddSegments(const TapLine& line, const PointTap& tap,
+                                             int64_t begin, int64_t end,
+                                             LineCall<Compute>* call) const {
+  const int64_t terms = plan_.tap_terms();
+  const Compute* row = SourceRow(tap.source);
+  const int64_t offset = line.source_first - place_.cols->sources.begin;
+  const bool even = EvenTerms(line);
+  for (int64_t term = begin; term < end;) {
+    DepthwiseSegment<Compute> segment = {};
+    int64_t last = end;
+    if (even) {
+      segment.source = row + offset * place_.pixel_size;
+      segment.origin = line.origin * terms + term;
+    } else {
+      segment.source = row;
+      segment.origin =
+          (offset + (line.origin + term / terms) * line.source_step) * terms + term % terms;
+      last = std::min(end, RoundUp(term + 1, terms));
+    }
+    segment.num_taps = std::min(last - term, kMaxSegmentTaps);
+    segment.filter = Weights(line, tap.tap, term);
+    call->segments.push_back(segment);
+    term += segment.num_taps;
+  }
+}
+
+// The segments and blocks of one line of the row whose taps are taps_.
+template <class Compute>
+void ForwardCallFinder<Compute>::FindSegments(const TapLine& line, LineCall<Compute>* call) const {
+  const int64_t terms = plan_.tap_terms(), row_terms = line.num_taps * terms;
+  call->segments.clear();
+  call->block_ends.clear();
+  const auto add_block = [&](int64_t begin, int64_t end) {
+    for (const PointTap& tap : taps_.valid) {
+      const int64_t first = tap.index * row_terms;
+      const int64_t from = std::max(begin - first, int64_t{0});
+      const int64_t to = std::min(end - first, row_terms);
+      if (from < to) AddSegments(line, tap, from, to, call);
+    }
+    call->block_ends.push_back(static_cast<int64_t>(call->segments.size()));
+  };
+  const int64_t num_taps = taps_.num_taps * line.num_taps;
+  if (num_taps * terms <= kBlockTerms) return add_block(0, num_taps * terms);
+  for (const TapBlock& block : TapBlocks(num_taps, terms)) {
+    add_block(block.tap_begin * terms + block.channel_begin,
+              (block.tap_end - 1) * terms + block.channel_end);
+  }
+}
+
+template <class Compute>
+void ForwardCallFinder<Compute>::FindLine(const TapLine& line, LineCall<Compute>* call) const {
+  FindSegments(line, call);
+  const int64_t terms = plan_.tap_terms(), size = plan_.ResultSize(place_.channels);
+  const bool even = EvenTerms(line);
+  DepthwiseForwardRow<Compute>& row = call->row;
+  row = {};
+  row.segments = call->segments.data();
+  row.block_ends = call->block_ends.data();
+  row.num_blocks = static_cast<int64_t>(call->block_ends.size());
+  row.count = line.count;
+  row.source_stride = terms > 1 ? place_.channels : line.source_step * place_.pixel_size;
+  row.num_cols = (even ? line.num_sources : place_.cols->sources.size()) * terms;
+  row.stride = line.stride * terms * (even ? 1 : line.source_step);
+  row.filter_stride = plan_.source_in_place ? line.tap_step * plan_.result.c : size;
+  row.channels = size;
+  row.round_to_odd = plan_.stored_bytes < plan_.compute_bytes;
+  row.out_stride = line.result_step * place_.result_pixel_size;
+  call->first_out = line.result_first - place_.cols->results.begin;
+}
+
+template <class Compute>
+void ForwardCallFinder<Compute>::Find(int64_t row, RowCalls<Compute>* calls) {
+  FindTaps(plan_.rows, row, &taps_);
+  calls->lines.resize(place_.cols->lines.size());
+  calls->sources_end = 0;
+  for (const PointTap& tap : taps_.valid) {
+    calls->sources_end = std::max(calls->sources_end, tap.source + 1);
+  }
+  for (size_t i = 0; i < calls->lines.size(); ++i) {
+    FindLine(place_.cols->lines[i], &calls->lines[i]);
+  }
+}
+
+template class ForwardCallFinder<float>;
+template class ForwardCallFinder<double>;
+
+}  // namespace convgrad

@@ -61,6 +61,23 @@ TEST(KilledWriterTest, LeavesTheOldFileOrACompleteOne) {
   EXPECT_EQ(directory.Entries(), std::vector<std::string>{"out.npy"});
 }
 
+// Where nobody waits for a process, as in containers without an init, it keeps its number.
+TEST(KilledWriterTest, WhatADeadProcessLeftIsRemovedBeforeAnyoneWaitsForIt) {
+  const ScratchDirectory directory;
+  const std::string path = directory / "out.npy";
+  const pid_t writer = fork();
+  if (writer == 0) {
+    const OutputFile unfinished(path);
+    _exit(0);
+  }
+  siginfo_t ended = {};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(writer), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(directory.Entries().size(), 1);
+  CheckOutputPath(path);
+  EXPECT_EQ(directory.Entries().size(), 0);
+  waitpid(writer, nullptr, 0);
+}
+
 TEST(KilledWriterTest, TwoWritersLeaveOneCompleteFile) {
   const ScratchDirectory directory;
   const std::string path = directory / "out.npy";

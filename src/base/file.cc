@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/error.h"
 #include "base/parallel.h"
 
@@ -146,7 +147,7 @@ void WaitFor(int descriptor, short events) {
 }
 
 void RetryUnlessStopped() {
-  if (StopRequested()) throw Stopped{};
+  if (MustEnd()) throw Stopped{};
 }
 
 FileIdentity IdentityOf(const struct stat& status) {

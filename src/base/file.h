@@ -48,8 +48,8 @@ std::string FollowLinks(const std::string& path);
 // Waits until a descriptor in non-blocking mode can go on; `events` as in poll().
 void WaitFor(int descriptor, short events);
 
-// After EINTR: throws Stopped if the process was asked to end, else returns so that the call is
-// made again.
+// After EINTR: throws Stopped if this thread's work has to end (MustEnd()), else returns so that
+// the call is made again.
 void RetryUnlessStopped();
 
 // What makes two names one file.

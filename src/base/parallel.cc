@@ -14,6 +14,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/deadline.h"
 #include "base/resources.h"
 
 namespace convgrad {
@@ -130,20 +131,22 @@ void Parallel::For(int64_t count, const std::function<void(int64_t)>& body) cons
   if (num_threads_ == 1 || count <= 1) {
     const ScopedFpEnvironment environment;
     const ScopedRunsAlone alone(true);
-    for (int64_t i = 0; i < count && !StopRequested(); ++i) body(i);
+    for (int64_t i = 0; i < count && !MustEnd(); ++i) body(i);
   } else {
+    const Deadline* deadline = CurrentDeadline();
     arena_->arena.execute([&] {
       const ScopedRunsAlone not_alone(false);
       tbb::parallel_for(
           int64_t{0}, count,
           [&](int64_t i) {
             const ScopedFpEnvironment environment;
-            if (!StopRequested()) body(i);
+            const ScopedDeadline same_deadline(deadline);
+            if (!MustEnd()) body(i);
           },
           tbb::simple_partitioner());
     });
   }
-  if (StopRequested()) throw Stopped{};
+  if (MustEnd()) throw Stopped{};
 }
 
 int Parallel::ThreadIndex() {

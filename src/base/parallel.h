@@ -35,7 +35,7 @@ class Parallel {
 
   // body(i) once for every i in [0, count), on up to num_threads() threads, in the floating-point
   // environment above. The first exception of a body ends the loop and is thrown again here. After
-  // RequestStop() the rest is skipped and Stopped is thrown.
+  // RequestStop() or past the caller's deadline the rest is skipped and Stopped is thrown.
   void For(int64_t count, const std::function<void(int64_t)>& body) const;
 
   // Index in [0, num_threads()) of the calling thread inside the innermost For, for per-thread
@@ -48,7 +48,7 @@ class Parallel {
   std::unique_ptr<Arena> arena_;
 };
 
-// Thrown by For when the process was asked to end.
+// Thrown by For when the process was asked to end, or the work past its deadline.
 struct Stopped {};
 
 // Of the threading library, e.g. "2021.8.0".

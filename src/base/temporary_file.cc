@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -84,8 +85,20 @@ std::optional<pid_t> MakerOf(std::string_view name) {
   return pid;
 }
 
+// A process that has ended but that nobody waits for, as in containers without an init, keeps its
+// number.
+bool IsZombie(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}/stat", pid);
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[128];  // the number, the name in parentheses (at most 15 letters), the state
+  const ssize_t length = file.is_open() ? read(file.get(), text, sizeof(text)) : 0;
+  const std::string_view stat(text, static_cast<size_t>(std::max<ssize_t>(length, 0)));
+  const size_t name_end = stat.rfind(") ");
+  return name_end != std::string_view::npos && stat.substr(name_end + 2).starts_with('Z');
+}
+
 bool IsGone(pid_t pid) {
-  return kill(pid, 0) != 0 && errno == ESRCH;
+  return (kill(pid, 0) != 0 && errno == ESRCH) || IsZombie(pid);
 }
 
 // A dead process number alone proves nothing when several machines or containers share the
@@ -99,6 +112,20 @@ void RemoveIfStale(int directory, const char* name) {
   if (!file.is_open() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   if (status.st_uid != geteuid()) return;
   if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) unlinkat(directory, name, 0);
+}
+
+// Calls use(name) for each; for none where the directory can't be listed.
+template <class Use>
+void ForEachEntry(int directory, const Use& use) {
+  const int listed = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (listed < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(listed), closedir);
+  if (!entries) {
+    close(listed);
+    return;
+  }
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): unsafe only for one stream read by several threads
+  while (const struct dirent* entry = readdir(entries.get())) use(entry->d_name);
 }
 
 // True the first time this process sees a directory (a fork begins anew).
@@ -191,20 +218,17 @@ void RemoveTemporaryFiles() {
   errno = saved_errno;
 }
 
+void RemoveTemporaryFilesOf(int pid, const std::string& directory) {
+  const FileDescriptor opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.is_open()) return;
+  ForEachEntry(opened.get(), [&](const char* name) {
+    if (MakerOf(name) == pid) unlinkat(opened.get(), name, 0);
+  });
+}
+
 void RemoveStaleTemporaryFiles(int directory) {
   if (!IsFirstVisit(directory)) return;
-  const int listed = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (listed < 0) return;  // a directory that may be written but not listed
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(listed), closedir);
-  if (!entries) {
-    close(listed);
-    return;
-  }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread has this stream
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): unsafe only for one stream read by several threads
-  while (const struct dirent* entry = readdir(entries.get())) {
-    RemoveIfStale(directory, entry->d_name);
-  }
+  ForEachEntry(directory, [&](const char* name) { RemoveIfStale(directory, name); });
 }
 
 }  // namespace convgrad

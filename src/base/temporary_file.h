@@ -39,6 +39,9 @@ class TemporaryFile {
 // Removes every temporary file of this process. Async-signal-safe.
 void RemoveTemporaryFiles();
 
+// Removes those that the process `pid`, which has ended, left in a directory.
+void RemoveTemporaryFilesOf(int pid, const std::string& directory);
+
 // Removes from a directory, once per process and directory, temporary files whose process is gone.
 void RemoveStaleTemporaryFiles(int directory);
 

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/deadline.h"
 #include "base/memory.h"
 #include "tensor/npy.h"
 #include "tensor/tensor_hash.h"
@@ -90,7 +91,8 @@ class BackgroundHash {
  private:
   bool Start(const Tensor& tensor) {
     try {
-      thread_ = std::thread([this, &tensor] {
+      thread_ = std::thread([this, &tensor, deadline = CurrentDeadline()] {
+        const ScopedDeadline same_deadline(deadline);
         try {
           hash_ = DataHash(tensor);
         } catch (...) {

@@ -33,6 +33,8 @@ class Arguments {
   }
 
   const std::string& program() const { return words_.front(); }
+  // All, the program's name first.
+  const std::vector<std::string>& words() const { return words_; }
   // The command line as a shell takes it.
   std::string CommandLine() const;
   // A command line that repeats the case alone.

@@ -12,10 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "cli/case_run.h"
+#include "cli/batch_case.h"
 #include "cli/journal.h"
 #include "cli/machine.h"
 #include "cli/resume.h"
+#include "cli/turns.h"
+#include "cli/worker.h"
 #include "conv/canonical_order.h"
 #include "tensor/tensor_hash.h"
 
@@ -24,58 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Cases below it take about a millisecond of one core: starting threads for them does not pay, and
-// side by side they keep all cores busy.
-constexpr int64_t kOneThreadFlops = 50'000'000;
 // How far cases may finish ahead of the slowest one. Bounds what waits to be written in order.
 constexpr int64_t kMaxAhead = 4096;
 constexpr int64_t kShownBad = 20;
-
-// Lets so many small cases compute side by side and large ones alone. Large ones go first, else
-// they would starve.
-class ComputeGate {
- public:
-  explicit ComputeGate(int max_side_by_side) : max_side_by_side_(max_side_by_side) {}
-
-  void Enter(bool alone) {
-    std::unique_lock lock(mutex_);
-    if (alone) {
-      ++waiting_alone_;
-      changed_.wait(lock, [this] { return running_ == 0; });
-      --waiting_alone_;
-      running_ = -1;
-    } else {
-      changed_.wait(lock, [this] {
-        return running_ >= 0 && running_ < max_side_by_side_ && waiting_alone_ == 0;
-      });
-      ++running_;
-    }
-  }
-
-  void Leave() {
-    const std::lock_guard lock(mutex_);
-    running_ = running_ < 0 ? 0 : running_ - 1;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  const int max_side_by_side_;
-  int running_ = 0;  // -1: one alone
-  int waiting_alone_ = 0;
-};
-
-class ScopedCompute {
- public:
-  ScopedCompute(ComputeGate& gate, bool alone) : gate_(gate) { gate_.Enter(alone); }
-  ~ScopedCompute() { gate_.Leave(); }
-  ScopedCompute(const ScopedCompute&) = delete;
-  ScopedCompute& operator=(const ScopedCompute&) = delete;
-
- private:
-  ComputeGate& gate_;
-};
 
 // What decides a case's result, together with the program that computes it.
 std::string IdentityHash(const ManifestCase& one) {
@@ -90,14 +43,8 @@ struct Work {
   ManifestCase one;
 };
 
-// A case that has ended, as the report and the journal have it.
 struct Finished {
-  std::string name;
-  std::string text;
-  CaseStatus status = CaseStatus::kError;
-  ExitCode exit_code = ExitCode::kInternal;
-  std::string why;  // it is not right
-  std::string repro;
+  CaseEnding ending;
   bool resumed = false;
 };
 
@@ -108,6 +55,7 @@ class BatchRun {
       : session_(session),
         console_(session.console.WithoutProgress()),
         options_(options),
+        runner_(session.arguments.program(), options, console_),
         num_cases_(NumRun(plan, options)),
         gate_(options.num_threads),
         reader_(file, manifest),
@@ -135,7 +83,12 @@ class BatchRun {
   void WorkUntilDone() {
     const ScopedFpEnvironment environment;
     try {
-      while (const std::optional<Work> work = Take()) Finish(*work, RunOne(*work));
+      std::optional<Worker> worker;
+      if (options_.isolate) worker.emplace(session_.arguments.words(), options_, runner_);
+      while (std::optional<Work> work = Take()) {
+        const CaseJob job = {work->index, IdentityHash(work->one), std::move(work->one.request)};
+        Finish(work->position, job.name(), RunOne(job, worker));
+      }
     } catch (const Stopped&) {
       Abandon(nullptr);
     } catch (...) {
@@ -171,90 +124,48 @@ class BatchRun {
     return session_.report_writer ? session_.report_writer->next_position() : next_position_;
   }
 
-  Finished RunOne(const Work& work) {
-    CaseSpec spec = ParseCase(work.one.request);
-    const std::string identity = IdentityHash(work.one);
+  std::optional<ResumedEntry> Resume(const CaseJob& job) const {
+    if (!earlier_) return std::nullopt;
+    const CaseSpec spec = ParseCase(job.request);
     // A golden is recorded even if its case passed before.
-    if (earlier_ && !(options_.record && spec.NamesGoldenFile())) {
-      if (const auto line = earlier_->Find(identity)) {
-        if (const auto resumed = ResumeFrom(*line, spec, work.index)) {
-          return {spec.name, resumed->text, resumed->status, resumed->exit_code, "", "", true};
-        }
-      }
+    if (options_.record && spec.NamesGoldenFile()) return std::nullopt;
+    const auto line = earlier_->Find(job.identity);
+    auto resumed = line ? ResumeFrom(*line, spec, job.index) : std::nullopt;
+    // Only the result itself can be left for review.
+    const bool needs_result = options_.pending && resumed && resumed->exit_code != ExitCode::kOk;
+    return needs_result ? std::nullopt : resumed;
+  }
+
+  Finished RunOne(const CaseJob& job, std::optional<Worker>& worker) {
+    if (auto resumed = Resume(job)) {
+      return {{std::move(resumed->text), resumed->status, resumed->exit_code}, true};
     }
-    CaseRecord entry;
-    entry.name = spec.name;
-    entry.index = work.index;
-    entry.identity = identity;
-    entry.repro = CommandLineOf(session_.arguments.program(), work.one.request, false);
-    try {
-      Compute(LimitResources(std::move(spec)), entry);
-    } catch (const std::exception& exception) {
-      const Error error = Translate(exception);
-      RecordError(entry, error);
-      console_.Fail(Error(error.exit_code(), error.code(), entry.name, error.message()));
-    }
-    const bool is_shown = journal_ || session_.report_writer || session_.outcome_reports;
-    return {entry.name,       is_shown ? RenderEntry(entry) : "",
-            entry.status,     entry.exit_code,
-            WhyBad(entry),    entry.repro,
-            /*resumed=*/false};
+    return {worker ? worker->Run(job, gate_) : runner_.Run(job, gate_)};
   }
 
-  CaseSpec LimitResources(CaseSpec spec) const {
-    Execution& execution = spec.execution;
-    execution.num_threads = std::min(execution.num_threads, options_.num_threads);
-    if (execution.max_memory_bytes == 0) execution.max_memory_bytes = options_.max_memory_bytes;
-    return spec;
-  }
-
-  void Compute(CaseSpec spec, CaseRecord& entry) {
-    CaseOptions case_options;
-    case_options.hash_inputs = case_options.hash_result = case_options.hash_golden =
-        options_.has_hashes;
-    case_options.one_thread_flops = kOneThreadFlops;
-    case_options.num_threads = options_.num_threads;
-    case_options.record = options_.record;
-    CaseRun run(std::move(spec), case_options, console_, entry);
-    const bool is_large = entry.run->num_threads > 1;
-    const bool takes_memory = entry.run->memory_bytes > options_.max_memory_bytes / options_.jobs;
-    std::optional<ScopedCompute> scoped(std::in_place, gate_, is_large || takes_memory);
-    run.LoadAndCompute();
-    run.Check();
-    // What takes much memory keeps it until it is written.
-    if (!takes_memory) scoped.reset();
-    run.WriteResult();
-    run.Conclude();
-  }
-
-  static std::string WhyBad(const CaseRecord& entry) {
-    if (entry.error) return entry.error->message;
-    if (entry.exit_code == ExitCode::kOk) return "";
-    const bool probe_failed = entry.probe && entry.probe->status != Verdict::kPassed;
-    return probe_failed ? "probe: " + entry.probe->reason : entry.check->reason;
-  }
-
-  void Finish(const Work& work, Finished finished) {
+  void Finish(int64_t position, const std::string& name, Finished finished) {
     const std::lock_guard lock(mutex_);
-    if (journal_ && !finished.resumed) journal_->Add(finished.text);
-    Count(finished);
-    if (session_.outcome_reports) session_.outcome_reports->Add(finished.text);
+    CaseEnding& ending = finished.ending;
+    if (journal_ && !finished.resumed) journal_->Add(ending.text);
+    tally_.resumed += finished.resumed ? 1 : 0;
+    Count(name, ending);
+    if (session_.outcome_reports) session_.outcome_reports->Add(ending.text);
     if (session_.report_writer) {
-      session_.report_writer->Add(work.position, std::move(finished.text));
+      session_.report_writer->Add(position, std::move(ending.text));
       advanced_.notify_all();
     }
   }
 
-  void Count(const Finished& finished) {
-    ++tally_.count[static_cast<size_t>(finished.status)];
-    tally_.resumed += finished.resumed ? 1 : 0;
-    tally_.worst = Worse(tally_.worst, finished.exit_code);
-    if (finished.exit_code == ExitCode::kOk) return;
+  void Count(const std::string& name, const CaseEnding& ending) {
+    ++tally_.count[static_cast<size_t>(ending.status)];
+    tally_.worst = Worse(tally_.worst, ending.exit_code);
+    if (ending.exit_code == ExitCode::kOk) return;
     if (options_.fail_fast) is_over_ = true;
     if (++tally_.bad_count > kShownBad) return;
-    tally_.bad += fmt::format("{}  {}\n", NameOf(finished.status), EscapeControls(finished.name));
-    if (!finished.why.empty()) tally_.bad += fmt::format("  reason   {}\n", finished.why);
-    if (!finished.repro.empty()) tally_.bad += fmt::format("  repeat   {}\n", finished.repro);
+    tally_.bad += fmt::format("{}  {}\n", NameOf(ending.status), EscapeControls(name));
+    if (!ending.why.empty()) tally_.bad += fmt::format("  reason   {}\n", ending.why);
+    if (!ending.accept.empty()) tally_.bad += fmt::format("  accept   {}\n", ending.accept);
+    if (!ending.repro.empty()) tally_.bad += fmt::format("  repeat   {}\n", ending.repro);
   }
 
   std::string DescribeProgress() {
@@ -272,6 +183,7 @@ class BatchRun {
   const Console console_;
   const Clock::time_point begin_ = Clock::now();
   const BatchOptions& options_;
+  const CaseRunner runner_;
   const int64_t num_cases_;
   ComputeGate gate_;
 
@@ -308,12 +220,6 @@ BatchTally RunBatch(Session& session, const ManifestFile& file, const ManifestOp
   BatchTally tally = BatchRun(session, file, manifest, selection, plan, options).Run();
   file.CheckUnchanged();
   return tally;
-}
-
-std::string CommandLineOf(const std::string& program, const CaseRequest& request,
-                          bool with_outputs) {
-  return fmt::format("{} {} {}{}", ShellQuote(program), InfoOf(request.command).name,
-                     ShellQuote(request.op), ShellFlags(request.flags, with_outputs));
 }
 
 }  // namespace convgrad::cli

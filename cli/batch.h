@@ -3,29 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "cli/golden_recorder.h"
+#include "cli/batch_options.h"
 #include "cli/manifest_plan.h"
 #include "cli/session.h"
 
 namespace convgrad::cli {
-
-struct BatchOptions {
-  int num_threads = 1;           // in all
-  int jobs = 1;                  // cases read, computed or written at the same time
-  int64_t max_memory_bytes = 0;  // of all cases in work together
-  bool fail_fast = false;
-  bool has_hashes = true;
-  std::optional<std::string> events;  // the journal
-  bool resume = false;
-  std::optional<RecordOptions> record;  // for cases that name a golden file
-  std::vector<bool> of_shard;           // which of the selected cases to run; empty: all
-
-  bool Runs(int64_t index) const { return of_shard.empty() || of_shard[index]; }
-};
 
 // How many cases of the plan run.
 int64_t NumRun(const ManifestPlan& plan, const BatchOptions& options);
@@ -48,9 +32,5 @@ struct BatchTally {
 BatchTally RunBatch(Session& session, const ManifestFile& file, const ManifestOptions& manifest,
                     const CaseSelection& selection, const ManifestPlan& plan,
                     const BatchOptions& options);
-
-// A case as a command line that runs it alone.
-std::string CommandLineOf(const std::string& program, const CaseRequest& request,
-                          bool with_outputs);
 
 }  // namespace convgrad::cli

@@ -282,6 +282,9 @@ CaseSpec ParseCase(const CaseRequest& request) {
   spec.write = ParseWriteOptions(flags);
   spec.is_checked = request.command == CommandId::kCheck;
   spec.expect = TextOf(flags, FlagId::kExpect);
+  for (const FlagValues::Entry& entry : flags.entries()) {
+    if (entry.id == FlagId::kExpect) spec.golden_name = entry.given;
+  }
   if (spec.expect) {
     flags.Parse(FlagId::kExpect, [&](const std::string&) { return ParseGoldenHash(*spec.expect); });
   }

@@ -48,6 +48,7 @@ struct CaseSpec {
   std::optional<std::string> expect;  // a path or sha256:HASH; none: the built-in reference
   // Not a hash.
   bool NamesGoldenFile() const;
+  std::string golden_name;  // `expect` as its manifest has it, relative to the manifest
   CompareOptions compare;
   bool probe = false;
   bool strict = false;

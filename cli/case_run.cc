@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "cli/pending.h"
 #include "cli/values.h"
 #include "tensor/statistics.h"
 #include "tensor/tensor_hash.h"
@@ -94,15 +95,26 @@ void CaseRun::OpenOutput() {
 
 void CaseRun::OpenGolden() {
   if (!spec_.expect) return;
+  if (options_.record && spec_.NamesGoldenFile()) {
+    recorder_.emplace(*spec_.expect, *options_.record, GoldenReading());
+    return;
+  }
+  try {
+    golden_ = LoadGolden(*spec_.expect, GoldenReading());
+  } catch (const Error& error) {
+    const bool is_unfit =
+        error.exit_code() == ExitCode::kWrong || error.exit_code() == ExitCode::kData;
+    if (!options_.pending || !spec_.NamesGoldenFile() || !is_unfit) throw;
+    golden_error_ = error;
+  }
+}
+
+NpyReadOptions CaseRun::GoldenReading() const {
   NpyReadOptions options;
   options.view_as = problem().dtype;
   options.allow_trailing = spec_.allow_trailing;
   options.max_copied_bytes = MaxCopiedBytes(spec_.execution.max_memory_bytes);
-  if (options_.record && spec_.NamesGoldenFile()) {
-    recorder_.emplace(*spec_.expect, *options_.record, options);
-  } else {
-    golden_ = LoadGolden(*spec_.expect, options);
-  }
+  return options;
 }
 
 void CaseRun::LoadAndCompute() {
@@ -144,7 +156,7 @@ void CaseRun::Check() {
   if (!spec_.is_checked) return;
   const Progress progress(console_, "checking");
   if (spec_.probe) entry_.probe = Probe(problem(), spec_.execution, spec_.seed);
-  if (recorder_) return;
+  if (recorder_ || golden_error_) return;
   entry_.check = golden_ ? CompareWith(*golden_, problem(), operands_->first(), operands_->second(),
                                        result_, spec_.compare, *parallel_)
                          : CompareWithReference();
@@ -179,7 +191,7 @@ OutputRecord DescribeResult(const Operands& operands, const Tensor& result) {
 
 void CaseRun::WriteResult() {
   const Progress progress(console_, "writing");
-  const bool is_recorded = recorder_ && !(entry_.probe && entry_.probe->status != Verdict::kPassed);
+  const bool is_recorded = recorder_ && !ProbeFailed();
   if (is_recorded) recorder_->Accept(result_);
   // Where no thread is to be had, or none is worth its start, these run when they are asked for.
   const auto policy = parallel_->num_threads() == 1 ? std::launch::deferred
@@ -196,12 +208,33 @@ void CaseRun::WriteResult() {
     hash = DataHash(result_);
   }
   entry_.inputs = inputs.get();
+  if (NeedsReview()) WritePending();
   if (options_.hash_golden && golden_) ListGolden();
   if (is_recorded) recorder_->Write(result_, problem(), entry_.inputs);
   entry_.output = described.get();
   entry_.output->path = spec_.output;
   if (options_.hash_result) entry_.output->sha256 = hash;
   entry_.timing->total_ms = MillisecondsSince(begin_);
+}
+
+bool CaseRun::ProbeFailed() const {
+  return entry_.probe && entry_.probe->status != Verdict::kPassed;
+}
+
+bool CaseRun::NeedsReview() const {
+  if (!options_.pending || !spec_.NamesGoldenFile() || ProbeFailed()) return false;
+  return golden_error_ || ExitCodeOf(entry_.check->status, spec_.strict) != ExitCode::kOk;
+}
+
+void CaseRun::WritePending() {
+  const std::string path = PendingPath(*options_.pending, spec_.golden_name);
+  MakeDirectoriesOf(path);
+  RecordOptions record;
+  record.force = record.allow_non_finite = true;
+  GoldenRecorder recorder(path, record, GoldenReading());
+  recorder.Accept(result_);
+  recorder.Write(result_, problem(), entry_.inputs);
+  entry_.pending = {path, *spec_.expect};
 }
 
 void CaseRun::ListGolden() {
@@ -217,6 +250,7 @@ void CaseRun::ListGolden() {
 
 // The worst of what was checked decides.
 void CaseRun::Conclude() {
+  if (golden_error_) throw *golden_error_;
   Verdict verdict = Verdict::kPassed;
   for (const auto& result : {entry_.probe, entry_.check}) {
     if (result) verdict = std::max(verdict, result->status);

@@ -34,6 +34,9 @@ struct CaseOptions {
   int num_threads = 0;  // of the others, 0 for all
   // A golden file that the case names is written, not compared with. Needs hash_inputs.
   std::optional<RecordOptions> record;
+  // A directory: where a golden file that the case names fails or is missing, the result is left
+  // there. Needs hash_inputs.
+  std::optional<std::string> pending;
 };
 
 // For a command of one case, by its flags.
@@ -59,10 +62,14 @@ class CaseRun {
 
  private:
   void OpenGolden();
+  NpyReadOptions GoldenReading() const;
   void OpenOutput();
   void DescribePlan() const;
   CheckResult CompareWithReference() const;
   void NameChangedInputs();
+  bool ProbeFailed() const;
+  bool NeedsReview() const;
+  void WritePending();
   void ListGolden();
 
   const std::chrono::steady_clock::time_point begin_;
@@ -73,6 +80,7 @@ class CaseRun {
   std::optional<Operands> operands_;
   std::optional<Parallel> parallel_;
   std::optional<Golden> golden_;
+  std::optional<Error> golden_error_;  // thrown when the result has been left for review
   std::optional<GoldenRecorder> recorder_;
   std::optional<OutputFile> output_;
   Tensor result_;

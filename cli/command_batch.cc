@@ -1,82 +1,17 @@
 // The command `batch`: the cases of a manifest, and one summary of them.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <string_view>
 
-#include "base/resources.h"
 #include "cli/batch.h"
+#include "cli/batch_case.h"
 #include "cli/commands.h"
 #include "cli/manifest_cost.h"
 #include "cli/manifest_flags.h"
-#include "cli/operands.h"
 #include "cli/shard.h"
-#include "cli/values.h"
 
 namespace convgrad::cli {
 namespace {
-
-// Goldens are kept by people: a machine that replaces them checks nothing.
-void RefuseInCi() {
-  const char* ci = std::getenv("CI");
-  if (ci == nullptr || std::string_view(ci) != "true") return;
-  ThrowUsage("record/in-ci", "--record", "no golden is written in CI, where CI is 'true'",
-             "record where the results can be reviewed, and commit the goldens");
-}
-
-std::optional<RecordOptions> ParseRecordOptions(const Arguments& arguments) {
-  if (!arguments.Has(FlagId::kRecord)) {
-    for (const FlagId id :
-         {FlagId::kHashOnly, FlagId::kForceRecord, FlagId::kAllowNonFinite, FlagId::kReason}) {
-      if (!arguments.Has(id)) continue;
-      ThrowUsage("flag/no-effect", Spell(InfoOf(id)), "it says how to record goldens",
-                 "give --record too, or leave it out");
-    }
-    return std::nullopt;
-  }
-  if (arguments.Has(FlagId::kNoHash)) {
-    ThrowUsage("flag/no-effect", "--no-hash", "a golden is kept with hashes", "leave it out");
-  }
-  RefuseInCi();
-  RecordOptions options;
-  options.hash_only = arguments.Has(FlagId::kHashOnly);
-  options.force = arguments.Has(FlagId::kForceRecord);
-  options.allow_non_finite = arguments.Has(FlagId::kAllowNonFinite);
-  if (const std::string* reason = arguments.Find(FlagId::kReason)) options.reason = *reason;
-  return options;
-}
-
-BatchOptions ParseBatchOptions(const Arguments& arguments) {
-  BatchOptions options;
-  const int threads = ParseThreads(arguments.flags());
-  options.num_threads = threads > 0 ? threads : UsableCpus();
-  options.jobs = 2 * options.num_threads;  // some compute while others are read or written
-  if (const std::string* jobs = arguments.Find(FlagId::kJobs)) {
-    options.jobs = static_cast<int>(ParseInteger("--jobs", *jobs, 1, kMaxThreads));
-  }
-  const std::string* memory = arguments.Find(FlagId::kMaxMemory);
-  options.max_memory_bytes = memory != nullptr ? ParseMemory("--max-memory", *memory)
-                                               : std::max<int64_t>(MaxCopiedBytes(0), 1);
-  options.fail_fast = arguments.Has(FlagId::kFailFast);
-  options.has_hashes = !arguments.Has(FlagId::kNoHash);
-  if (const std::string* path = arguments.Find(FlagId::kEvents)) options.events = *path;
-  if (options.events == "-") {
-    ThrowUsage("flag/value", "--events -", "it is appended to, and read again by --resume",
-               "name a file");
-  }
-  options.record = ParseRecordOptions(arguments);
-  options.resume = arguments.Has(FlagId::kResume);
-  if (options.resume && !options.events) {
-    ThrowUsage("flag/missing", "--events", "--resume reads what finished from it",
-               "give the file that the earlier run wrote");
-  }
-  if (options.resume && !options.has_hashes) {
-    ThrowUsage("flag/no-effect", "--no-hash", "--resume trusts hashes alone", "leave it out");
-  }
-  return options;
-}
 
 // The files of the batch itself, which no case may touch.
 BatchFiles FilesOf(const Arguments& arguments) {

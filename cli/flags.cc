@@ -107,6 +107,11 @@ constexpr Flag kFlags[] = {
      "cases read, computed or written at the same time; default: twice the threads"},
     {FlagId::kFailFast, "fail-fast", nullptr, kManifest, kBatch, false, kSwitch,
      "start no case after the first that is not right"},
+    {FlagId::kTimeout, "timeout", "TIME", kManifest, kBatch, false, kAmount,
+     "stop a case that takes longer (30s, 500ms) and go on: status TIMEOUT, exit 4; what waits for "
+     "a file system that does not answer is stopped only with --isolate"},
+    {FlagId::kIsolate, "isolate", nullptr, kManifest, kBatch, false, kSwitch,
+     "run each case in another process, so that one that crashes or is killed costs no other"},
     {FlagId::kOutputRoot, "output-root", "D", kManifest, kBatch, false, kText,
      "outputs lie in this directory; default: the manifest's"},
     {FlagId::kAllowOutside, "allow-outside", nullptr, kManifest, kBatch, false, kSwitch,
@@ -127,6 +132,9 @@ constexpr Flag kFlags[] = {
      "with --record: record results with NaN or infinity too"},
     {FlagId::kReason, "reason", "TEXT", kManifest, kBatch, false, kText,
      "with --record: why, kept in F.golden.json"},
+    {FlagId::kWritePending, "write-pending", "D", kManifest, kBatch, false, kText,
+     "leave results whose golden file fails or is missing in D, as its name in the manifest with "
+     ".new, for review; goldens stay as they are"},
     {FlagId::kCache, "cache", "hot|cold", kTiming, kBench, true, kText,
      "hot (default): runs follow each other; cold: the caches are emptied before each"},
     {FlagId::kMaxTime, "max-time", "TIME", kTiming, kBench, true, kAmount,

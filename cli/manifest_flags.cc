@@ -11,6 +11,9 @@ ManifestOptions ParseManifestOptions(const Arguments& arguments) {
   }
   options.paths.allow_outside = arguments.Has(FlagId::kAllowOutside);
   options.paths.records = arguments.Has(FlagId::kRecord);
+  if (const std::string* directory = arguments.Find(FlagId::kWritePending)) {
+    options.paths.pending = *directory;
+  }
   for (const FlagValues::Entry& entry : arguments.flags().entries()) {
     const bool is_shared = entry.id == FlagId::kThreads || entry.id == FlagId::kMaxMemory;
     if (IsCaseKey(InfoOf(entry.id)) && !is_shared) options.overrides.Add(entry);

@@ -12,6 +12,7 @@ struct ManifestPathOptions {
   std::optional<std::string> output_root;  // instead of the manifest's directory, for outputs
   bool allow_outside = false;              // outputs may lie anywhere
   bool records = false;                    // goldens are written
+  std::optional<std::string> pending;      // where results are left beside goldens that fail
 };
 
 class ManifestPaths {

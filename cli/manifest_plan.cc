@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/golden.h"
+#include "cli/pending.h"
 #include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {
@@ -100,6 +101,7 @@ class ManifestPlanner {
       ++plan.num_cases;
       names_.push_back(DigestOf(one->name()));
       AddOutputs(*one);
+      if (options_.paths.pending) AddPending(*one);
       if (!selection(*one)) continue;
       ++plan.num_selected;
       plan.sha256 = Extend(plan.sha256, one->Identity());
@@ -127,6 +129,7 @@ class ManifestPlanner {
              fmt::format("the case '{}' writes this file too", first.name()),
              "give each case an output of its own");
     }
+    CheckPending();
     for (const auto& files : {batch_files.inputs, batch_files.outputs}) {
       for (const NamedPath& file : files) CheckBatchFile(file);
     }
@@ -138,6 +141,7 @@ class ManifestPlanner {
     for (const NamedPath& file : batch_files.outputs) AddKeys(file.path, batch_outputs);
     std::vector<Digest> written = outputs_;
     written.insert(written.end(), batch_outputs.begin(), batch_outputs.end());
+    written.insert(written.end(), pending_.begin(), pending_.end());
     if (written.empty()) return;
     std::sort(written.begin(), written.end());
     ManifestReader reader(file_, options_);
@@ -165,6 +169,16 @@ class ManifestPlanner {
            "leave the output out");
   }
 
+  // Cases may share a golden, so also what is left of it.
+  void AddPending(const ManifestCase& one) {
+    for (const FlagValues::Entry& entry : one.request.flags.entries()) {
+      if (entry.id != FlagId::kExpect || entry.given.empty()) continue;
+      const std::string path = PendingPath(*options_.paths.pending, entry.given);
+      AddKeys(path, pending_);
+      AddKeys(RecordPathOf(path), pending_);
+    }
+  }
+
   static std::string Extend(const std::string& hash, const std::string& text) {
     const std::string both = hash + text;
     return Sha256(both.data(), static_cast<int64_t>(both.size()));
@@ -189,25 +203,35 @@ class ManifestPlanner {
     flags.Refuse(id, Error(ExitCode::kUsage, code, flags.NameOf(id), why, fix));
   }
 
+  void CheckPending() const {
+    for (const Digest& digest : pending_) {
+      if (Contains(outputs_, digest)) {
+        RefuseOutput(digest, "it is where a result is left for review (--write-pending)");
+      }
+    }
+  }
+
   void CheckBatchFile(const NamedPath& file) const {
     std::vector<Digest> digests;
     AddKeys(file.path, digests);
     for (const Digest& digest : digests) {
       if (!Contains(outputs_, digest)) continue;
-      ManifestReader reader(file_, options_);
-      while (const std::optional<ManifestCase> one = reader.Next()) {
-        const FlagValues::Entry* entry = FindOutput(*one, digest, records());
-        if (entry == nullptr) continue;
-        Refuse(*one, entry->id, "manifest/same-file",
-               fmt::format("it is the file of {} {}", file.name, file.path),
-               "write to another file");
-      }
+      RefuseOutput(digest, fmt::format("it is the file of {} {}", file.name, file.path));
+    }
+  }
+
+  void RefuseOutput(const Digest& digest, const std::string& why) const {
+    ManifestReader reader(file_, options_);
+    while (const std::optional<ManifestCase> one = reader.Next()) {
+      const FlagValues::Entry* entry = FindOutput(*one, digest, records());
+      if (entry == nullptr) continue;
+      Refuse(*one, entry->id, "manifest/same-file", why, "write to another file");
     }
   }
 
   const ManifestFile& file_;
   const ManifestOptions& options_;
-  std::vector<Digest> names_, outputs_;
+  std::vector<Digest> names_, outputs_, pending_;
 };
 
 }  // namespace

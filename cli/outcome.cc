@@ -52,6 +52,11 @@ CaseOutcome OutcomeOf(const Json& entry) try {
   outcome.ending = EndingOf(outcome.status, entry.at("exit_code").get<int>());
   outcome.seconds = SecondsOf(entry);
   outcome.repro = Text(entry, "repro");
+  const auto pending = entry.find("pending");
+  if (pending != entry.end()) {
+    outcome.detail.push_back("the result waits for review; to accept it: " +
+                             Text(*pending, "accept"));
+  }
   if (outcome.status == "PASSED" || outcome.status == "RECORDED") return outcome;
   const auto error = entry.find("error");
   const auto check = entry.find("check");

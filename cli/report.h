@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/deal.h"
+#include "cli/pending.h"
 #include "conv/compute.h"
 #include "conv/geometry.h"
 #include "measure/comparison.h"
@@ -66,8 +67,8 @@ struct ComparisonRecord {
   std::vector<std::string> notes;  // what differs, or why nothing is concluded
 };
 
-enum class CaseStatus { kPassed, kSuspect, kFailed, kRecorded, kSkipped, kError };
-inline constexpr size_t kNumCaseStatuses = static_cast<size_t>(CaseStatus::kError) + 1;
+enum class CaseStatus { kPassed, kSuspect, kFailed, kRecorded, kSkipped, kError, kTimeout };
+inline constexpr size_t kNumCaseStatuses = static_cast<size_t>(CaseStatus::kTimeout) + 1;
 const char* NameOf(CaseStatus status);
 
 struct CaseRecord {
@@ -83,6 +84,7 @@ struct CaseRecord {
   std::vector<InputRecord> inputs;
   std::optional<OutputRecord> output;
   std::optional<CheckResult> probe, check;
+  std::optional<PendingRecord> pending;    // the result, left for review
   CaseStatus status = CaseStatus::kError;  // until it is known better
   ExitCode exit_code = ExitCode::kInternal;
   std::optional<ErrorRecord> error;

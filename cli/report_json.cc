@@ -214,6 +214,11 @@ Json RenderCase(const CaseRecord& entry) {
   if (entry.output) json["output"] = RenderOutput(*entry.output);
   if (entry.probe) json["probe"] = RenderCheck(*entry.probe);
   if (entry.check) json["check"] = RenderCheck(*entry.check);
+  if (entry.pending) {
+    json["pending"] = {{"path", ToValidUtf8(entry.pending->path)},
+                       {"golden", ToValidUtf8(entry.pending->golden)},
+                       {"accept", ToValidUtf8(AcceptCommand(*entry.pending))}};
+  }
   json["status"] = NameOf(entry.status);
   json["exit_code"] = static_cast<int>(entry.exit_code);
   if (entry.error) {
@@ -235,6 +240,7 @@ const char* NameOf(CaseStatus status) {
     case CaseStatus::kRecorded: return "RECORDED";
     case CaseStatus::kSkipped: return "SKIPPED";
     case CaseStatus::kError: return "ERROR";
+    case CaseStatus::kTimeout: return "TIMEOUT";
   }
   ThrowInternal("unknown status");
 }

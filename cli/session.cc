@@ -153,7 +153,9 @@ Error Translate(const std::exception& exception) {
 }
 
 void RecordError(CaseRecord& entry, const Error& error) {
-  entry.status = error.exit_code() == ExitCode::kWrong ? CaseStatus::kFailed : CaseStatus::kError;
+  entry.status = CaseStatus::kError;
+  if (error.exit_code() == ExitCode::kWrong) entry.status = CaseStatus::kFailed;
+  if (error.code() == kTimeoutCode) entry.status = CaseStatus::kTimeout;
   entry.exit_code = error.exit_code();
   entry.error = {error.code(), error.message()};
 }

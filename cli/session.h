@@ -32,6 +32,9 @@ ExitCode AttemptCase(Session& session, const std::function<ExitCode()>& step);
 // What was thrown, as an Error: internal unless it is one already.
 Error Translate(const std::exception& exception);
 
+// The error of a case that took too long, which is a status of its own.
+inline constexpr const char* kTimeoutCode = "case/timeout";
+
 // Ends the entry of a case with `error`.
 void RecordError(CaseRecord& entry, const Error& error);
 

@@ -11,66 +11,17 @@
 #include <sstream>
 #include <thread>
 
-#include "cli_testing.h"
+#include "batch_testing.h"
 
 namespace convgrad::testing {
 namespace {
 
-using nlohmann::json;
 using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-class BatchTest : public CliTest {
- protected:
-  void WriteManifest(const json& cases, const json& defaults = json::object()) const {
-    const json manifest = {
-        {"schema", "convgrad-manifest/1"}, {"defaults", defaults}, {"cases", cases}};
-    WriteBytes(Path("m.json"), manifest.dump(1));
-  }
-
-  // A case that takes no file.
-  static json Filled(const std::string& name, int seed = 0, int size = 6) {
-    return {{"name", name},
-            {"op", "conv2d"},
-            {"input", {{"fill", "normal"}, {"shape", {1, size, size, 3}}, {"seed", seed}}},
-            {"filter", {{"fill", "normal"}, {"shape", {3, 3, 3, 4}}}}};
-  }
-  static json With(json one, const json& keys) {
-    one.update(keys);
-    return one;
-  }
-
-  std::vector<json> Events(const std::string& name = "e.jsonl") const {
-    std::vector<json> events;
-    std::istringstream lines(ReadBytes(Path(name)));
-    for (std::string line; std::getline(lines, line);) {
-      events.push_back(json::parse(line, nullptr, false));
-    }
-    return events;
-  }
-
-  // A report's entries without what differs from run to run.
-  static json Comparable(json report) {
-    for (json& entry : report["benchmarks"]) {
-      for (const char* key :
-           {"real_time", "cpu_time", "bytes_per_second", "gflops", "timing", "resumed", "repro"}) {
-        entry.erase(key);
-      }
-      if (entry.contains("run")) entry["run"].erase("peak_rss_bytes");
-    }
-    return {{"plan", report["context"]["plan"]}, {"benchmarks", report["benchmarks"]}};
-  }
-
-  static std::map<std::string, json> ByName(const json& report) {
-    std::map<std::string, json> entries;
-    for (const json& entry : report["benchmarks"]) entries[entry["name"]] = entry;
-    return entries;
-  }
-};
 
 TEST_F(BatchTest, OneBadCaseNeverStopsTheOthers) {
   ASSERT_EQ(Sh("convgrad run conv2d --input fill:normal@1,6,6,3 --filter fill:normal@3,3,3,4 "

@@ -136,6 +136,80 @@ TEST_F(RecordTest, RefusedAsAWhole) {
   EXPECT_THAT(Files(), ElementsAre("m.json", "x.npy"));
 }
 
+// Results that differ are left for review, and accepted by the command that the batch prints.
+TEST_F(RecordTest, PendingResultsWaitForReview) {
+  std::filesystem::create_directory(Path("golden"));
+  WriteCase();
+  WriteManifest(std::vector<json>{Case("right", "golden/b.npy")});
+  Entry("--record", 0);
+  WriteManifest(
+      {Case("missing", "golden/a.npy"), Case("right", "golden/b.npy"),
+       Case("wrong", "golden/c.npy"), Case("broken", "golden/d.npy"),
+       Case("up", "../" + std::filesystem::path(Path("")).parent_path().filename().string() +
+                      "/golden/e.npy")});
+  const auto gen = [this](const std::string& shape, const std::string& name) {
+    ASSERT_EQ(
+        Sh("convgrad gen --fill ones --shape " + shape + " --output golden/" + name).exit_code, 0);
+  };
+  gen("1,6,6,4", "c.npy");
+  gen("1,6,6,5", "e.npy");
+  WriteBytes(Path("golden/d.npy"), "broken");
+  const std::string goldens = Sh("cat golden/*").out;
+  for (const char* flags : {"", " --isolate"}) {
+    const ShellResult result =
+        Sh(std::string("CI=true convgrad batch m.json --report r.json --events e.jsonl --resume "
+                       "--write-pending review/new --junit j.xml") +
+           flags);
+    EXPECT_EQ(result.exit_code, 3) << result.err;
+    EXPECT_THAT(result.out,
+                HasSubstr("  accept   mv review/new/golden/a.npy.new golden/a.npy && "));
+    EXPECT_THAT(ReadBytes(Path("j.xml")), HasSubstr("mv review/new/golden/c.npy.new golden/c.npy"));
+    EXPECT_EQ(Sh("cat golden/*").out, goldens);
+    const json entries = Report()["benchmarks"];
+    EXPECT_EQ(entries[0]["error"]["code"], "golden/missing");
+    EXPECT_EQ(entries[0]["status"], "FAILED");
+    EXPECT_EQ(entries[0]["pending"]["path"], "review/new/golden/a.npy.new");
+    EXPECT_FALSE(entries[1].contains("pending"));
+    EXPECT_EQ(entries[2]["check"]["status"], "FAILED");
+    EXPECT_EQ(entries[3]["exit_code"], 3);
+    // The result is the same in all, and so is what is left of it.
+    for (const char* name : {"golden/a.npy", "golden/c.npy", "golden/d.npy"}) {
+      EXPECT_EQ(ReadBytes(Path(std::string("review/new/") + name + ".new")),
+                ReadBytes(Path("golden/b.npy")));
+    }
+    EXPECT_TRUE(Exists("review/new/__"));
+    EXPECT_EQ(Sh("rm -r review").exit_code, 0);
+  }
+  EXPECT_EQ(Sh("convgrad batch m.json --report r.json --write-pending review").exit_code, 3);
+  std::string accept;
+  const json report = Report();
+  for (const json& entry : report["benchmarks"]) {
+    if (entry.contains("pending")) accept += entry["pending"]["accept"].get<std::string>() + "\n";
+  }
+  ASSERT_EQ(Sh("set -e\n" + accept).exit_code, 0);
+  EXPECT_EQ(Sh("convgrad batch m.json --report r.json").exit_code, 0);
+  const json accepted = Report();
+  for (const json& entry : accepted["benchmarks"]) EXPECT_EQ(entry["check"]["policy"], "bits");
+}
+
+TEST_F(RecordTest, PendingResultsTouchNothingElse) {
+  WriteCase();
+  const auto refused = [this](const std::string& flags, const std::string& words) {
+    const ShellResult result = Sh("unset CI; convgrad batch m.json --write-pending " + flags);
+    EXPECT_EQ(result.exit_code, 2) << flags;
+    EXPECT_THAT(result.err, HasSubstr(words));
+  };
+  refused("p --record", "--record makes the results goldens at once");
+  refused("p --no-hash", "--no-hash");
+  WriteManifest({Case("a", "g.npy"), Case("b", "p/g.npy.new")});
+  refused("p", "depends on the order");
+  json writes = Case("b", "h.npy");
+  writes["output"] = "p/g.npy.new";
+  WriteManifest({Case("a", "g.npy"), writes});
+  ASSERT_EQ(Sh("mkdir p").exit_code, 0);
+  refused("p", "it is where a result is left for review");
+}
+
 TEST_F(RecordTest, OtherCasesAreRunAsEver) {
   WriteCase();
   json plain = Case("plain", "");

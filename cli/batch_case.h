@@ -1,0 +1,65 @@
+// One case of a batch, run in this process from its request to its entry in the report. Must not
+// know of the other cases.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/batch_options.h"
+#include "cli/case.h"
+#include "cli/console.h"
+#include "cli/report.h"
+#include "cli/turns.h"
+
+namespace convgrad::cli {
+
+struct CaseJob {
+  int64_t index = 0;  // in the plan
+  std::string identity;
+  CaseRequest request;
+
+  std::string name() const { return request.flags.Get(FlagId::kName, ""); }
+};
+
+// How a case ended, as the report and the journal have it.
+struct CaseEnding {
+  std::string text;  // its entry, if BatchOptions::has_entries
+  CaseStatus status = CaseStatus::kError;
+  ExitCode exit_code = ExitCode::kInternal;
+  std::string why = {};  // it is not right
+  std::string repro = {};
+  std::string accept = {};  // how its result becomes the golden; empty unless it waits for review
+};
+
+class CaseRunner {
+ public:
+  // `options` and `console` must outlive this.
+  CaseRunner(std::string program, const BatchOptions& options, const Console& console);
+
+  // What goes wrong with the case is its end, and shown at once. Throws Stopped when the process
+  // was asked to end.
+  CaseEnding Run(const CaseJob& job, Turns& turns) const;
+
+  // Before anything is known of its result.
+  CaseRecord BeginEntry(const CaseJob& job) const;
+  // Shows the error that ends a case.
+  void Fail(CaseRecord& entry, const Error& error) const;
+  CaseEnding EndingOf(const CaseRecord& entry) const;
+
+ private:
+  void Compute(CaseSpec spec, CaseRecord& entry, Turns& turns) const;
+  CaseSpec LimitResources(CaseSpec spec) const;
+
+  const std::string program_;
+  const BatchOptions& options_;
+  const Console& console_;
+};
+
+// Of a case that took longer than BatchOptions::timeout.
+Error TimeoutError(double timeout);
+
+// A case as a command line that runs it alone.
+std::string CommandLineOf(const std::string& program, const CaseRequest& request,
+                          bool with_outputs);
+
+}  // namespace convgrad::cli

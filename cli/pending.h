@@ -1,0 +1,26 @@
+// Results left for review where a golden fails or is missing: where they lie, and how one is
+// accepted. Must not know how they are compared.
+#pragma once
+
+#include <string>
+
+namespace convgrad::cli {
+
+// A result that waits to become a golden, or not.
+struct PendingRecord {
+  std::string path;
+  std::string golden;  // the path of the golden that it would replace
+};
+
+// In `directory`, for the golden that a manifest names `golden`: "golden/y.npy" is left as
+// DIRECTORY/golden/y.npy.new, "../y.npy" as DIRECTORY/__/y.npy.new, "/y.npy" as
+// DIRECTORY/y.npy.new.
+std::string PendingPath(const std::string& directory, const std::string& golden);
+
+// Makes the directory of `path`, and those above it. Throws I/O errors.
+void MakeDirectoriesOf(const std::string& path);
+
+// A command line of a shell that makes the result and its record the golden.
+std::string AcceptCommand(const PendingRecord& pending);
+
+}  // namespace convgrad::cli

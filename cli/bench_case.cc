@@ -166,7 +166,10 @@ void BenchCase::HoldAgainstRoofline(const Computation& computation) {
 std::string BenchCase::CommandLine(const std::string& program,
                                    const std::vector<FlagValues::Entry>& changes) const {
   FlagValues flags = request_.flags;
-  flags.RemoveIf([](const FlagValues::Entry& entry) { return !InfoOf(entry.id).in_repro; });
+  flags.RemoveIf([](const FlagValues::Entry& entry) {
+    const Flag& flag = InfoOf(entry.id);
+    return !flag.in_repro || !Contains(flag.commands, CommandId::kBench);
+  });
   const int num_threads = spec_.execution.num_threads;
   flags.Add({FlagId::kThreads, num_threads == 0 ? "all" : std::to_string(num_threads), "", {}});
   for (const FlagValues::Entry& change : changes) {

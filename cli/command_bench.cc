@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "cli/batch_case.h"
 #include "cli/bench_case.h"
 #include "cli/bench_text.h"
 #include "cli/command_plan_shards.h"
@@ -92,6 +93,22 @@ ExitCode BenchManifestCase(Session& session, const BenchSetting& setting, const 
   return code;
 }
 
+// What times the case alone.
+std::string ListedCommand(const Arguments& arguments, const ManifestCase& one) {
+  CaseRequest request = WithTimingFlags(one.request, arguments);
+  request.command = CommandId::kBench;
+  const FlagValues::Entry* threads = nullptr;
+  for (const FlagValues::Entry& entry : arguments.flags().entries()) {
+    if (entry.id == FlagId::kThreads) threads = &entry;
+  }
+  request.flags.RemoveIf([&](const FlagValues::Entry& entry) {
+    const bool is_replaced = threads != nullptr && entry.id == FlagId::kThreads;
+    return is_replaced || !Contains(InfoOf(entry.id).commands, CommandId::kBench);
+  });
+  if (threads != nullptr) request.flags.Add(*threads);
+  return CommandLineOf(arguments.program(), request, /*with_outputs=*/true);
+}
+
 ExitCode NothingSelected(const Session& session, const ManifestPlan& plan) {
   if (plan.num_cases == 0 || session.arguments.Has(FlagId::kAllowEmpty)) return ExitCode::kOk;
   throw Error(ExitCode::kNothingRan, "manifest/nothing-selected",
@@ -116,7 +133,8 @@ ExitCode BenchManifest(Session& session, const BenchSetting& setting) {
   while (const std::optional<ManifestCase> one = reader.Next()) {
     if (!takes(*one)) continue;
     if (arguments.Has(FlagId::kList)) {
-      session.console.Result(one->name() + "\n");
+      session.console.Print(ListedCommand(arguments, *one) + "\n");
+      session.console.Flush();
       continue;
     }
     code = Worse(code, BenchManifestCase(session, setting, *one));

@@ -1,7 +1,10 @@
 #include "cli/resume.h"
 
+#include <bit>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "base/float16.h"
 #include "cli/case_run.h"
 #include "cli/operands.h"
 #include "tensor/tensor_hash.h"
@@ -24,6 +27,24 @@ std::string HashOfFile(const std::string& path, const std::string& dtype, const 
   return hash;
 }
 
+// The data hash of the bfloat16 tensor that a float32 file was made from; empty if it is made from
+// none.
+std::string HashOfWidened(const std::string& path, const CaseSpec& spec) {
+  NpyReadOptions options;
+  options.max_copied_bytes = MaxCopiedBytes(spec.execution.max_memory_bytes);
+  const NpyArray file = ReadNpy(path, options);
+  const Tensor& wide = file.tensor;
+  if (wide.dtype() != DType::kFloat32) return "";
+  Tensor narrow(DType::kBFloat16, wide.shape());
+  for (int64_t i = 0; i < wide.num_elements(); ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(wide.data<float>()[i]);
+    if ((bits & 0xFFFF) != 0) return "";
+    narrow.mutable_data<BFloat16>()[i] = {static_cast<uint16_t>(bits >> 16)};
+  }
+  file.CheckUnchanged();
+  return DataHash(narrow);
+}
+
 // Where the case has the input of this role now.
 std::string PathOf(const std::string& role, const CaseSpec& spec) {
   const OpInfo& op = InfoOf(spec.conv.op);
@@ -43,9 +64,10 @@ bool HoldsInput(const Json& input, const CaseSpec& spec) {
 bool HoldsOutput(const Json& entry, const CaseSpec& spec) {
   if (!spec.output) return true;
   const Json& output = entry.at("output");
-  // A widened file holds other data than the result whose hash is in the entry.
-  if (spec.write.bfloat16_as == BFloat16Form::kF4) return false;
-  return HashOfFile(*spec.output, entry.at("problem").at("dtype").get<std::string>(), spec) ==
+  const std::string dtype = entry.at("problem").at("dtype").get<std::string>();
+  const bool is_widened =
+      dtype == InfoOf(DType::kBFloat16).name && spec.write.bfloat16_as == BFloat16Form::kF4;
+  return (is_widened ? HashOfWidened(*spec.output, spec) : HashOfFile(*spec.output, dtype, spec)) ==
          output.at("sha256").get<std::string>();
 }
 

@@ -261,10 +261,25 @@ TEST_F(BenchTest, TimesTheCasesOfAManifest) {
 
 TEST_F(BenchTest, SelectsCasesByNameAndTag) {
   WriteBytes(Path("m.json"), kManifest);
-  EXPECT_EQ(Ok("m.json --list").out, "one/3x3\ntwo/3x3\nthree/1x1\n");
-  EXPECT_EQ(Ok("m.json --list --match '*3x3'").out, "one/3x3\ntwo/3x3\n");
-  EXPECT_EQ(Ok("m.json --list --tag plain").out, "one/3x3\nthree/1x1\n");
-  EXPECT_EQ(Ok("m.json --list --tag plain,small").out, "one/3x3\n");
+  const auto listed = [this](const std::string& flags) {
+    const std::string list = Ok("m.json --list " + flags).out;
+    std::string names;
+    for (const char* name : {"one/3x3", "two/3x3", "three/1x1"}) {
+      if (list.find(std::string("--name ") + name) != std::string::npos) names += *name;
+    }
+    return names + std::to_string(std::count(list.begin(), list.end(), '\n'));
+  };
+  EXPECT_EQ(listed(""), "ott3");
+  EXPECT_EQ(listed("--match '*3x3'"), "ot2");
+  EXPECT_EQ(listed("--tag plain"), "ot2");
+  EXPECT_EQ(listed("--tag plain,small"), "o1");
+  // Each line times the case alone, as the manifest would.
+  const ShellResult alone =
+      Sh("$(convgrad bench m.json --list --match three/1x1 --max-time 30ms --threads 2) --report "
+         "r.json");
+  EXPECT_EQ(alone.exit_code, 0) << alone.err;
+  EXPECT_EQ(Report()["benchmarks"][0]["name"], "three/1x1");
+  EXPECT_EQ(Report()["benchmarks"][0]["threads"], 2);
   const ShellResult none = Bench("m.json --match 'four*'");
   EXPECT_EQ(none.exit_code, 6);
   EXPECT_THAT(none.err, IsOneErrorLine());
@@ -282,7 +297,7 @@ TEST_F(BenchTest, SelectsCasesByNameAndTag) {
 TEST_F(BenchTest, TheWorkloadsAreAManifest) {
   const std::string list = Ok(CONVGRAD_SOURCE_DIR "/data/workloads.jsonl --list").out;
   EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 402);
-  EXPECT_THAT(list, HasSubstr("dw3_112x112x32/filter/nhwc/f32\n"));
+  EXPECT_THAT(list, HasSubstr("--name dw3_112x112x32/filter/nhwc/f32 "));
   Ok(CONVGRAD_SOURCE_DIR
      "/data/workloads.jsonl --match 'odd_*' --tag filter,nchw,float32 "
      "--max-time 50ms");

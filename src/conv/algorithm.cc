@@ -7,6 +7,7 @@
 #include "conv/conv2d_image_lanes.h"
 #include "conv/conv2d_pixel_lanes.h"
 #include "conv/depthwise.h"
+#include "conv/precise.h"
 #include "conv/reference.h"
 
 namespace convgrad {
@@ -31,7 +32,8 @@ Algorithm ForGrouped() {
 
 }  // namespace
 
-std::span<const Algorithm> AlgorithmsOf(Op op) {
+std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
+  if (precision != Precision::kStandard) return PreciseAlgorithms(precision);
   static const std::vector<Algorithm> conv2d = {ForGrouped<kDepthwisePlanesAlgorithm>(),
                                                 ForGrouped<kDepthwiseForwardAlgorithm>(),
                                                 kConv2DImageLanes,

@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "conv/geometry.h"
+#include "conv/precision.h"
 #include "kernels/kernel_table.h"
 
 namespace convgrad {
@@ -22,10 +23,15 @@ struct ConvArgs {
   void* result;
   const KernelTable& kernels;
   const Parallel& parallel;
+
+  const void* OperandOf(Role role) const {
+    return role == Role::kInput ? input : role == Role::kFilter ? filter : out_backprop;
+  }
 };
 
-// Every algorithm gives the bits of the canonical order for the problems it accepts, on every table
-// and any number of threads. It writes every element of the result.
+// All algorithms of one precision give the same bits for the problems they accept (at standard
+// precision those of the canonical order), on every table and any number of threads. An algorithm
+// writes every element of the result.
 struct Algorithm {
   const char* name;
   const char* summary;  // one line for people: when it is the right one
@@ -39,6 +45,6 @@ struct Algorithm {
 
 // Best first; the first that accepts a problem is chosen. The last, "reference", accepts
 // everything.
-std::span<const Algorithm> AlgorithmsOf(Op op);
+std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision = Precision::kStandard);
 
 }  // namespace convgrad

@@ -27,9 +27,22 @@ struct Choice {
   std::string why;
 };
 
-Choice ForceAlgorithm(const Problem& problem, const std::string& name) {
+// One that the operation has, but not at this precision.
+void CheckPrecision(Op op, const std::string& name, Precision precision, const std::string& names) {
+  for (const Precision other : kAllPrecisions) {
+    for (const Algorithm& algorithm : AlgorithmsOf(op, other)) {
+      if (name != algorithm.name) continue;
+      ThrowUsage(
+          "algorithm/refused", "--algorithm " + name,
+          fmt::format("it computes at precision {}, not {}", NameOf(other), NameOf(precision)),
+          fmt::format("leave the flag out, or use one of: {}", names));
+    }
+  }
+}
+
+Choice ForceAlgorithm(const Problem& problem, const std::string& name, Precision precision) {
   std::string names;
-  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
     if (name == algorithm.name) {
       if (algorithm.accepts(problem)) return {&algorithm, "asked for"};
       ThrowUsage("algorithm/refused", "--algorithm " + name,
@@ -38,14 +51,17 @@ Choice ForceAlgorithm(const Problem& problem, const std::string& name) {
     }
     names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
   }
+  CheckPrecision(problem.op, name, precision, names);
   ThrowUsage("algorithm/unknown", "--algorithm " + name,
              fmt::format("{} has no such algorithm", InfoOf(problem.op).name),
              "use one of: " + names);
 }
 
 Choice ChooseAlgorithm(const Problem& problem, const Execution& execution) {
-  if (execution.algorithm) return ForceAlgorithm(problem, *execution.algorithm);
-  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+  if (execution.algorithm) {
+    return ForceAlgorithm(problem, *execution.algorithm, execution.precision);
+  }
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op, execution.precision)) {
     if (algorithm.accepts(problem)) return {&algorithm, algorithm.summary};
   }
   ThrowInternal("no algorithm accepts " + problem.ToLine());
@@ -79,6 +95,7 @@ RunInfo PlanRun(const Problem& problem, const Execution& execution) {
   RunInfo info;
   info.algorithm = choice.algorithm->name;
   info.why = choice.why;
+  info.precision = execution.precision;
   info.isa = kernels.isa;
   info.num_threads = ThreadsOf(execution);
   if (HasTerms(problem)) {

@@ -15,13 +15,15 @@ struct Execution {
   int num_threads = 0;                   // 0: all usable CPUs
   std::optional<Isa> isa;                // none: the best this machine has
   std::optional<std::string> algorithm;  // none: the first that accepts
-  int64_t max_memory_bytes = 0;          // 0: 80 % of what is available
+  Precision precision = Precision::kStandard;
+  int64_t max_memory_bytes = 0;  // 0: 80 % of what is available
 };
 
 // What will run, or ran.
 struct RunInfo {
   std::string algorithm;
   std::string why;  // why this algorithm, in words
+  Precision precision = Precision::kStandard;
   Isa isa = Isa::kScalar;
   int num_threads = 1;
   std::string tiles;

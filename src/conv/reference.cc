@@ -27,10 +27,7 @@ class ChainVisitor {
     chain_ = 0;
   }
   void EndRun() { fold_.EndRun(); }
-  Stored Result() const {
-    const double result = fold_.Result();
-    return Narrow<Stored>(std::isnan(result) ? std::numeric_limits<double>::quiet_NaN() : result);
-  }
+  double Result() const { return fold_.Result(); }
 
  private:
   const Stored* first_;
@@ -39,34 +36,11 @@ class ChainVisitor {
   std::conditional_t<std::is_same_v<Stored, double>, FoldDouble, FoldFloat> fold_;
 };
 
-template <class Stored>
 void RunReference(const ConvArgs& args) {
-  const TermWalk walk(args.problem);
-  const auto& operands = InfoOf(args.problem.op).operands;
-  const auto pointer = [&](Role role) {
-    const void* data = role == Role::kInput    ? args.input
-                       : role == Role::kFilter ? args.filter
-                                               : args.out_backprop;
-    return static_cast<const Stored*>(data);
-  };
-  const Stored* first = pointer(operands[0]);
-  const Stored* second = pointer(operands[1]);
-  Stored* result = static_cast<Stored*>(args.result);
-  const int64_t num_elements = *CheckedProduct(args.problem.ResultShape());
-  constexpr int64_t kPiece = 64;
-  args.parallel.For(CeilDiv(num_elements, kPiece), [&](int64_t piece) {
-    const int64_t end = std::min(num_elements, (piece + 1) * kPiece);
-    for (int64_t element = piece * kPiece; element < end; ++element) {
-      ChainVisitor<Stored> chain(first, second);
-      walk.Visit(element, chain);
-      result[element] = chain.Result();
-    }
+  VisitFloat(args.problem.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    VisitElements<Stored, ChainVisitor<Stored>>(args);
   });
-}
-
-void RunAnyReference(const ConvArgs& args) {
-  VisitFloat(args.problem.dtype,
-             [&](auto tag) { RunReference<typename decltype(tag)::Type>(args); });
 }
 
 }  // namespace
@@ -123,7 +97,7 @@ const Algorithm kReferenceAlgorithm = {
     .accepts = [](const Problem&) { return true; },
     .scratch_bytes = [](const Problem&, const KernelTable&, int) -> int64_t { return 0; },
     .tiles = [](const Problem&, const KernelTable&) { return std::string("1 element"); },
-    .run = RunAnyReference,
+    .run = RunReference,
 };
 
 }  // namespace convgrad

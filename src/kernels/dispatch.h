@@ -14,6 +14,7 @@ void FillDepthwiseKernels(KernelTable& table);
 void FillPackKernels(KernelTable& table);
 void FillPackPairKernels(KernelTable& table);
 void FillPlaneKernels(KernelTable& table);
+void FillCompensatedKernels(KernelTable& table);
 void FillMachineLimitKernels(KernelTable& table);
 
 }  // namespace convgrad

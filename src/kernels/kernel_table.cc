@@ -59,6 +59,7 @@ std::vector<KernelTable> MakeTables() {
     FillPackKernels(table);
     FillPackPairKernels(table);
     FillPlaneKernels(table);
+    FillCompensatedKernels(table);
     FillMachineLimitKernels(table);
     tables.push_back(table);
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/compensated.h"
 #include "kernels/depthwise.h"
 #include "kernels/indirect_gemm.h"
 #include "kernels/machine_limits.h"
@@ -46,6 +47,7 @@ struct KernelTable {
   PackKernels<double> pack_f64;
   PlaneKernels<float> plane_f32;
   PlaneKernels<double> plane_f64;
+  CompensatedKernels compensated;
   MachineLimitKernels machine_limits;
 
   // The members by type: Compute is float or double, Element one of them or BFloat16Pair, Stored a

@@ -18,6 +18,10 @@
 //  both     + K*eta, eta half the accumulator's least subnormal: products that underflow. A float16
 //           golden may also have stored partial sums as float16: + (K+1)*2^-25.
 //           + half a unit in the last place of the stored type: the last rounding.
+//  compensated  2*(K*u)^2*S in place of K*u*S (Ogita, Rump and Oishi, "Accurate sum and dot
+//  product",
+//           SIAM J. Sci. Comput. 26 (2005), proposition 5.5: gamma_K^2*S).
+//  exact    the exact sum, rounded once, and nothing else.
 #include "verify/bound.h"
 
 #include <algorithm>
@@ -62,9 +66,19 @@ double HalfUlp(double magnitude, DType dtype, const Truth& truth) {
 
 }  // namespace
 
-Arithmetic OwnArithmetic(DType stored) {
-  // A block's chain, then sums in twice the precision: they count as one more at most.
-  return {stored, stored == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32, kBlockTerms + 1};
+Arithmetic OwnArithmetic(DType stored, Precision precision) {
+  constexpr int64_t kAnyLength = std::numeric_limits<int64_t>::max();
+  switch (precision) {
+    case Precision::kStandard:
+      // A block's chain, then sums in twice the precision: they count as one more at most.
+      return {stored, stored == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32,
+              kBlockTerms + 1};
+    case Precision::kDouble:
+      return {stored, DType::kFloat64, kAnyLength,
+              stored == DType::kFloat64 ? Summation::kCompensated : Summation::kRounded};
+    case Precision::kExact: return {stored, DType::kFloat64, kAnyLength, Summation::kExact};
+  }
+  ThrowInternal("unknown precision");
 }
 
 Arithmetic ForeignArithmetic(DType stored, DType accumulator) {
@@ -84,6 +98,17 @@ bool Judge::InExactClass(const Truth& truth) const {
          truth.magnitude < OverflowThreshold(accumulator, truth);
 }
 
+// Of the sum, before the last rounding, as a multiple of S.
+double Judge::RelativeBound(double chain) const {
+  const double u = UnitRoundoff(arithmetic_.accumulator);
+  switch (arithmetic_.summation) {
+    case Summation::kRounded: return chain * u;
+    case Summation::kCompensated: return 2 * (chain * u) * (chain * u);
+    case Summation::kExact: return 0;
+  }
+  ThrowInternal("unknown summation");
+}
+
 Judge::Bounds Judge::BoundsOf(const Truth& truth) const {
   const double u = UnitRoundoff(arithmetic_.accumulator);
   const double terms = static_cast<double>(truth.terms);
@@ -96,7 +121,7 @@ Judge::Bounds Judge::BoundsOf(const Truth& truth) const {
     return sum_error + HalfUlp(exact + sum_error, arithmetic_.stored, truth);
   };
   Bounds bounds;
-  bounds.certain = with_last_rounding(chain * u * truth.magnitude + underflow);
+  bounds.certain = with_last_rounding(RelativeBound(chain) * truth.magnitude + underflow);
   bounds.usual = std::min(
       bounds.certain,
       with_last_rounding(8 * std::sqrt(chain) * u * std::max(truth.norm, exact) + underflow));
@@ -145,9 +170,10 @@ Judgement Judge::Of(double value, const Truth& truth, double rounded) const {
     judgement.verdict = JudgeSpecial(value, truth, bounds);
   }
   double least_seen = bounds.certain;
-  if (judgement.exact_class) {
-    judgement.verdict = value == rounded ? Verdict::kPassed : Verdict::kFailed;
-    if (value == rounded) judgement.used = 0;
+  if (judgement.exact_class || arithmetic_.summation == Summation::kExact) {
+    const bool same = value == rounded || (std::isnan(value) && std::isnan(rounded));
+    judgement.verdict = same ? Verdict::kPassed : Verdict::kFailed;
+    if (same) judgement.used = 0;
     least_seen = std::max(PowerOfTwo(unit_exponent_, truth),
                           HalfUlp(std::fabs(truth.high), arithmetic_.stored, truth));
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "conv/precision.h"
 #include "tensor/dtype.h"
 #include "verify/oracle.h"
 
@@ -11,14 +12,22 @@ namespace convgrad {
 
 enum class Verdict { kPassed, kSuspect, kFailed };
 
+// How the terms of an element are added up.
+enum class Summation {
+  kRounded,      // every product or partial sum is rounded to the accumulator
+  kCompensated,  // in twice the accumulator's precision
+  kExact,        // not rounded before the end
+};
+
 // How a result came about, as far as its errors are concerned.
 struct Arithmetic {
-  DType stored;           // rounded to at the end
-  DType accumulator;      // every product or partial sum is rounded to it
+  DType stored;  // rounded to at the end
+  DType accumulator;
   int64_t longest_chain;  // roundings that one term passes through, at most (K caps it)
+  Summation summation = Summation::kRounded;
 };
-// A result of this program at standard precision.
-Arithmetic OwnArithmetic(DType stored);
+// A result of this program.
+Arithmetic OwnArithmetic(DType stored, Precision precision = Precision::kStandard);
 // A result of someone else's kernel that sums in `accumulator`, in any order.
 Arithmetic ForeignArithmetic(DType stored, DType accumulator);
 
@@ -45,6 +54,7 @@ class Judge {
     double flushed;  // added to `certain` where an accumulator flushes subnormals to zero
   };
   bool InExactClass(const Truth& truth) const;
+  double RelativeBound(double chain) const;
   Bounds BoundsOf(const Truth& truth) const;
   Verdict JudgeSpecial(double value, const Truth& truth, const Bounds& bounds) const;
 

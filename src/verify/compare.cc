@@ -113,15 +113,15 @@ class DataComparison {
   // take float32, TensorFlow's plain ones the type itself. Then an error that sums in the type
   // itself could give is no more than suspect.
   DataComparison(const Problem& problem, const Oracle& oracle, const Tensor& actual,
-                 const Tensor* golden, std::optional<DType> golden_accumulator)
+                 const Tensor* golden, const CompareOptions& options)
       : dtype_(problem.dtype),
         oracle_(oracle),
         layout_(problem),
         actual_(actual),
         golden_(golden),
-        own_(OwnArithmetic(dtype_), oracle.unit_exponent()),
-        accumulator_is_known_(golden_accumulator.has_value()),
-        foreign_(ForeignArithmetic(dtype_, AccumulatorOf(dtype_, golden_accumulator)),
+        own_(OwnArithmetic(dtype_, options.precision), oracle.unit_exponent()),
+        accumulator_is_known_(options.golden_accumulator.has_value()),
+        foreign_(ForeignArithmetic(dtype_, AccumulatorOf(dtype_, options.golden_accumulator)),
                  oracle.unit_exponent()),
         narrow_(ForeignArithmetic(dtype_, dtype_), oracle.unit_exponent()) {}
 
@@ -263,11 +263,12 @@ CheckResult ByTolerance(const Tensor& actual, const Tensor& expected, const Layo
 }
 
 CheckResult ByData(const Problem& problem, const Oracle& oracle, const Tensor& actual,
-                   const Tensor* golden, std::optional<DType> golden_accumulator) {
-  const Tally tally = DataComparison(problem, oracle, actual, golden, golden_accumulator).Run();
+                   const Tensor* golden, const CompareOptions& options) {
+  const Tally tally = DataComparison(problem, oracle, actual, golden, options).Run();
   CheckResult result;
   FillNumbers(tally, Layout(problem), actual, golden, &oracle, result);
-  ExplainByData(tally, problem.dtype, AccumulatorOf(problem.dtype, golden_accumulator), result);
+  ExplainByData(tally, problem.dtype, AccumulatorOf(problem.dtype, options.golden_accumulator),
+                result);
   return result;
 }
 
@@ -286,7 +287,7 @@ CheckResult CompareToGolden(const Problem& problem, const Tensor& first, const T
     return ByTolerance(actual, golden, Layout(problem), options.tolerance, parallel);
   }
   const Oracle oracle(problem, first, second, parallel);
-  return ByData(problem, oracle, actual, &golden, options.golden_accumulator);
+  return ByData(problem, oracle, actual, &golden, options);
 }
 
 CheckResult CompareToReference(const Problem& problem, const Tensor& first, const Tensor& second,
@@ -296,7 +297,9 @@ CheckResult CompareToReference(const Problem& problem, const Tensor& first, cons
   if (options.tolerance.kind != Tolerance::Kind::kAuto) {
     return ByTolerance(actual, oracle.Rounded(), Layout(problem), options.tolerance, parallel);
   }
-  return ByData(problem, oracle, actual, nullptr, std::nullopt);
+  CompareOptions without_golden = options;
+  without_golden.golden_accumulator.reset();
+  return ByData(problem, oracle, actual, nullptr, without_golden);
 }
 
 CheckResult CompareTensors(const Tensor& actual, const Tensor& expected,

@@ -21,6 +21,8 @@ struct CompareOptions {
   Tolerance tolerance;
   // What the golden's maker summed in; none: float64 for float64, else float32.
   std::optional<DType> golden_accumulator;
+  // What this program's own result was computed with.
+  Precision precision = Precision::kStandard;
   // Recorded by this program with the same algo and precision: then `auto` means bits.
   bool golden_is_ours = false;
 };

@@ -1,14 +1,14 @@
 #include "verify/oracle.h"
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
 #include <vector>
 
 #include "base/checked.h"
+#include "conv/product_unit.h"
+#include "conv/rounding.h"
 
 namespace convgrad {
 namespace {
@@ -166,55 +166,6 @@ Truth TruthOf(const TermWalk& walk, int64_t element, const Stored* first, const 
   return truth;
 }
 
-// The exponent of the lowest bit set in any finite, non-zero element; none: the largest int.
-template <class Stored>
-int UnitExponent(const Stored* elements, int64_t begin, int64_t end) {
-  int least = std::numeric_limits<int>::max();
-  for (int64_t i = begin; i < end; ++i) {
-    const double value = Widen(elements[i]);
-    if (value == 0 || !std::isfinite(value)) continue;
-    int exponent = 0;
-    const double fraction = std::frexp(value, &exponent);
-    const auto significand = static_cast<uint64_t>(std::fabs(fraction) * 0x1p53);
-    least = std::min(least, exponent - 53 + std::countr_zero(significand));
-  }
-  return least;
-}
-
-int UnitExponent(const Tensor& tensor, const Parallel& parallel) {
-  constexpr int64_t kPiece = 1 << 16;
-  std::atomic<int> least = std::numeric_limits<int>::max();
-  const int64_t num_elements = tensor.num_elements();
-  VisitFloat(tensor.dtype(), [&](auto tag) {
-    const auto* elements = tensor.data<typename decltype(tag)::Type>();
-    parallel.For(CeilDiv(num_elements, kPiece), [&](int64_t piece) {
-      const int64_t begin = piece * kPiece;
-      const int mine = UnitExponent(elements, begin, std::min(num_elements, begin + kPiece));
-      int seen = least.load();
-      while (mine < seen && !least.compare_exchange_weak(seen, mine)) {
-      }
-    });
-  });
-  return least;
-}
-
-int ProductUnit(const Tensor& first, const Tensor& second, const Parallel& parallel) {
-  constexpr int kNone = std::numeric_limits<int>::max();
-  const int x = UnitExponent(first, parallel), y = UnitExponent(second, parallel);
-  return x == kNone || y == kNone ? 0 : x + y;
-}
-
-// high, with a last bit that tells whether low is zero: rounding it again to a format at least two
-// bits shorter is then rounding high + low once (Boldo and Melquiond, "Emulation of FMA and
-// correctly rounded sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57
-// (2008)).
-double RoundToOdd(double high, double low) {
-  const uint64_t bits = std::bit_cast<uint64_t>(high);
-  if (low == 0 || !std::isfinite(high) || (bits & 1) != 0) return high;
-  const bool away_from_zero = (low > 0) == (high > 0);
-  return std::bit_cast<double>(away_from_zero ? bits + 1 : bits - 1);
-}
-
 }  // namespace
 
 double RoundTo(DType dtype, const Truth& truth) {
@@ -234,7 +185,8 @@ Oracle::Oracle(const Problem& problem, const Tensor& first, const Tensor& second
       parallel_(parallel),
       num_elements_(*CheckedProduct(shape_)),
       piece_(std::clamp<int64_t>((1 << 16) / std::max<int64_t>(1, problem.MaxTerms()), 1, 1 << 12)),
-      unit_exponent_(ProductUnit(first, second, parallel)) {}
+      unit_exponent_(ProductUnit(dtype_, first.raw(), first.num_elements(), second.raw(),
+                                 second.num_elements(), parallel)) {}
 
 void Oracle::ForEachPiece(const Visit& visit) const {
   VisitFloat(dtype_, [&](auto tag) {

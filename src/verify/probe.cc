@@ -35,7 +35,9 @@ CheckResult Probe(const Problem& problem, const Execution& execution, uint64_t s
   const Tensor first = IntegerFill(problem, op.operands[0], seed, parallel);
   const Tensor second = IntegerFill(problem, op.operands[1], seed, parallel);
   const Tensor result = Compute(problem, first, second, execution);
-  return CompareToReference(problem, first, second, result, CompareOptions{}, parallel);
+  CompareOptions options;
+  options.precision = execution.precision;
+  return CompareToReference(problem, first, second, result, options, parallel);
 }
 
 AdjointSides AdjointIdentity(const Problem& problem, const Execution& execution, uint64_t seed) {

@@ -278,8 +278,10 @@ CheckResult QuickProbe(const Problem& whole, const Execution& execution, uint64_
   const Parallel parallel(execution.num_threads > 0 ? execution.num_threads : UsableCpus());
   const IntegerRun run = RunOnIntegers(problem, compute, seed, parallel);
   const bool is_small = problem.ValidTerms() <= kMaxProbedTerms || run.result.num_elements() == 0;
+  CompareOptions options;
+  options.precision = execution.precision;
   CheckResult result =
-      is_small ? CompareToReference(problem, run.first, run.second, run.result, {}, parallel)
+      is_small ? CompareToReference(problem, run.first, run.second, run.result, options, parallel)
                : CheckLarge(run, execution, seed, compute, parallel);
   if (problem.geometry.batch < whole.geometry.batch) {
     result.reason += fmt::format("; of {} images only {}: memory is short", whole.geometry.batch,

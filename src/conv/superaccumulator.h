@@ -1,0 +1,109 @@
+// Sums of products without any rounding: a fixed-point number that holds every product of two
+// finite numbers of a type, and as many of them as a tensor has elements (U. Kulisch, "Computer
+// Arithmetic and Validity", 2nd ed., chapter 8; R. Neal, "Fast exact summation using small and
+// large superaccumulators", arXiv:1505.05571). Positive and negative products are added up apart,
+// so that carries stay short where a sum crosses zero again and again.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace convgrad {
+
+// The numbers that a storage type has.
+template <class Stored>
+struct FormatOf;
+template <>
+struct FormatOf<Float16> {
+  static constexpr int kFractionBits = 10, kMaxExponent = 15;
+};
+template <>
+struct FormatOf<BFloat16> {
+  static constexpr int kFractionBits = 7, kMaxExponent = 127;
+};
+template <>
+struct FormatOf<float> {
+  static constexpr int kFractionBits = 23, kMaxExponent = 127;
+};
+template <>
+struct FormatOf<double> {
+  static constexpr int kFractionBits = 52, kMaxExponent = 1023;
+};
+
+__extension__ typedef unsigned __int128 Uint128;
+
+template <class Stored>
+class Superaccumulator {
+ public:
+  // Both finite, and numbers of the type. Not more than 2^48 times.
+  void AddProduct(double x, double y) {
+    const Decoded a = Decode(x), b = Decode(y);
+    const Uint128 product = static_cast<Uint128>(a.significand) * b.significand;
+    if (product == 0) return;
+    const int position = a.exponent + b.exponent - kLeastBit;
+    Words& words = a.negative != b.negative ? negative_ : positive_;
+    // A subnormal number of a narrow type is a normal double with zeros at the end.
+    if (position < 0) return AddAt(words, product >> -position, 0);
+    AddAt(words, product, position);
+  }
+
+  // The sum rounded once, to nearest even, to the type: infinity beyond its largest number, +0 for
+  // a sum of zero, -0 for a negative one under half the least number.
+  double Rounded() const;
+
+  static constexpr int NumWords() { return kWords; }
+
+ private:
+  static constexpr int kFractionBits = FormatOf<Stored>::kFractionBits;
+  static constexpr int kMaxExponent = FormatOf<Stored>::kMaxExponent;
+  static constexpr int kLeastExponent = 1 - kMaxExponent - kFractionBits;  // of a subnormal's bit
+  // Bit 0 is worth 2^kLeastBit, the least product; the largest is below 2^(2 * kMaxExponent + 2).
+  static constexpr int kLeastBit = 2 * kLeastExponent;
+  static constexpr int kCountBits = 48;
+  // 2 for float16, 9 for bfloat16, 10 for float32, 67 for float64.
+  static constexpr int kWords = (2 * kMaxExponent + 2 - kLeastBit + kCountBits + 63) / 64;
+  using Words = std::array<uint64_t, kWords>;
+
+  // |x| = significand * 2^exponent.
+  struct Decoded {
+    bool negative;
+    int exponent;
+    uint64_t significand;
+  };
+  static Decoded Decode(double value) {
+    constexpr uint64_t kHidden = uint64_t{1} << 52;
+    const uint64_t bits = std::bit_cast<uint64_t>(value);
+    const int field = static_cast<int>(bits >> 52) & 0x7FF;
+    const uint64_t fraction = bits & (kHidden - 1);
+    const bool negative = (bits >> 63) != 0;
+    if (field == 0) return {negative, -1074, fraction};
+    return {negative, field - 1075, fraction | kHidden};
+  }
+
+  static void AddAt(Words& words, Uint128 product, int position) {
+    size_t word = static_cast<size_t>(position / 64);
+    const int bit = position % 64;
+    const auto low = static_cast<uint64_t>(product), high = static_cast<uint64_t>(product >> 64);
+    const uint64_t parts[] = {low << bit, bit == 0 ? high : high << bit | low >> (64 - bit),
+                              bit == 0 ? 0 : high >> (64 - bit)};
+    uint64_t carry = 0;
+    for (int i = 0; i < 3 && word < kWords; ++i, ++word) {  // what lies beyond is zero
+      const Uint128 sum = static_cast<Uint128>(words[word]) + parts[i] + carry;
+      words[word] = static_cast<uint64_t>(sum);
+      carry = static_cast<uint64_t>(sum >> 64);
+    }
+    for (; carry != 0 && word < kWords; ++word) carry = ++words[word] == 0;
+  }
+
+  Words positive_{}, negative_{};
+};
+
+extern template class Superaccumulator<Float16>;
+extern template class Superaccumulator<BFloat16>;
+extern template class Superaccumulator<float>;
+extern template class Superaccumulator<double>;
+
+}  // namespace convgrad

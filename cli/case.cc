@@ -133,11 +133,8 @@ std::optional<Isa> ParseIsaFlag(const FlagValues& flags) {
 }
 
 Execution ParseExecution(const FlagValues& flags) {
-  constexpr std::string_view kPrecisions[] = {"standard"};
-  flags.Parse(FlagId::kPrecision, [&](const std::string& name) {
-    return ParseChoice(name, flags.Get(FlagId::kPrecision, "standard"), kPrecisions);
-  });
   Execution execution;
+  execution.precision = ChoiceOf(flags, FlagId::kPrecision, kAllPrecisions, execution.precision);
   execution.num_threads = ParseThreads(flags);
   execution.isa = ParseIsaFlag(flags);
   if (const std::string* name = flags.Find(FlagId::kAlgorithm)) execution.algorithm = *name;
@@ -289,6 +286,7 @@ CaseSpec ParseCase(const CaseRequest& request) {
     flags.Parse(FlagId::kExpect, [&](const std::string&) { return ParseGoldenHash(*spec.expect); });
   }
   spec.compare = ParseCompareOptions(flags);
+  spec.compare.precision = spec.execution.precision;
   spec.probe = flags.Has(FlagId::kProbe);
   spec.strict = flags.Has(FlagId::kStrict);
   return spec;

@@ -80,8 +80,9 @@ CaseRun::CaseRun(CaseSpec spec, const CaseOptions& options, const Console& conso
 void CaseRun::DescribePlan() const {
   const RunInfo& run = *entry_.run;
   console_.Detail(fmt::format("problem: {}", problem().ToLine()));
-  console_.Detail(fmt::format("algorithm: {} ({}), {}, {} threads, tiles {}", run.algorithm,
-                              run.why, NameOf(run.isa), run.num_threads, run.tiles));
+  console_.Detail(fmt::format("algorithm: {} ({}), precision {}, {}, {} threads, tiles {}",
+                              run.algorithm, run.why, NameOf(run.precision), NameOf(run.isa),
+                              run.num_threads, run.tiles));
   console_.Detail(fmt::format("memory: {}, {} of it scratch", FormatBytes(run.memory_bytes),
                               FormatBytes(run.scratch_bytes)));
 }
@@ -210,7 +211,7 @@ void CaseRun::WriteResult() {
   entry_.inputs = inputs.get();
   if (NeedsReview()) WritePending();
   if (options_.hash_golden && golden_) ListGolden();
-  if (is_recorded) recorder_->Write(result_, problem(), entry_.inputs);
+  if (is_recorded) recorder_->Write(result_, problem(), spec_.execution.precision, entry_.inputs);
   entry_.output = described.get();
   entry_.output->path = spec_.output;
   if (options_.hash_result) entry_.output->sha256 = hash;

@@ -27,17 +27,27 @@ using Json = nlohmann::ordered_json;
 struct AlgorithmEntry {
   std::string name;
   std::vector<std::string> ops;
+  std::vector<std::string> precisions;
 };
+
+void AddOnce(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+void AddAlgorithms(const OpInfo& op, Precision precision, std::vector<AlgorithmEntry>& entries) {
+  for (const Algorithm& algorithm : AlgorithmsOf(op.op, precision)) {
+    auto entry = std::find_if(entries.begin(), entries.end(),
+                              [&](const auto& known) { return known.name == algorithm.name; });
+    if (entry == entries.end()) entry = entries.insert(entry, {algorithm.name, {}, {}});
+    AddOnce(entry->ops, op.name);
+    AddOnce(entry->precisions, NameOf(precision));
+  }
+}
 
 std::vector<AlgorithmEntry> AllAlgorithms() {
   std::vector<AlgorithmEntry> entries;
-  for (const OpInfo& op : AllOps()) {
-    for (const Algorithm& algorithm : AlgorithmsOf(op.op)) {
-      auto entry = std::find_if(entries.begin(), entries.end(),
-                                [&](const auto& known) { return known.name == algorithm.name; });
-      if (entry == entries.end()) entry = entries.insert(entry, {algorithm.name, {}});
-      entry->ops.push_back(op.name);
-    }
+  for (const Precision precision : kAllPrecisions) {
+    for (const OpInfo& op : AllOps()) AddAlgorithms(op, precision, entries);
   }
   return entries;
 }
@@ -84,7 +94,8 @@ std::string RenderJson() {
     json["ops"].push_back({{"name", op.name}, {"aliases", op.aliases}});
   }
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    json["algorithms"].push_back({{"name", entry.name}, {"ops", entry.ops}});
+    json["algorithms"].push_back(
+        {{"name", entry.name}, {"ops", entry.ops}, {"precisions", entry.precisions}});
   }
   for (const auto& [name, version] : Versions()) json["versions"][name] = version;
   json["machine"] = MachineJson(DescribeMachine());
@@ -105,7 +116,8 @@ std::string RenderText() {
                       AvailableIsas().front());
   text += "\nAlgorithms:\n";
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    text += fmt::format("  {:<14}{}\n", entry.name, fmt::join(entry.ops, ", "));
+    text += fmt::format("  {:<14}{}\n  {:<14}precision {}\n", entry.name,
+                        fmt::join(entry.ops, ", "), "", fmt::join(entry.precisions, ", "));
   }
   text += "\nVersions:\n";
   for (const auto& [name, version] : Versions()) text += fmt::format("  {:<14}{}\n", name, version);

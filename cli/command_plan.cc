@@ -50,7 +50,8 @@ std::string DescribeRun(const RunInfo& run) {
          Row("algorithm", fmt::format("{}: {}", run.algorithm, run.why)) +
          Row("target", fmt::format("{}, {} thread{}", NameOf(run.isa), run.num_threads,
                                    run.num_threads == 1 ? "" : "s")) +
-         Row("tiles", run.tiles.empty() ? "none: no terms" : run.tiles) + Row("algo", kAlgo);
+         Row("tiles", run.tiles.empty() ? "none: no terms" : run.tiles) +
+         Row("precision", NameOf(run.precision)) + Row("algo", kAlgo);
 }
 
 // Whether `run` would start at all on this machine as it is now.

@@ -23,6 +23,13 @@ double FlopsPerSecond(const Problem& problem) {
   return problem.dtype == DType::kFloat64 ? rate / kFloat64Factor : rate;
 }
 
+// How many times as long as at standard precision.
+double FactorOf(Precision precision, DType dtype) {
+  if (precision == Precision::kStandard) return 1;
+  if (dtype == DType::kFloat64) return 10;
+  return precision == Precision::kDouble ? 3 : 6;
+}
+
 double CheckSeconds(const Problem& problem) {
   const double elements =
       static_cast<double>(problem.ResultBytes()) / static_cast<double>(InfoOf(problem.dtype).bytes);
@@ -32,8 +39,9 @@ double CheckSeconds(const Problem& problem) {
 
 }  // namespace
 
-double PredictSeconds(const Problem& problem, Checking checking) {
-  const double compute = static_cast<double>(problem.Flops()) / FlopsPerSecond(problem);
+double PredictSeconds(const Problem& problem, Checking checking, Precision precision) {
+  const double compute = static_cast<double>(problem.Flops()) / FlopsPerSecond(problem) *
+                         FactorOf(precision, problem.dtype);
   const double bytes =
       static_cast<double>(problem.OperandBytes()) +
       static_cast<double>(problem.ResultBytes()) * (checking == Checking::kNone ? 1 : 2);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "conv/geometry.h"
+#include "conv/precision.h"
 
 namespace convgrad::cli {
 
@@ -10,7 +11,8 @@ namespace convgrad::cli {
 enum class Checking { kNone, kBits, kBound };
 
 // Seconds of one thread on the machine that the constants in cost.cc describe.
-double PredictSeconds(const Problem& problem, Checking checking);
+double PredictSeconds(const Problem& problem, Checking checking,
+                      Precision precision = Precision::kStandard);
 
 // Of a case about which nothing is known: its operands can't be read, so it will soon have failed.
 double PredictFailureSeconds();

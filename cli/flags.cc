@@ -76,8 +76,10 @@ constexpr Flag kFlags[] = {
      "instruction set; changes no bit of a result"},
     {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp | kBatch, true, kText,
      "force one ('convgrad info' lists them); changes no bit of a result"},
-    {FlagId::kPrecision, "precision", "standard", kExecution, kOneOp | kBatch, true, kText,
-     "default standard"},
+    {FlagId::kPrecision, "precision", "standard|double|exact", kExecution, kOneOp | kBatch, true,
+     kText,
+     "standard (default): fast, a small known error; double: sums in float64, of float64 in twice "
+     "that; exact: the exact sum, rounded once"},
     {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp | kBatch, true, kAmount,
      "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
     {FlagId::kExpect, "expect", "F", kChecking, kCheck, true, kGolden,

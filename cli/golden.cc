@@ -33,7 +33,7 @@ CheckResult CompareHash(const std::string& expected, const Tensor& actual) {
   return result;
 }
 
-CheckResult CompareRecord(const GoldenRecord& record, const Tensor& actual) {
+CheckResult CompareRecord(const GoldenRecord& record, const Tensor& actual, Precision precision) {
   if (record.dtype != InfoOf(actual.dtype()).name || record.shape != actual.shape()) {
     CheckResult result = VerdictByBits(actual, false, "incomparable");
     result.detail =
@@ -41,11 +41,18 @@ CheckResult CompareRecord(const GoldenRecord& record, const Tensor& actual) {
                     ToString(actual.shape()), record.dtype, ToString(record.shape));
     return result;
   }
-  if (!record.IsReproducible()) {
-    return VerdictByBits(
-        actual, false,
-        fmt::format("a hash of algo {}, precision {} says nothing about other bits", record.algo,
-                    record.precision));
+  if (!record.IsReproducible(precision)) {
+    CheckResult result =
+        VerdictByBits(actual, false,
+                      fmt::format("a hash of algo {}, precision {} says nothing about other bits",
+                                  record.algo, record.precision));
+    if (record.precision != NameOf(precision)) {
+      result.detail = fmt::format(
+          "the result was computed with --precision {}; run with that of "
+          "the golden, or keep the golden's file too",
+          NameOf(precision));
+    }
+    return result;
   }
   return CompareHash(record.sha256, actual);
 }
@@ -90,8 +97,10 @@ CheckResult CompareWith(const Golden& golden, const Problem& problem, const Tens
                         const Tensor& second, const Tensor& actual, CompareOptions options,
                         const Parallel& parallel) {
   if (golden.sha256) return CompareHash(*golden.sha256, actual);
-  if (!golden.file) return CompareRecord(*golden.record, actual);
-  options.golden_is_ours = golden.record && golden.record->IsReproducible();
+  if (!golden.file) {
+    return CompareRecord(*golden.record, actual, options.precision);
+  }
+  options.golden_is_ours = golden.record && golden.record->IsReproducible(options.precision);
   CheckResult result =
       CompareToGolden(problem, first, second, actual, golden.file->tensor, options, parallel);
   golden.file->CheckUnchanged();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "conv/geometry.h"
+#include "conv/precision.h"
 #include "tensor/tensor.h"
 
 namespace convgrad::cli {
@@ -26,8 +27,8 @@ struct GoldenRecord {
   std::vector<RecordedInput> inputs = {};
   std::string reason = {};  // why it was recorded, as the user said
 
-  // Whether this program, run as it is now, must give the same bits.
-  bool IsReproducible() const;
+  // Whether this program, run as it is now at `now`, must give the same bits.
+  bool IsReproducible(Precision now) const;
 };
 
 // Whether `text` is written as data hashes are.
@@ -40,7 +41,7 @@ std::string RecordPathOf(const std::string& golden_path);
 std::optional<GoldenRecord> ReadRecord(const std::string& path);
 
 // What this program, as it is now, writes about a golden with this hash.
-std::string RenderRecord(const std::string& sha256, const Problem& problem,
+std::string RenderRecord(const std::string& sha256, const Problem& problem, Precision precision,
                          const std::vector<RecordedInput>& inputs, const std::string& reason);
 
 }  // namespace convgrad::cli

@@ -31,7 +31,7 @@ class GoldenRecorder {
   void Accept(const Tensor& result);
 
   // Writes what is not there already. `result` was accepted; `inputs` have hashes.
-  void Write(const Tensor& result, const Problem& problem,
+  void Write(const Tensor& result, const Problem& problem, Precision precision,
              const std::vector<InputRecord>& inputs) const;
 
  private:

@@ -30,7 +30,7 @@ double PredictCase(const ManifestCase& one, const Console& silent) {
   try {
     const CaseSpec spec = ParseCase(one.request);
     const Operands operands(spec, silent);
-    return PredictSeconds(operands.problem(), CheckingOf(spec));
+    return PredictSeconds(operands.problem(), CheckingOf(spec), spec.execution.precision);
   } catch (const Error&) {
     return PredictFailureSeconds();
   }

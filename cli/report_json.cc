@@ -95,7 +95,7 @@ Json RenderProblem(const CaseRecord& entry) {
 Json RenderRun(const RunInfo& run) {
   return {{"algorithm", run.algorithm},
           {"isa", NameOf(run.isa)},
-          {"precision", "standard"},
+          {"precision", NameOf(run.precision)},
           {"algo", kAlgo},
           {"threads", run.num_threads},
           {"tiles", run.tiles},

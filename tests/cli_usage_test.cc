@@ -78,8 +78,11 @@ TEST_F(UsageTest, ValuesThatDoNotParse) {
   ExpectConvRefused("--isa avx1024", {"--isa", "avx512"});
   ExpectConvRefused("--isa neon", {"--isa neon", "use one of: auto", "scalar"});
   ExpectConvRefused("--algorithm winograd", {"--algorithm winograd", "use one of", "reference"});
-  ExpectConvRefused("--precision double", {"--precision", "'double'", "use one of: standard"});
-  ExpectConvRefused("--precision exact", {"--precision", "'exact'"});
+  ExpectConvRefused("--precision quad",
+                    {"--precision", "'quad'", "use one of: standard, double, exact"});
+  ExpectConvRefused("--precision dubble", {"did you mean double?"});
+  ExpectConvRefused("--precision exact --algorithm channel-lanes",
+                    {"--algorithm channel-lanes", "standard, not exact", "certified, reference"});
   ExpectConvRefused("--max-memory lots", {"--max-memory", "8GiB"});
   ExpectConvRefused("--max-memory 0", {"--max-memory"});
   ExpectConvRefused("--color blue", {"--color"});

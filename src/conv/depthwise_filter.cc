@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/checked.h"
@@ -23,49 +25,69 @@ class FilterEngine {
         parallel_(args.parallel),
         kernels_(args.kernels.Depthwise<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
-        input_packer_(args.kernels, plan.input, ByPlane(plan),
-                      plan.multiplier == 1 ? StripForm::kPlain : StripForm::kRepeated,
-                      plan.multiplier),
+        input_packer_(args.kernels, plan.input, ByPlane(plan), InputForm(plan), plan.multiplier),
         output_packer_(args.kernels, plan.output, ByPlane(plan), StripForm::kPlain, 1),
         input_(static_cast<const Stored*>(args.input)),
         out_backprop_(static_cast<const Stored*>(args.out_backprop)),
         result_(static_cast<Stored*>(args.result)),
-        pool_(plan.piece_bytes()),
+        pieces_(static_cast<size_t>(args.parallel.num_threads())),
         totals_(plan.units_at_once * plan.FoldSize()),
         runs_(plan.units_at_once * plan.runs_at_once * plan.FoldSize()) {}
 
   void Run();
 
  private:
-  // One run of one unit while it is computed.
-  struct Piece {
-    FilterUnit unit;
-    Compute *sums, *input, *output, *intermediate;
-    StripPart input_part, output_part;  // of the band's first image
-    StripPart next_input, next_output;  // of the band that will probably follow
-    std::vector<int64_t> slots;         // of the part's input rows in the strip, or -1
+  // The kernel's call for one row of a block.
+  struct RowCall {
+    DepthwiseGradientRow<Compute> row;
     std::vector<DepthwiseSegment<Compute>> segments;
+    int64_t last_input;  // row that it reads
+  };
+
+  struct Strip {
+    Compute* data;
+    StripPart part, next;  // of the band's first image; what will probably follow
+  };
+
+  // One run of one unit while it is computed. A thread keeps it for its next one, which often needs
+  // the same calls.
+  struct Piece {
+    explicit Piece(const FilterPlan& plan);
+
+    AlignedArray<std::byte> memory;
+    Compute *sums, *intermediate;
+    Strip input, output;
+    FilterUnit unit = {};
+    PixelBlock bounds = {};      // of the band
+    std::vector<int64_t> slots;  // of the part's input rows in the strip, or -1
+    std::vector<RowCall> calls;  // of all rows of a band's blocks, or one where nothing is packed
   };
 
   static bool ByPlane(const FilterPlan& plan) { return plan.input.format == DataFormat::kNCHW; }
+  static StripForm InputForm(const FilterPlan& plan) {
+    return plan.multiplier == 1 ? StripForm::kPlain : StripForm::kRepeated;
+  }
 
+  Piece& PieceOfThread();
   void RunUnits(Range units);
   void RunPiece(int64_t unit, int64_t run, double* fold);
-  void FindSlots(Piece* piece, const PixelBlock& bounds) const;
+  void FindSlots(Piece* piece) const;
   StripPart InImage(StripPart part, const DataLayout& layout, int64_t image) const;
-  StripPart InImage(const StripPart& part, const StripPart& next, const DataLayout& layout,
-                    int64_t image, int64_t image_end) const;
-  void PackInput(const Piece& piece, const StripPart& part, Compute* strip) const;
-  void StartBand(Piece* piece, const Band& band, const FilterUnit& next_unit,
-                 const Band& next) const;
-  void PackImage(const Piece& piece, const PixelBlock& bounds, int64_t image) const;
+  StripPart InImage(const Strip& strip, const DataLayout& layout, int64_t image,
+                    int64_t image_end) const;
+  void PackInput(const Piece& piece, int64_t image) const;
+  void PackOutput(const Piece& piece, int64_t image) const;
+  void StartBand(Piece* piece, const Band& band, const FilterUnit& unit,
+                 const FilterUnit& next_unit, const Band& next) const;
   void AddBand(Piece* piece, const Band& band, double* fold) const;
   const Compute* InputRow(const Piece& piece, int64_t image, int64_t row) const;
   const Compute* OutputRow(const Piece& piece, int64_t image, int64_t row, int64_t col) const;
   void FetchAhead(const Piece& piece, int64_t image, int64_t last, int64_t row,
                   DepthwiseGradientRow<Compute>* call) const;
-  void AddRow(Piece* piece, const PixelBlock& block, int64_t image, int64_t row) const;
-  void AddSegments(Piece* piece, const Compute* source, int64_t row_tap, int64_t origin) const;
+  void FindCall(const Piece& piece, const PixelBlock& block, int64_t image, int64_t row,
+                RowCall* call) const;
+  void AddSegments(const Piece& piece, const Compute* source, int64_t row_tap, int64_t origin,
+                   RowCall* call) const;
   void FoldRuns(Range units, int64_t num_runs);
   void Finish(const FilterUnit& unit, double* total);
 
@@ -83,17 +105,34 @@ class FilterEngine {
   const Stored* input_;
   const Stored* out_backprop_;
   Stored* result_;
-  BufferPool pool_;
+  std::vector<std::unique_ptr<Piece>> pieces_;  // by thread
   AlignedArray<double> totals_, runs_;
 };
 
+template <class Stored>
+FilterEngine<Stored>::Piece::Piece(const FilterPlan& plan) : memory(plan.piece_bytes()) {
+  // Lanes beyond the channels are read.
+  std::memset(memory.data(), 0, static_cast<size_t>(memory.size()));
+  sums = reinterpret_cast<Compute*>(memory.data());
+  input.data = sums + plan.UnitSize();
+  output.data = input.data + plan.input_size;
+  intermediate = output.data + plan.output_size;
+}
+
+template <class Stored>
+auto FilterEngine<Stored>::PieceOfThread() -> Piece& {
+  std::unique_ptr<Piece>& piece = pieces_[static_cast<size_t>(Parallel::ThreadIndex())];
+  if (piece == nullptr) piece = std::make_unique<Piece>(plan_);
+  return *piece;
+}
+
 // Numbers the input rows that the band's outputs read with the unit's taps.
 template <class Stored>
-void FilterEngine<Stored>::FindSlots(Piece* piece, const PixelBlock& bounds) const {
-  const Range rows = piece->input_part.rows;
+void FilterEngine<Stored>::FindSlots(Piece* piece) const {
+  const Range rows = piece->input.part.rows;
   const Dimension& d = plan_.rows;
   piece->slots.assign(static_cast<size_t>(rows.size()), -1);
-  for (int64_t row = bounds.row_begin; row < bounds.row_end; ++row) {
+  for (int64_t row = piece->bounds.row_begin; row < piece->bounds.row_end; ++row) {
     for (int64_t tap = piece->unit.row_taps.begin; tap < piece->unit.row_taps.end; ++tap) {
       const int64_t at = row * d.stride + tap * d.dilation - d.pad - rows.begin;
       if (at >= 0 && at < rows.size()) piece->slots[at] = 0;
@@ -116,23 +155,22 @@ StripPart FilterEngine<Stored>::InImage(StripPart part, const DataLayout& layout
   return part;
 }
 
-// The same with what to fetch ahead: the following image of the band, or `next`.
+// A strip's part in an image, with what to fetch ahead: the following image of the band, or `next`.
 template <class Stored>
-StripPart FilterEngine<Stored>::InImage(const StripPart& part, const StripPart& next,
-                                        const DataLayout& layout, int64_t image,
+StripPart FilterEngine<Stored>::InImage(const Strip& strip, const DataLayout& layout, int64_t image,
                                         int64_t image_end) const {
-  StripPart here = InImage(part, layout, image);
+  StripPart here = InImage(strip.part, layout, image);
   if (!plan_.fetch_ahead) return here;
-  const StripPart there =
-      image + 1 < image_end ? InImage(part, layout, image + 1) : InImage(next, layout, next.image);
+  const StripPart there = image + 1 < image_end ? InImage(strip.part, layout, image + 1)
+                                                : InImage(strip.next, layout, strip.next.image);
   here.ahead = FirstElement(layout, there) - FirstElement(layout, here);
   return here;
 }
 
 // The numbered rows of one image, neighbours together.
 template <class Stored>
-void FilterEngine<Stored>::PackInput(const Piece& piece, const StripPart& part,
-                                     Compute* strip) const {
+void FilterEngine<Stored>::PackInput(const Piece& piece, int64_t image) const {
+  const StripPart part = InImage(piece.input, plan_.input, image, piece.bounds.image_end);
   const int64_t row_size = part.cols.size() * part.channels.size() * plan_.multiplier;
   if (part.cols.size() == 0) return;
   for (int64_t i = 0; i < part.rows.size();) {
@@ -144,51 +182,33 @@ void FilterEngine<Stored>::PackInput(const Piece& piece, const StripPart& part,
     }
     StripPart rows = part;
     rows.rows = {part.rows.begin + begin, part.rows.begin + i};
-    input_packer_.Pack(input_, rows, piece.intermediate, strip + piece.slots[begin] * row_size);
+    input_packer_.Pack(input_, rows, piece.intermediate,
+                       piece.input.data + piece.slots[begin] * row_size);
   }
 }
 
 template <class Stored>
-void FilterEngine<Stored>::StartBand(Piece* piece, const Band& band, const FilterUnit& next_unit,
-                                     const Band& next) const {
-  piece->input_part = plan_.InputPart(piece->unit, band.bounds);
-  piece->output_part = plan_.OutputPart(piece->unit.channels, band.bounds);
-  piece->next_input = plan_.InputPart(next_unit, next.bounds);
-  piece->next_output = plan_.OutputPart(next_unit.channels, next.bounds);
-  if (!plan_.input_in_place) FindSlots(piece, band.bounds);
-}
-
-template <class Stored>
-void FilterEngine<Stored>::PackImage(const Piece& piece, const PixelBlock& bounds,
-                                     int64_t image) const {
-  if (!plan_.input_in_place) {
-    PackInput(piece,
-              InImage(piece.input_part, piece.next_input, plan_.input, image, bounds.image_end),
-              piece.input);
-  }
-  if (!plan_.output_in_place) {
-    output_packer_.Pack(
-        out_backprop_,
-        InImage(piece.output_part, piece.next_output, plan_.output, image, bounds.image_end),
-        piece.intermediate, piece.output);
-  }
+void FilterEngine<Stored>::PackOutput(const Piece& piece, int64_t image) const {
+  output_packer_.Pack(out_backprop_,
+                      InImage(piece.output, plan_.output, image, piece.bounds.image_end),
+                      piece.intermediate, piece.output.data);
 }
 
 // One row of taps of the unit over one source row.
 template <class Stored>
-void FilterEngine<Stored>::AddSegments(Piece* piece, const Compute* source, int64_t row_tap,
-                                       int64_t origin) const {
-  const Range taps = piece->unit.col_taps;
-  const int64_t tap_size = plan_.TapSize(piece->unit.channels.size());
+void FilterEngine<Stored>::AddSegments(const Piece& piece, const Compute* source, int64_t row_tap,
+                                       int64_t origin, RowCall* call) const {
+  const Range taps = piece.unit.col_taps;
+  const int64_t tap_size = plan_.TapSize(piece.unit.channels.size());
   for (int64_t tap = taps.begin; tap < taps.end; tap += kMaxSegmentTaps) {
     DepthwiseSegment<Compute> segment = {};
     segment.source = source;
     segment.origin = origin + tap * plan_.cols.dilation;
     segment.num_taps = std::min(taps.end - tap, kMaxSegmentTaps);
     segment.sums =
-        piece->sums +
-        ((row_tap - piece->unit.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
-    piece->segments.push_back(segment);
+        piece.sums +
+        ((row_tap - piece.unit.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
+    call->segments.push_back(segment);
   }
 }
 
@@ -201,22 +221,22 @@ auto FilterEngine<Stored>::InputRow(const Piece& piece, int64_t image, int64_t r
     return reinterpret_cast<const Compute*>(input_) +
            plan_.input.AtPixel(image, row, 0, channels.begin);
   }
-  const StripPart& part = piece.input_part;
+  const StripPart& part = piece.input.part;
   const int64_t pixel = piece.slots[row - part.rows.begin] * part.cols.size();
-  return piece.input + pixel * channels.size() * plan_.multiplier;
+  return piece.input.data + pixel * channels.size() * plan_.multiplier;
 }
 
 // Column `col` of a row of out_backprop.
 template <class Stored>
 auto FilterEngine<Stored>::OutputRow(const Piece& piece, int64_t image, int64_t row,
                                      int64_t col) const -> const Compute* {
-  const StripPart& part = piece.output_part;
+  const StripPart& part = piece.output.part;
   if (plan_.output_in_place) {
     return reinterpret_cast<const Compute*>(out_backprop_) +
            plan_.output.AtPixel(image, row, col, part.channels.begin);
   }
   const int64_t pixel = (row - part.rows.begin) * part.cols.size() + col - part.cols.begin;
-  return piece.output + pixel * part.channels.size();
+  return piece.output.data + pixel * part.channels.size();
 }
 
 // The rows behind those of the call, of tensors used in place; an image's last are followed by the
@@ -239,35 +259,63 @@ void FilterEngine<Stored>::FetchAhead(const Piece& piece, int64_t image, int64_t
 }
 
 template <class Stored>
-void FilterEngine<Stored>::AddRow(Piece* piece, const PixelBlock& block, int64_t image,
-                                  int64_t row) const {
+void FilterEngine<Stored>::FindCall(const Piece& piece, const PixelBlock& block, int64_t image,
+                                    int64_t row, RowCall* call) const {
   const Dimension& rows = plan_.rows;
-  const int64_t size = piece->unit.channels.size() * plan_.multiplier;
-  const int64_t first_col = plan_.input_in_place ? 0 : piece->input_part.cols.begin;
+  const FilterUnit& unit = piece.unit;
+  const int64_t size = unit.channels.size() * plan_.multiplier;
+  const int64_t first_col = plan_.input_in_place ? 0 : piece.input.part.cols.begin;
   const TapRange valid = ValidTaps(row, rows.stride, rows.dilation, rows.pad, rows.kernel, rows.in);
   const int64_t origin = block.col_begin * plan_.cols.stride - plan_.cols.pad - first_col;
-  piece->segments.clear();
-  int64_t in_row = 0;
-  for (int64_t tap = std::max(valid.first, piece->unit.row_taps.begin);
-       tap < std::min(valid.last, piece->unit.row_taps.end); ++tap) {
-    in_row = row * rows.stride + tap * rows.dilation - rows.pad;
-    AddSegments(piece, InputRow(*piece, image, in_row), tap, origin);
+  call->segments.clear();
+  for (int64_t tap = std::max(valid.first, unit.row_taps.begin);
+       tap < std::min(valid.last, unit.row_taps.end); ++tap) {
+    const int64_t in_row = row * rows.stride + tap * rows.dilation - rows.pad;
+    AddSegments(piece, InputRow(piece, image, in_row), tap, origin, call);
+    call->last_input = in_row;
   }
-  if (piece->segments.empty()) return;
-  DepthwiseGradientRow<Compute> call = {};
-  call.segments = piece->segments.data();
-  call.num_segments = static_cast<int64_t>(piece->segments.size());
-  call.out_backprop = OutputRow(*piece, image, row, block.col_begin);
-  call.out_backprop_stride = plan_.output_in_place ? plan_.output.c : size;
-  call.count = block.col_end - block.col_begin;
-  call.source_stride = plan_.input_in_place ? plan_.input.c : size;
-  call.num_cols = plan_.input_in_place ? plan_.input.w : piece->input_part.cols.size();
-  call.sums_stride = plan_.TapSize(piece->unit.channels.size());
-  call.stride = plan_.cols.stride;
-  call.dilation = plan_.cols.dilation;
-  call.channels = size;
-  FetchAhead(*piece, image, in_row, row, &call);
-  kernels_.gradient(call);
+  DepthwiseGradientRow<Compute>& kernel_row = call->row;
+  kernel_row = {};
+  kernel_row.segments = call->segments.data();
+  kernel_row.num_segments = std::ssize(call->segments);
+  kernel_row.out_backprop = OutputRow(piece, image, row, block.col_begin);
+  kernel_row.out_backprop_stride = plan_.output_in_place ? plan_.output.c : size;
+  kernel_row.count = block.col_end - block.col_begin;
+  kernel_row.source_stride = plan_.input_in_place ? plan_.input.c : size;
+  kernel_row.num_cols = plan_.input_in_place ? plan_.input.w : piece.input.part.cols.size();
+  kernel_row.sums_stride = plan_.TapSize(unit.channels.size());
+  kernel_row.stride = plan_.cols.stride;
+  kernel_row.dilation = plan_.cols.dilation;
+  kernel_row.channels = size;
+}
+
+// Finds where the band's strips and, unless those of the band before serve, its calls are.
+template <class Stored>
+void FilterEngine<Stored>::StartBand(Piece* piece, const Band& band, const FilterUnit& unit,
+                                     const FilterUnit& next_unit, const Band& next) const {
+  const PixelBlock &b = band.bounds, &before = piece->bounds;
+  const bool same_calls = before.row_begin == b.row_begin && before.row_end == b.row_end &&
+                          before.col_begin == b.col_begin && before.col_end == b.col_end &&
+                          piece->unit.row_taps == unit.row_taps &&
+                          piece->unit.col_taps == unit.col_taps &&
+                          piece->unit.channels.size() == unit.channels.size();
+  piece->unit = unit;
+  piece->bounds = b;
+  piece->input.part = plan_.InputPart(unit, b);
+  piece->output.part = plan_.OutputPart(unit.channels, b);
+  piece->input.next = plan_.InputPart(next_unit, next.bounds);
+  piece->output.next = plan_.OutputPart(next_unit.channels, next.bounds);
+  if (plan_.output_in_place) piece->calls.resize(1);
+  if (!plan_.input_in_place && !same_calls) FindSlots(piece);
+  if (plan_.output_in_place || same_calls) return;
+  size_t at = 0;
+  for (int64_t i = band.begin; i < band.end; ++i) {
+    const PixelBlock& block = plan_.blocks[i];
+    for (int64_t row = block.row_begin; row < block.row_end; ++row) {
+      if (at == piece->calls.size()) piece->calls.emplace_back();
+      FindCall(*piece, block, b.image_begin, row, &piece->calls[at++]);
+    }
+  }
 }
 
 // The blocks of a band into `fold`. Either it is of one image, or it is one block, so that one
@@ -278,11 +326,17 @@ void FilterEngine<Stored>::AddBand(Piece* piece, const Band& band, double* fold)
   const int64_t count =
       unit.row_taps.size() * unit.col_taps.size() * plan_.TapSize(unit.channels.size());
   for (int64_t image = band.bounds.image_begin; image < band.bounds.image_end; ++image) {
-    PackImage(*piece, band.bounds, image);
+    if (!plan_.input_in_place) PackInput(*piece, image);
+    if (!plan_.output_in_place) PackOutput(*piece, image);
+    size_t at = 0;
     for (int64_t i = band.begin; i < band.end; ++i) {
       const PixelBlock& block = plan_.blocks[i];
       for (int64_t row = block.row_begin; row < block.row_end; ++row) {
-        AddRow(piece, block, image, row);
+        RowCall& call = piece->calls[plan_.output_in_place ? 0 : at++];
+        if (plan_.output_in_place) FindCall(*piece, block, image, row, &call);
+        if (call.segments.empty()) continue;
+        FetchAhead(*piece, image, call.last_input, row, &call.row);
+        kernels_.gradient(call.row);
       }
       if (image + 1 == block.image_end) {
         kernels_.fold_block(piece->sums, fold, Errors(fold), count);
@@ -293,20 +347,15 @@ void FilterEngine<Stored>::AddBand(Piece* piece, const Band& band, double* fold)
 
 template <class Stored>
 void FilterEngine<Stored>::RunPiece(int64_t unit, int64_t run, double* fold) {
-  BufferPool::Lease lease(&pool_);
-  Piece piece = {};
-  piece.unit = plan_.UnitAt(unit);
-  piece.sums = reinterpret_cast<Compute*>(lease.data());
-  piece.input = piece.sums + plan_.UnitSize();
-  piece.output = piece.input + plan_.input_size;
-  piece.intermediate = piece.output + plan_.output_size;
+  Piece& piece = PieceOfThread();
   std::fill_n(piece.sums, plan_.UnitSize(), Compute{0});
   std::fill_n(fold, plan_.FoldSize(), 0.0);
+  const FilterUnit this_unit = plan_.UnitAt(unit);
   const FilterUnit next_unit = plan_.UnitAt(unit + 1 < plan_.num_units() ? unit + 1 : 0);
   const std::vector<Band> bands = plan_.BandsOfRun(run);
   for (size_t i = 0; i < bands.size(); ++i) {
     const bool last = i + 1 == bands.size();
-    StartBand(&piece, bands[i], last ? next_unit : piece.unit, bands[last ? 0 : i + 1]);
+    StartBand(&piece, bands[i], this_unit, last ? next_unit : this_unit, bands[last ? 0 : i + 1]);
     AddBand(&piece, bands[i], fold);
   }
 }

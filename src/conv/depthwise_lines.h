@@ -26,6 +26,7 @@ struct Dimension {
 struct Range {
   int64_t begin, end;
   int64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
 };
 
 // The source positions that the results of `results` read, at most.

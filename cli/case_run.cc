@@ -234,7 +234,7 @@ void CaseRun::WritePending() {
   record.force = record.allow_non_finite = true;
   GoldenRecorder recorder(path, record, GoldenReading());
   recorder.Accept(result_);
-  recorder.Write(result_, problem(), entry_.inputs);
+  recorder.Write(result_, problem(), spec_.execution.precision, entry_.inputs);
   entry_.pending = {path, *spec_.expect};
 }
 

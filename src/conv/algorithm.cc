@@ -40,9 +40,9 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
                                                 kConv2DPixelLanes,
                                                 kConv2DChannelLanes,
                                                 kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {ForGrouped<kDepthwiseFilterAlgorithm>(),
-                                                       kConv2DFilterTapsJoined,
-                                                       kConv2DFilterTapsApart, kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {
+      ForGrouped<kDepthwiseFilterAlgorithm>(), kConv2DFilterInputLanes, kConv2DFilterTapsJoined,
+      kConv2DFilterTapsApart, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwisePlanesAlgorithm,
                                                    kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise_filter = {kDepthwiseFilterAlgorithm,

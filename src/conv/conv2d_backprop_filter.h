@@ -1,5 +1,5 @@
-// conv2d's filter gradient. Both forms follow one canonical order; they differ in what the rows of
-// a tile are.
+// conv2d's filter gradient. All forms follow one canonical order; they differ in what the rows and
+// columns of a tile are.
 #pragma once
 
 #include "conv/algorithm.h"
@@ -11,5 +11,9 @@ extern const Algorithm kConv2DFilterTapsApart;
 // Rows are channels of all taps, for few input channels; padding is multiplied as zeros, and the
 // other form takes over if that could show (an infinity or a NaN in the data).
 extern const Algorithm kConv2DFilterTapsJoined;
+
+// Rows are output channels, columns input channels, of one tap or, where they are few, of all taps
+// with padding multiplied as above: for output channels that leave many lanes empty.
+extern const Algorithm kConv2DFilterInputLanes;
 
 }  // namespace convgrad

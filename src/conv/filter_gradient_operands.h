@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "conv/algorithm.h"
 #include "conv/filter_gradient_plan.h"
+#include "conv/staging.h"
 
 namespace convgrad {
 
@@ -27,18 +28,13 @@ class FilterGradientOperands {
   FilterGradientOperands(const ConvArgs& args, const FilterGradientPlan& plan);
 
   void Pack(const Pass& pass, const PixelStage& stage);
-  // While blocks [block, block_end) are added to a tile, its share of the next stage's operands is
-  // to be fetched from here on, ahead_step() bytes a term. Null: none.
-  const void* Ahead(int64_t block, int64_t block_end, int64_t tile) const;
-  int64_t ahead_step() const { return ahead_.step; }
-
   // Offset of a row of the result's matrix (inside its tap when apart) from the group's pixel.
   int64_t RowOffset(int64_t row) const;
-  const Compute* Input(int64_t group_in_pass) const {
+  const Compute* Rows(int64_t group_in_pass) const {
     return input_ + group_in_pass * group_stride_;
   }
   // Panels of a group, and groups, are neighbours also where they lie.
-  const Compute* Output(int64_t panel_in_pass) const {
+  const Compute* Columns(int64_t panel_in_pass) const {
     return output_ + panel_in_pass * panel_stride_;
   }
   int64_t InputPixel(int64_t image, int64_t grid_row, int64_t grid_col) const {
@@ -50,21 +46,17 @@ class FilterGradientOperands {
     return (((image - out.image_begin) * out.num_rows() + row - out.row_begin) *
                 plan_.geometry.out_w +
             col) *
-           plan_.OutputStep();
+           column_step();
   }
-  int64_t input_step() const { return plan_.cols.stride * pixel_stride_; }
+  int64_t row_step() const { return plan_.cols.stride * pixel_stride_; }
+  int64_t column_step() const {
+    return plan_.UsesOutputInPlace() ? plan_.geometry.out_c : plan_.sizes.panels.cols;
+  }
+  static GemmSegment Terms(int64_t input, int64_t output, int64_t length) {
+    return {input, output, length};
+  }
 
  private:
-  struct Bytes {
-    const char* begin = nullptr;
-    int64_t count = 0;
-  };
-  struct NextStage {
-    Bytes input, output;
-    int64_t step = 0;  // a term
-
-    int64_t count() const { return input.count + output.count; }
-  };
   struct Plane {  // of one of the two tensors
     const Stored* tensor;
     int64_t pixels, channels;  // of an image
@@ -76,15 +68,7 @@ class FilterGradientOperands {
       return tensor + (image * channels + channel) * pixels;
     }
   };
-  static constexpr int64_t kPiecePixels = 128;  // whose lines stay cached from block to block
-
-  // body(image, first pixel of the piece, pixels, line) for pieces of `lines` lines of every image.
-  template <class Body>
-  void ForPieces(int64_t image_begin, int64_t image_end, int64_t lines, int64_t line_pixels,
-                 const Body& body) const;
   void PlaceInput();
-  void LookAhead();
-  Bytes BytesOf(const Plane& plane, const Slab& slab, int64_t width) const;
   void PackApart();
   void PackJoined();
   void PackPlanes();
@@ -109,7 +93,6 @@ class FilterGradientOperands {
   int64_t pixel_stride_ = 0, row_stride_ = 0, image_stride_ = 0;
   int64_t channel_stride_ = 0, block_stride_ = 0, group_stride_ = 0;
   int64_t panel_stride_ = 0;
-  NextStage ahead_;
 };
 
 template <class Stored>
@@ -147,46 +130,6 @@ void FilterGradientOperands<Stored>::Pack(const Pass& pass, const PixelStage& st
     PackApart();
   }
   PackOutput();
-  LookAhead();
-}
-
-// One pass' operands are whole pixels or whole images, which lie together.
-template <class Stored>
-void FilterGradientOperands<Stored>::LookAhead() {
-  ahead_ = {};
-  const PixelStage* next = stage_ + 1;
-  if (next == plan_.stages.data() + plan_.stages.size() || plan_.passes.size() > 1) return;
-  if (plan_.format == DataFormat::kNCHW && next->output.num_rows() < plan_.geometry.out_h) return;
-  ahead_.input = BytesOf(input_plane_, plan_.GridSlab(*next), plan_.geometry.in_w);
-  ahead_.output = BytesOf(output_plane_, next->output, plan_.geometry.out_w);
-  const int64_t terms = stage_->num_pixels(plan_.geometry.out_w) * plan_.TilesOf(*pass_);
-  ahead_.step = CeilDiv(ahead_.count(), terms);
-}
-
-template <class Stored>
-auto FilterGradientOperands<Stored>::BytesOf(const Plane& plane, const Slab& slab,
-                                             int64_t width) const -> Bytes {
-  int64_t first = plane.pixels * slab.image_begin + slab.row_begin * width;
-  int64_t last = plane.pixels * (slab.image_end - 1) + slab.row_end * width;
-  if (plan_.format == DataFormat::kNCHW) {
-    first = plane.pixels * slab.image_begin;
-    last = plane.pixels * slab.image_end;
-  }
-  return {reinterpret_cast<const char*>(plane.tensor + first * plane.channels),
-          (last - first) * plane.channels * int64_t{sizeof(Stored)}};
-}
-
-template <class Stored>
-const void* FilterGradientOperands<Stored>::Ahead(int64_t block, int64_t block_end,
-                                                  int64_t tile) const {
-  if (ahead_.step == 0) return nullptr;
-  const double part = static_cast<double>(tile) / static_cast<double>(plan_.TilesOf(*pass_));
-  const double done = (static_cast<double>(block - stage_->block_begin) +
-                       static_cast<double>(block_end - block) * part) /
-                      static_cast<double>(stage_->block_end - stage_->block_begin);
-  const int64_t at = static_cast<int64_t>(done * static_cast<double>(ahead_.count()));
-  return at < ahead_.input.count ? ahead_.input.begin + at
-                                 : ahead_.output.begin + (at - ahead_.input.count);
 }
 
 template <class Stored>
@@ -236,19 +179,6 @@ int64_t FilterGradientOperands<Stored>::RowOffset(int64_t row) const {
 }
 
 template <class Stored>
-template <class Body>
-void FilterGradientOperands<Stored>::ForPieces(int64_t image_begin, int64_t image_end,
-                                               int64_t lines, int64_t line_pixels,
-                                               const Body& body) const {
-  const int64_t pieces = CeilDiv(line_pixels, kPiecePixels);
-  args_.parallel.For((image_end - image_begin) * lines * pieces, [&](int64_t i) {
-    const int64_t pixel = i % pieces * kPiecePixels, line = i / pieces % lines;
-    body(image_begin + i / pieces / lines, line, pixel,
-         std::min(kPiecePixels, line_pixels - pixel));
-  });
-}
-
-template <class Stored>
 void FilterGradientOperands<Stored>::PackApart() {
   const ConvGeometry& g = plan_.geometry;
   const AxisGrid &rows = plan_.rows, &cols = plan_.cols;
@@ -256,9 +186,10 @@ void FilterGradientOperands<Stored>::PackApart() {
   const bool dense = rows.step == 1 && cols.step == 1;
   const int64_t lines = dense ? 1 : grid_.num_rows();
   const int64_t line_pixels = dense ? grid_.num_rows() * cols.count : cols.count;
-  ForPieces(
-      grid_.image_begin, grid_.image_end, lines, line_pixels,
-      [&](int64_t image, int64_t line, int64_t pixel, int64_t num_pixels) {
+  staging::ForLines(
+      args_.parallel, grid_.num_images(), lines, line_pixels,
+      [&](int64_t n, int64_t line, int64_t pixel, int64_t num_pixels) {
+        const int64_t image = grid_.image_begin + n;
         const int64_t row = rows.first + (grid_.row_begin + line) * rows.step;
         const Stored* from = input_plane_.At(image, row * g.in_w + cols.first + pixel * cols.step);
         Compute* to = input_scratch_.data() + InputPixel(image, grid_.row_begin + line, pixel);
@@ -335,21 +266,23 @@ void FilterGradientOperands<Stored>::PackOutput() {
   const int64_t panels_per_group = pass_->panel_end - pass_->panel_begin;
   const int64_t first_channel = pass_->panel_begin * panels.cols;
   const int64_t last_channel = std::min(g.group_out_c, pass_->panel_end * panels.cols);
-  ForPieces(out.image_begin, out.image_end, 1, out.num_rows() * g.out_w,
-            [&](int64_t image, int64_t, int64_t pixel, int64_t num_pixels) {
-              Compute* to = output_scratch_.data() + OutputPixel(image, out.row_begin, pixel);
-              for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-                // Surplus columns are computed and dropped: they must be numbers, not slow
-                // subnormals.
-                if (last_channel < pass_->panel_end * panels.cols) {
-                  std::fill_n(to + (panels_per_group - 1) * panel_stride_, num_pixels * panels.cols,
-                              Compute{0});
-                }
-                PackPanels({image, first_pixel + pixel, num_pixels},
-                           group * g.group_out_c + first_channel, last_channel - first_channel, to);
-                to += panels_per_group * panel_stride_;
-              }
-            });
+  staging::ForLines(
+      args_.parallel, out.num_images(), 1, out.num_rows() * g.out_w,
+      [&](int64_t n, int64_t, int64_t pixel, int64_t num_pixels) {
+        const int64_t image = out.image_begin + n;
+        Compute* to = output_scratch_.data() + OutputPixel(image, out.row_begin, pixel);
+        for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
+          // Surplus columns are computed and dropped: they must be numbers, not slow
+          // subnormals.
+          if (last_channel < pass_->panel_end * panels.cols) {
+            std::fill_n(to + (panels_per_group - 1) * panel_stride_, num_pixels * panels.cols,
+                        Compute{0});
+          }
+          PackPanels({image, first_pixel + pixel, num_pixels},
+                     group * g.group_out_c + first_channel, last_channel - first_channel, to);
+          to += panels_per_group * panel_stride_;
+        }
+      });
 }
 
 // Some channels of out_backprop into panels.

@@ -24,11 +24,13 @@ constexpr int64_t kTilesPerThread = 32;
 }  // namespace
 
 FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& sizes_in,
-                                       int num_threads_in, bool joined_in)
+                                       int num_threads_in, FilterForm form_in)
     : geometry(problem.geometry),
       format(problem.data_format),
       sizes(sizes_in),
-      joined(joined_in),
+      form(form_in),
+      joined(Joins(form)),
+      inputs_in_lanes(PutsInputsInLanes(form)),
       in_pairs(TermsInPairs(problem)),
       num_threads(num_threads_in),
       num_taps(geometry.kernel_h * geometry.kernel_w),
@@ -36,22 +38,26 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
       row_blocks(CeilDiv(NumRows(), sizes.tile_rows)),
       blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w, in_pairs)) {
   const ConvGeometry& g = geometry;
-  if (joined) {
+  if (joined && inputs_in_lanes) {
+    // A pixel of the grid has what all taps of an output pixel meet.
+    rows = {0, 1, g.out_h, 1, 0, 0};
+    cols = {0, 1, g.out_w, 1, 0, 0};
+  } else if (joined) {
     rows = PaddedGrid(g.out_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
     cols = PaddedGrid(g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
   } else {
     rows = InputGrid(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h, true);
-    // Planes are transposed by whole rows.
+    // Planes are used, or transposed, by whole rows.
     cols = InputGrid(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w,
                      format == DataFormat::kNHWC);
   }
 
   const int64_t num_pixels = g.batch * g.out_h * g.out_w;
   const int64_t chunk_bytes = num_pixels * sizes.panels.cols * sizes.compute_bytes;
-  one_call = NumRuns() == 1 && chunk_bytes <= kOneCallBytes &&
-             chunk_bytes * g.groups * sizes.panels.count +
-                     g.batch * rows.count * cols.count * g.in_c * sizes.compute_bytes <=
-                 kMostStageBytes;
+  one_call =
+      NumRuns() == 1 && chunk_bytes <= kOneCallBytes &&
+      num_pixels * PixelNumbers({0, g.groups, 0, sizes.panels.count}) * sizes.compute_bytes <=
+          kMostStageBytes;
 
   const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
   const int64_t all_panels = g.groups * sizes.panels.count;
@@ -71,10 +77,7 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   }
 
   const Pass& widest = passes.front();
-  const int64_t pixel_bytes = (CeilDiv(rows.count * cols.count, g.out_h * g.out_w) *
-                                   (widest.group_end - widest.group_begin) * g.group_in_c +
-                               widest.num_panels() * sizes.panels.cols) *
-                              sizes.compute_bytes;
+  const int64_t pixel_bytes = PixelNumbers(widest) * sizes.compute_bytes;
   const int64_t sum_bytes = TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)};
   const int64_t stage_bytes =
       std::min(std::max(sum_bytes, kStageBytesPerThread * num_threads), kMostStageBytes);
@@ -125,16 +128,42 @@ Slab FilterGradientPlan::GridSlab(const PixelStage& stage) const {
   return {out.image_begin, out.image_end, first, std::clamp(end, first, rows.count)};
 }
 
+int64_t FilterGradientPlan::InputWidth(const Pass& pass) const {
+  if (inputs_in_lanes) return pass.num_panels() * sizes.panels.cols;
+  const int64_t block = joined || InputIsPlanar() ? 1 : ChannelBlock();
+  return (pass.group_end - pass.group_begin) * RoundUp(geometry.group_in_c, block);
+}
+
+int64_t FilterGradientPlan::OutputWidth(const Pass& pass) const {
+  if (inputs_in_lanes) return (pass.group_end - pass.group_begin) * geometry.group_out_c;
+  return pass.num_panels() * sizes.panels.cols;
+}
+
+int64_t FilterGradientPlan::PixelNumbers(const Pass& pass) const {
+  const int64_t grid_pixels = CeilDiv(rows.count * cols.count, geometry.out_h * geometry.out_w);
+  return grid_pixels * InputWidth(pass) + OutputWidth(pass);
+}
+
 int64_t FilterGradientPlan::InputElements(const PixelStage& stage, const Pass& pass) const {
   const Slab grid = GridSlab(stage);
-  const int64_t block = joined || InputIsPlanar() ? 1 : ChannelBlock();
-  const int64_t channels = RoundUp(geometry.group_in_c, block);
-  return grid.num_images() * grid.num_rows() * cols.count * channels *
-         (pass.group_end - pass.group_begin);
+  return grid.num_images() * grid.num_rows() * cols.count * InputWidth(pass);
 }
 
 int64_t FilterGradientPlan::OutputElements(const PixelStage& stage, const Pass& pass) const {
-  return stage.num_pixels(geometry.out_w) * pass.num_panels() * sizes.panels.cols;
+  return stage.num_pixels(geometry.out_w) * OutputWidth(pass);
+}
+
+Slab FilterGradientPlan::PaddedSlab(const PixelStage& stage) const {
+  const Slab& out = stage.output;
+  const ConvGeometry& g = geometry;
+  return {out.image_begin, out.image_end, out.row_begin * g.stride_h,
+          (out.row_end - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h + 1};
+}
+
+int64_t FilterGradientPlan::PaddedElements(const PixelStage& stage) const {
+  if (!joined || !inputs_in_lanes) return 0;
+  const Slab padded = PaddedSlab(stage);
+  return padded.num_images() * padded.num_rows() * PaddedWidth() * geometry.in_c;
 }
 
 int64_t FilterGradientPlan::ScratchBytes() const {
@@ -143,22 +172,25 @@ int64_t FilterGradientPlan::ScratchBytes() const {
   for (const PixelStage& stage : stages) {
     const int64_t input = UsesInputInPlace() ? 0 : InputElements(stage, widest);
     const int64_t output = UsesOutputInPlace() ? 0 : OutputElements(stage, widest);
-    elements = std::max(elements, input + output);
+    elements = std::max(elements, input + output + PaddedElements(stage));
   }
   const int64_t sums =
       (one_call ? num_threads : TilesOf(widest) * (runs_at_once + (NumRuns() > 1))) *
       sizes.tile_sums;
   const int64_t segments =
       kBlockTerms * chunk_blocks * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
-  return (elements + (sizes.stores_compute_type ? 0 : ResultElements())) * sizes.compute_bytes +
+  return (elements + (inputs_in_lanes || !sizes.stores_compute_type ? ResultElements() : 0)) *
+             sizes.compute_bytes +
          sums * int64_t{sizeof(double)} + num_threads * segments +
          static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
 }
 
 std::string FilterGradientPlan::Tiles() const {
-  return fmt::format("{}x{} {} x channels, {} panels, {} blocks in {} runs", sizes.tile_rows,
-                     sizes.panels.cols, joined ? "taps and channels" : "channels",
-                     geometry.groups * sizes.panels.count, blocks.size(), NumRuns());
+  const char* inputs = joined ? "taps and channels" : "channels";
+  return fmt::format("{}x{} {} x {}, {} panels, {} blocks in {} runs", sizes.tile_rows,
+                     sizes.panels.cols, inputs_in_lanes ? "channels" : inputs,
+                     inputs_in_lanes ? inputs : "channels", geometry.groups * sizes.panels.count,
+                     blocks.size(), NumRuns());
 }
 
 }  // namespace convgrad

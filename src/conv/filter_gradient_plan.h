@@ -12,10 +12,18 @@
 
 namespace convgrad {
 
-// The result of one group is a matrix of taps x input channels by output channels. Its rows are cut
-// into row blocks of a tile's rows: inside each tap, or, joined, across taps, as if there were one.
-// Its columns are cut into panels. Tiles are numbered in the order in which they are computed:
-// panel by panel, in a panel some row blocks at a time, of these tap by tap.
+// What the rows and columns of tiles are.
+enum class FilterForm {
+  kApart,        // input channels of one tap, by output channels; padding is skipped
+  kJoined,       // the same of all taps together; padding is multiplied
+  kInputsApart,  // output channels, by input channels of one tap; padding is skipped
+  kInputsJoined  // output channels, by taps and input channels; padding is multiplied
+};
+
+// The result of one group is a matrix for each tap, or, joined, one for all taps. Its rows are cut
+// into row blocks of a tile's rows, its columns into panels. Tiles are numbered in the order in
+// which they are computed: panel by panel, in a panel some row blocks at a time, of these tap by
+// tap.
 struct FilterGradientPlan {
   struct Sizes {  // of the kernels
     int64_t tile_rows, tile_sums;
@@ -24,7 +32,19 @@ struct FilterGradientPlan {
     bool stores_compute_type;  // not a 16-bit type
   };
 
-  FilterGradientPlan(const Problem& problem, const Sizes& sizes, int num_threads, bool joined);
+  FilterGradientPlan(const Problem& problem, const Sizes& sizes, int num_threads, FilterForm form);
+
+  static bool Joins(FilterForm form) {
+    return form == FilterForm::kJoined || form == FilterForm::kInputsJoined;
+  }
+  static bool PutsInputsInLanes(FilterForm form) {
+    return form == FilterForm::kInputsApart || form == FilterForm::kInputsJoined;
+  }
+  // Columns of a group's matrix.
+  static int64_t NumCols(const ConvGeometry& g, FilterForm form) {
+    if (!PutsInputsInLanes(form)) return g.group_out_c;
+    return (Joins(form) ? g.kernel_h * g.kernel_w : 1) * g.group_in_c;
+  }
 
   // Groups, or panels of the only group, whose sums are held at a time.
   struct Pass {
@@ -33,17 +53,25 @@ struct FilterGradientPlan {
     int64_t num_panels() const { return (group_end - group_begin) * (panel_end - panel_begin); }
   };
 
-  int64_t NumRows() const { return joined ? num_taps * geometry.group_in_c : geometry.group_in_c; }
+  int64_t NumRows() const {
+    if (inputs_in_lanes) return geometry.group_out_c;
+    return joined ? num_taps * geometry.group_in_c : geometry.group_in_c;
+  }
   int64_t ResultElements() const { return num_taps * geometry.group_in_c * geometry.out_c; }
   int64_t NumRuns() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
-  // Pixels of out_backprop already hold the columns of every panel side by side.
+  // Pixels of out_backprop already hold the columns of every panel side by side, or are its rows.
   bool UsesOutputInPlace() const {
-    return format == DataFormat::kNHWC && sizes.stores_compute_type &&
-           geometry.group_out_c % sizes.panels.cols == 0;
+    return sizes.stores_compute_type &&
+           (inputs_in_lanes ||
+            (format == DataFormat::kNHWC && geometry.group_out_c % sizes.panels.cols == 0));
   }
   // Rows of tiles are planes.
-  bool InputIsPlanar() const { return format == DataFormat::kNCHW && !joined; }
-  bool UsesInputInPlace() const { return InputIsPlanar() && sizes.stores_compute_type; }
+  bool InputIsPlanar() const { return format == DataFormat::kNCHW && !joined && !inputs_in_lanes; }
+  bool UsesInputInPlace() const {
+    if (!sizes.stores_compute_type) return false;
+    return InputIsPlanar() || (inputs_in_lanes && !joined && format == DataFormat::kNHWC &&
+                               geometry.group_in_c % sizes.panels.cols == 0);
+  }
   // Channels of the input that are packed side by side: those of a tile where tiles read them
   // often, else a cache line, so that packing moves whole lines.
   int64_t ChannelBlock() const {
@@ -51,8 +79,11 @@ struct FilterGradientPlan {
     const bool often = tile_taps * sizes.panels.count > kManyUses;
     return std::min(geometry.group_in_c, often ? sizes.tile_rows : kLine / sizes.compute_bytes);
   }
-  // From one pixel of a panel to the next.
-  int64_t OutputStep() const { return UsesOutputInPlace() ? geometry.out_c : sizes.panels.cols; }
+  // Numbers that a stage holds of one pixel of the input's grid, and of one of out_backprop, when
+  // they are packed.
+  int64_t InputWidth(const Pass& pass) const;
+  int64_t OutputWidth(const Pass& pass) const;
+  int64_t PixelNumbers(const Pass& pass) const;  // of both, for an output pixel
   int64_t TilesOf(const Pass& pass) const { return pass.num_panels() * row_blocks * tile_taps; }
   struct TilePlace {
     int64_t panel, row_block, tap;  // panel of the pass
@@ -69,14 +100,23 @@ struct FilterGradientPlan {
   int64_t OutputElements(const PixelStage& stage, const Pass& pass) const;
   // The rows of the grid that a stage's output rows meet.
   Slab GridSlab(const PixelStage& stage) const;
+  // The rows of the padded input that they meet.
+  Slab PaddedSlab(const PixelStage& stage) const;
+  int64_t PaddedWidth() const {
+    return (geometry.out_w - 1) * geometry.stride_w +
+           (geometry.kernel_w - 1) * geometry.dilation_w + 1;
+  }
+  // Inputs joined: the padded input of all groups, from which the grid is filled.
+  int64_t PaddedElements(const PixelStage& stage) const;
   int64_t ScratchBytes() const;
   std::string Tiles() const;
 
   ConvGeometry geometry;
   DataFormat format;
   Sizes sizes;
-  bool joined;
-  bool in_pairs;  // TermsInPairs
+  FilterForm form;
+  bool joined, inputs_in_lanes;  // that form
+  bool in_pairs;                 // TermsInPairs
   int num_threads;
   int64_t num_taps;
   int64_t tile_taps;   // taps that are tiles of their own: all, or 1 when joined

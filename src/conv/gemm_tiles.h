@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -50,6 +51,37 @@ const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, 
     if (smaller.rows >= num_rows) tile = &smaller;
   }
   return *tile;
+}
+
+// The panels in whose tiles the fewest lanes and rows are surplus, for a matrix of few rows.
+template <class Compute>
+Panels CutPanelsOfFewRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
+                          int64_t num_cols) {
+  // Of a tile of `rows` and `vectors`, a term's: its multiply-adds, which take 4 cycles one after
+  // the other, and a part of its loads.
+  const auto cycles = [](int64_t rows, int64_t vectors) {
+    return 4 * std::max<int64_t>(rows * vectors, 4) + rows + vectors;
+  };
+  const int64_t lanes = kernels.lanes;
+  const auto panel_cycles = [&](int64_t cols) {
+    const auto tiles = TilesOfWidth(kernels, cols);
+    const int64_t whole = tiles.front().rows, rest = num_rows % whole;
+    return num_rows / whole * cycles(whole, tiles.front().cols / lanes) +
+           (rest == 0 ? 0 : cycles(SmallestTile(tiles, rest).rows, tiles.front().cols / lanes));
+  };
+  Panels best{};
+  int64_t least = std::numeric_limits<int64_t>::max();
+  const int64_t widest = std::min<int64_t>(kernels.tiles.back().cols, RoundUp(num_cols, lanes));
+  for (int64_t cols = widest; cols > 0; cols -= lanes) {
+    const int64_t count = CeilDiv(num_cols, cols);
+    const int64_t all =
+        (count - 1) * panel_cycles(cols) + panel_cycles(num_cols - (count - 1) * cols);
+    if (all < least) {
+      least = all;
+      best = {count, cols};
+    }
+  }
+  return best;
 }
 
 inline constexpr int kMaxTileRows = 16;

@@ -53,6 +53,19 @@ void ForPieces(const Parallel& parallel, const DataShape& shape, const Slab& sla
   });
 }
 
+// body(image, line, first pixel, pixels) for pieces of `lines` lines of every image, so short that
+// their cache lines stay cached from channel block to channel block.
+template <class Body>
+void ForLines(const Parallel& parallel, int64_t images, int64_t lines, int64_t line_pixels,
+              const Body& body) {
+  constexpr int64_t kLinePixels = 128;
+  const int64_t pieces = CeilDiv(line_pixels, kLinePixels);
+  parallel.For(images * lines * pieces, [&](int64_t i) {
+    const int64_t pixel = i % pieces * kLinePixels, line = i / pieces % lines;
+    body(i / pieces / lines, line, pixel, std::min(kLinePixels, line_pixels - pixel));
+  });
+}
+
 }  // namespace staging
 
 // `to`: [images][rows][w][c] of the slab.

@@ -1,0 +1,336 @@
+// Runs a filter gradient's plan on the micro-kernel: its terms are output pixels, its rows and
+// columns what the operands' class says.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "base/memory.h"
+#include "conv/filter_gradient_ahead.h"
+#include "conv/filter_gradient_plan.h"
+
+namespace convgrad {
+
+// The terms of some blocks for one tap: runs of pixels along output rows.
+class PixelList {
+ public:
+  template <class Operands>
+  void Build(const FilterGradientPlan& plan, const Operands& operands, int64_t first_block,
+             int64_t last_block, int64_t tap) {
+    segments_.clear();
+    block_ends_.clear();
+    for (int64_t i = first_block; i < last_block; ++i) {
+      AppendBlock(plan, operands, plan.blocks[static_cast<size_t>(i)], tap);
+      block_ends_.push_back(static_cast<int64_t>(segments_.size()));
+    }
+  }
+
+  template <class Compute>
+  void Give(GemmTileArgs<Compute>& tile) const {
+    tile.segments = segments_.data();
+    tile.block_ends = block_ends_.data();
+    tile.num_blocks = static_cast<int64_t>(block_ends_.size());
+  }
+
+ private:
+  // The output positions of [begin, end) whose tap is on the grid.
+  static Slab ColsOnGrid(const AxisGrid& grid, int64_t tap, int64_t begin, int64_t end) {
+    const int64_t at = grid.offset + tap * grid.dilation;  // index for position 0
+    const int64_t first = at >= 0 ? 0 : CeilDiv(-at, grid.stride);
+    const int64_t last = at >= grid.count ? 0 : CeilDiv(grid.count - at, grid.stride);
+    return {0, 0, std::max(begin, first), std::min(end, last)};
+  }
+
+  template <class Operands>
+  void AppendBlock(const FilterGradientPlan& plan, const Operands& operands,
+                   const PixelBlock& block, int64_t tap) {
+    const int64_t r = tap / plan.geometry.kernel_w, t = tap % plan.geometry.kernel_w;
+    const Slab cols = ColsOnGrid(plan.cols, t, block.col_begin, block.col_end);
+    if (cols.row_begin >= cols.row_end) return;
+    const size_t block_begin = segments_.size();
+    const TermSteps steps{operands.row_step(), operands.column_step(), plan.in_pairs};
+    // Without its partner before it the first column stands alone.
+    const int64_t alone = plan.in_pairs ? (cols.row_begin - block.col_begin) % 2 : 0;
+    for (int64_t n = block.image_begin; n < block.image_end; ++n) {
+      for (int64_t i = block.row_begin; i < block.row_end; ++i) {
+        const int64_t row = plan.rows.IndexOf(i, r);
+        if (row < 0 || row >= plan.rows.count) continue;
+        GemmSegment next =
+            operands.Terms(operands.InputPixel(n, row, plan.cols.IndexOf(cols.row_begin, t)),
+                           operands.OutputPixel(n, i, cols.row_begin), alone);
+        if (alone > 0) segments_.push_back(next);
+        next.a += alone * steps.a;
+        next.b += alone * steps.b;
+        next.length = cols.row_end - cols.row_begin - alone;
+        if (next.length > 0) AppendTerms(next, steps, block_begin, segments_);
+      }
+    }
+  }
+
+  std::vector<GemmSegment> segments_;
+  std::vector<int64_t> block_ends_;
+};
+
+// `Operands` says where rows and columns lie: FilterGradientOperands or InputLanesOperands.
+template <class Stored, class Operands>
+class FilterGradientRunner {
+ public:
+  using Compute = ComputeType<Stored>;
+  using Pass = FilterGradientPlan::Pass;
+
+  FilterGradientRunner(const ConvArgs& args, const FilterGradientPlan& plan);
+  void Run();
+
+ private:
+  // Everything of a tile's place but its sums.
+  struct Place {
+    int64_t panel, row_block;  // panel of the pass
+    int64_t group_in_pass;
+    GemmTile<Compute> tile;
+    int64_t num_rows, num_cols;
+    int64_t first;  // where the tile's first number is in the result
+  };
+
+  Place PlaceOf(const Pass& pass, int64_t tile_index) const;
+  void SetResult(const Place& place, GemmTileArgs<Compute>& args, int64_t* c_rows) const;
+  void RunStage(const Pass& pass, const PixelStage& stage);
+  struct BlockRange {
+    int64_t begin, end;
+  };
+  // Those of a run that are in a stage.
+  static BlockRange BlocksOf(const PixelStage& stage, int64_t run) {
+    return {std::max(run * kRunBlocks, stage.block_begin),
+            std::min((run + 1) * kRunBlocks, stage.block_end)};
+  }
+  struct Part {
+    int64_t index, count;
+  };
+  void RunTask(const Pass& pass, const PixelStage& stage, int64_t first_run, int64_t last_run,
+               const Part& part);
+  void RunTiles(const Pass& pass, const PixelStage& stage, int64_t run, int64_t begin, int64_t end);
+  void RunTile(const Place& place, GemmTileArgs<Compute>& args) const;
+  void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
+  void FinishTotals(const Pass& pass);
+  void TurnResult() const;
+
+  double* SumsOf(int64_t run, int64_t tile) {
+    const int64_t at =
+        plan_.one_call ? Parallel::ThreadIndex() : run % plan_.runs_at_once * tiles_held_ + tile;
+    return sums_.data() + at * plan_.sizes.tile_sums;
+  }
+  double* TotalOf(int64_t tile) { return totals_.data() + tile * plan_.sizes.tile_sums; }
+
+  const ConvArgs& args_;
+  const FilterGradientPlan& plan_;
+  const IndirectGemmKernels<Compute>& kernels_;
+  Operands operands_;
+  FilterGradientAhead ahead_;
+  const int64_t tiles_held_, num_cols_;
+  AlignedArray<double> sums_, totals_;
+  // The result before it is rounded to 16 bits, and turned if it must be: inputs in lanes make it
+  // [group][tap][output channel][input channel], or [group][output channel][tap][input channel].
+  AlignedArray<Compute> unfinished_;
+  Compute* result_ = nullptr;
+  std::vector<PixelList> lists_;  // of each thread
+};
+
+template <class Stored, class Operands>
+FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& args,
+                                                             const FilterGradientPlan& plan)
+    : args_(args),
+      plan_(plan),
+      kernels_(args.kernels.Gemm<Compute>()),
+      operands_(args, plan),
+      ahead_(args, plan, sizeof(Stored)),
+      tiles_held_(plan.TilesOf(plan.passes.front())),
+      num_cols_(FilterGradientPlan::NumCols(plan.geometry, plan.form)),
+      sums_((plan.one_call ? args.parallel.num_threads() : tiles_held_ * plan.runs_at_once) *
+            plan.sizes.tile_sums),
+      totals_(plan.NumRuns() > 1 ? tiles_held_ * plan.sizes.tile_sums : 0),
+      lists_(static_cast<size_t>(args.parallel.num_threads())) {
+  if constexpr (std::is_same_v<Stored, Compute>) {
+    if (!plan.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
+  }
+  if (result_ == nullptr) {
+    unfinished_ = AlignedArray<Compute>(plan.ResultElements());
+    result_ = unfinished_.data();
+  }
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::Run() {
+  for (const Pass& pass : plan_.passes) {
+    std::fill_n(totals_.data(), totals_.size(), 0.0);
+    for (const PixelStage& stage : plan_.stages) {
+      operands_.Pack(pass, stage);
+      ahead_.Aim(pass, stage);
+      RunStage(pass, stage);
+    }
+    if (plan_.NumRuns() > 1) FinishTotals(pass);
+  }
+  if (plan_.inputs_in_lanes) {
+    TurnResult();
+  } else if constexpr (!std::is_same_v<Stored, Compute>) {
+    args_.kernels.template Pack<Stored>().narrow(result_, static_cast<Stored*>(args_.result),
+                                                 unfinished_.size());
+  }
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::TurnResult() const {
+  const ConvGeometry& g = plan_.geometry;
+  const int64_t matrix = g.group_out_c * num_cols_;
+  args_.parallel.For(g.groups * plan_.tile_taps, [&](int64_t i) {
+    const int64_t group = i / plan_.tile_taps, tap = i % plan_.tile_taps;
+    args_.kernels.template Pack<Stored>().transpose_narrow(
+        result_ + i * matrix, num_cols_,
+        static_cast<Stored*>(args_.result) + tap * num_cols_ * g.out_c + group * g.group_out_c,
+        g.out_c, g.group_out_c, num_cols_);
+  });
+}
+
+template <class Stored, class Operands>
+auto FilterGradientRunner<Stored, Operands>::PlaceOf(const Pass& pass, int64_t tile_index) const
+    -> Place {
+  const ConvGeometry& g = plan_.geometry;
+  Place place;
+  const FilterGradientPlan::TilePlace at = plan_.PlaceOf(tile_index);
+  place.row_block = at.row_block;
+  place.panel = at.panel;
+  const int64_t panels = pass.panel_end - pass.panel_begin;
+  const int64_t panel = pass.panel_begin + place.panel % panels;  // of the group
+  place.group_in_pass = place.panel / panels;
+  const int64_t row = place.row_block * plan_.sizes.tile_rows;
+  place.num_rows = std::min(plan_.sizes.tile_rows, plan_.NumRows() - row);
+  place.num_cols = plan_.sizes.panels.ColsOf(panel, num_cols_);
+  const int64_t group = pass.group_begin + place.group_in_pass;
+  const int64_t col = panel * plan_.sizes.panels.cols;
+  place.first = plan_.inputs_in_lanes
+                    ? ((group * plan_.tile_taps + at.tap) * g.group_out_c + row) * num_cols_ + col
+                    : (at.tap * g.group_in_c + row) * g.out_c + group * g.group_out_c + col;
+  place.tile = SmallestTile(TilesOfWidth(kernels_, place.num_cols), place.num_rows);
+  return place;
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place,
+                                                       GemmTileArgs<Compute>& args,
+                                                       int64_t* c_rows) const {
+  for (int64_t i = 0; i < place.num_rows; ++i) {
+    c_rows[i] = place.first + i * (plan_.inputs_in_lanes ? num_cols_ : plan_.geometry.out_c);
+  }
+  args.c = result_;
+  args.c_rows = c_rows;
+  args.num_rows = place.num_rows;
+  args.num_cols = place.num_cols;
+  args.odd = !plan_.sizes.stores_compute_type;
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass, const PixelStage& stage) {
+  const int64_t tiles = plan_.TilesOf(pass);
+  const int64_t run_end = CeilDiv(stage.block_end, kRunBlocks);
+  for (int64_t run = stage.block_begin / kRunBlocks; run < run_end; run += plan_.runs_at_once) {
+    const int64_t last_run = std::min(run + plan_.runs_at_once, run_end);
+    const int64_t tasks = plan_.TasksOf((last_run - run) * tiles);
+    args_.parallel.For(tasks, [&](int64_t i) { RunTask(pass, stage, run, last_run, {i, tasks}); });
+    if (plan_.NumRuns() == 1) continue;
+    // The last run of the stage may go on in the next one.
+    const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
+    const int64_t complete = stage.block_end == num_blocks ? run_end : stage.block_end / kRunBlocks;
+    FoldRuns(pass, run, std::min(last_run, complete));
+  }
+}
+
+// One of several parts, alike in tiles x blocks, of all tiles' runs [first_run, last_run).
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::RunTask(const Pass& pass, const PixelStage& stage,
+                                                     int64_t first_run, int64_t last_run,
+                                                     const Part& part) {
+  const int64_t tiles = plan_.TilesOf(pass);
+  const int64_t first_block = BlocksOf(stage, first_run).begin;
+  const int64_t work = tiles * (BlocksOf(stage, last_run - 1).end - first_block);
+  for (int64_t run = first_run; run < last_run; ++run) {
+    const BlockRange blocks = BlocksOf(stage, run);
+    const auto tile_at = [&](int64_t index) {
+      const int64_t into = work * index / part.count - tiles * (blocks.begin - first_block);
+      return std::min(tiles, CeilDiv(std::max<int64_t>(0, into), blocks.end - blocks.begin));
+    };
+    const int64_t end = tile_at(part.index + 1);
+    for (int64_t tile = tile_at(part.index); tile < end;) {
+      const int64_t next = std::min(plan_.PlaceOf(tile).next_group, end);
+      RunTiles(pass, stage, run, tile, next);
+      tile = next;
+    }
+  }
+}
+
+// Tiles [begin, end) of one group of row blocks, for one run.
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const PixelStage& stage,
+                                                      int64_t run, int64_t begin, int64_t end) {
+  PixelList& list = lists_[static_cast<size_t>(Parallel::ThreadIndex())];
+  const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
+  const auto [first_block, last_block] = BlocksOf(stage, run);
+  for (int64_t block = first_block; block < last_block; block += plan_.chunk_blocks) {
+    const int64_t block_end = std::min(last_block, block + plan_.chunk_blocks);
+    GemmTileArgs<Compute> args{};
+    args.resume = block > run * kRunBlocks;
+    args.ahead_step = ahead_.step();
+    args.keep = plan_.NumRuns() > 1 || block_end < num_blocks;
+    for (int64_t tile = begin; tile < end;) {
+      const FilterGradientPlan::TilePlace place = plan_.PlaceOf(tile);
+      list.Build(plan_, operands_, block, block_end, place.tap);
+      list.Give(args);
+      for (const int64_t next = std::min(place.next_tap, end); tile < next; ++tile) {
+        args.sums = SumsOf(run, tile);
+        args.ahead = ahead_.At(block, block_end, tile);
+        RunTile(PlaceOf(pass, tile), args);
+      }
+    }
+  }
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::RunTile(const Place& place,
+                                                     GemmTileArgs<Compute>& args) const {
+  int64_t a_rows[kMaxTileRows], c_rows[kMaxTileRows];
+  for (int64_t i = 0; i < place.tile.rows; ++i) {
+    a_rows[i] = operands_.RowOffset(place.row_block * plan_.sizes.tile_rows +
+                                    std::min(i, place.num_rows - 1));
+  }
+  args.a = operands_.Rows(place.group_in_pass);
+  args.a_rows = a_rows;
+  args.a_step = operands_.row_step();
+  args.b = operands_.Columns(place.panel);
+  args.b_step = operands_.column_step();
+  args.in_pairs = plan_.in_pairs;
+  SetResult(place, args, c_rows);
+  place.tile.run(args);
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::FoldRuns(const Pass& pass, int64_t run_begin,
+                                                      int64_t run_end) {
+  args_.parallel.For(plan_.TilesOf(pass), [&](int64_t i) {
+    const Place place = PlaceOf(pass, i);
+    for (int64_t run = run_begin; run < run_end; ++run) {
+      kernels_.add_run(SumsOf(run, i), TotalOf(i), int64_t{place.tile.rows} * place.tile.cols);
+    }
+  });
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::FinishTotals(const Pass& pass) {
+  args_.parallel.For(plan_.TilesOf(pass), [&](int64_t i) {
+    const Place place = PlaceOf(pass, i);
+    int64_t c_rows[kMaxTileRows];
+    GemmTileArgs<Compute> args{};
+    SetResult(place, args, c_rows);
+    args.sums = TotalOf(i);
+    kernels_.finish(args, place.tile.rows, place.tile.cols);
+  });
+}
+
+}  // namespace convgrad

@@ -149,14 +149,14 @@ TEST(Oracle, SumsThatOverflowOnTheWayComeBack) {
   EXPECT_EQ(std::ldexp(truth.high, truth.exponent), huge);
   const Truth over = DotTruth(DType::kFloat64, {huge, huge}, {1, 1});
   EXPECT_TRUE(std::isfinite(over.high));
-  EXPECT_EQ(RoundTo(DType::kFloat64, over), kInfinity);
+  EXPECT_EQ(over.rounded, kInfinity);
 }
 
 TEST(Oracle, EmptySumIsZero) {
   const Truth truth = DotTruth(DType::kFloat32, {0, 0}, {1, 2});
   EXPECT_EQ(truth.high, 0);
   EXPECT_EQ(truth.magnitude, 0);
-  EXPECT_FALSE(std::signbit(RoundTo(DType::kFloat32, truth)));
+  EXPECT_FALSE(std::signbit(truth.rounded));
 }
 
 TEST(Oracle, UnitIsTheLargestPowerOfTwoInEveryProduct) {
@@ -173,29 +173,59 @@ TEST(Oracle, UnitIsTheLargestPowerOfTwoInEveryProduct) {
   EXPECT_EQ(unit(DType::kBFloat16, {0, 0}, {1, 1}), 0);
 }
 
-// Ties of the shorter format, broken by what the longer one lost.
-TEST(RoundTo, RoundsOnce) {
-  const auto rounded = [](DType dtype, double high, double low) {
-    Truth truth;
-    truth.high = high;
-    truth.low = low;
-    return RoundTo(dtype, truth);
-  };
-  for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
+// Where no bound on a sum's error says how it rounds.
+TEST(Oracle, RoundsTiesAndSubnormalsOnce) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    SCOPED_TRACE(InfoOf(dtype).name);
     const double ulp = std::ldexp(1.0, -InfoOf(dtype).fraction_bits);
-    EXPECT_EQ(rounded(dtype, 1 + ulp / 2, 0), 1);
-    EXPECT_EQ(rounded(dtype, 1 + ulp / 2, 1e-30), 1 + ulp);
-    EXPECT_EQ(rounded(dtype, 1 + ulp / 2, -1e-30), 1);
-    EXPECT_EQ(rounded(dtype, 1 + ulp * 3 / 2, -1e-30), 1 + ulp);
-    EXPECT_EQ(rounded(dtype, -1 - ulp / 2, -1e-30), -1 - ulp);
-    EXPECT_EQ(rounded(dtype, -1 - ulp * 3 / 2, 1e-30), -1 - ulp);
-    EXPECT_EQ(rounded(dtype, kInfinity, 0), kInfinity);
-    EXPECT_TRUE(std::isnan(rounded(dtype, kNaN, 0)));
+    const double tiny = std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
+    const auto rounded = [&](const std::vector<double>& x, const std::vector<double>& y) {
+      return DotTruth(dtype, x, y).rounded;
+    };
+    EXPECT_EQ(rounded({1, ulp / 2}, {1, 1}), 1);
+    EXPECT_EQ(rounded({1, ulp / 2, tiny}, {1, 1, tiny}), 1 + ulp);
+    EXPECT_EQ(rounded({1, ulp, ulp / 2, -tiny}, {1, 1, 1, tiny}), 1 + ulp);
+    EXPECT_EQ(rounded({-1, -ulp / 2, -tiny}, {1, 1, tiny}), -1 - ulp);
+    const double least = tiny * ulp;
+    EXPECT_EQ(rounded({tiny, least, least}, {0.5, 0.5, 0.25}), tiny / 2 + least);
+    EXPECT_EQ(rounded({least}, {0.5}), 0);
+    EXPECT_EQ(rounded({least, tiny}, {0.5, tiny}), least);
+    EXPECT_EQ(rounded({kInfinity}, {1}), kInfinity);
+    EXPECT_TRUE(std::isnan(rounded({kNaN}, {1})));
   }
-  EXPECT_EQ(rounded(DType::kFloat16, 65520, -1e-12), 65504);
-  EXPECT_EQ(rounded(DType::kFloat16, 65520, 0), kInfinity);
-  EXPECT_EQ(rounded(DType::kFloat16, 0x1p-25, 1e-30), 0x1p-24);
-  EXPECT_EQ(rounded(DType::kFloat16, 0x1p-25, 0), 0);
+  EXPECT_EQ(DotTruth(DType::kFloat64, {0x1.8p-537}, {0x1.8p-537}).rounded, 0x1p-1073);
+}
+
+// One element is asked for, or all: the same.
+TEST(Oracle, OneElementIsAsInThePieces) {
+  RandomProblemOptions options;
+  options.max_terms = 20'000;
+  RandomProblems problems(5, options);
+  const Parallel parallel(2);
+  for (uint64_t i = 0; i < 60; ++i) {
+    const Problem problem = problems.Next();
+    SCOPED_TRACE(problem.ToLine());
+    for (const testing::Values values : {testing::Values::kOrdinary, testing::Values::kSpecial}) {
+      const auto operands = testing::RandomOperands(problem, i, values);
+      const auto truths = AllTruths(problem, operands.first, operands.second);
+      const Oracle oracle(problem, operands.first, operands.second, parallel);
+      for (size_t e = 0; e < truths.size(); e += 1 + truths.size() / 50) {
+        const Truth one = oracle.At(static_cast<int64_t>(e));
+        ASSERT_EQ(one.terms, truths[e].terms) << e;
+        ASSERT_EQ(std::isnan(one.high), std::isnan(truths[e].high)) << e;
+        ASSERT_TRUE(one.rounded == truths[e].rounded || std::isnan(one.rounded)) << e;
+        // A sum beside infinities, which padding has met in the pieces, is scaled there.
+        const int shift = truths[e].exponent - one.exponent;
+        const double size = one.magnitude;
+        ASSERT_NEAR(std::ldexp(truths[e].magnitude, shift), size, 1e-12 * size) << e;
+        ASSERT_NEAR(std::ldexp(truths[e].norm, shift), one.norm, 1e-12 * one.norm) << e;
+        if (!std::isfinite(one.high)) continue;
+        ASSERT_NEAR(std::ldexp(truths[e].high, shift), one.high,
+                    1e-28 * size + 1e-15 * std::fabs(one.high))
+            << e;
+      }
+    }
+  }
 }
 
 }  // namespace

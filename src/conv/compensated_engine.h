@@ -27,6 +27,9 @@ struct ElementSum {
 class CompensatedEngine {
  public:
   CompensatedEngine(const Problem& problem, const KernelTable& kernels);
+  // With the best kernels of this machine.
+  explicit CompensatedEngine(const Problem& problem)
+      : CompensatedEngine(problem, SupportedKernels().front()) {}
 
   // visit(begin, sums) for pieces [begin, begin + sums.size()) that cover all elements of the
   // result once, from several threads at once. `first` and `second` are the operands in the order

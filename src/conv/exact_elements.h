@@ -18,14 +18,19 @@ namespace convgrad {
 template <class Stored>
 class ExactElements {
  public:
-  explicit ExactElements(const ConvArgs& args) : walk_(args.problem) {
-    const Problem& problem = args.problem;
+  // The operands, in the order of InfoOf(problem.op).operands, must outlive it.
+  ExactElements(const Problem& problem, const Stored* first, const Stored* second,
+                const Parallel& parallel)
+      : walk_(problem), first_(first), second_(second) {
     const auto& operands = InfoOf(problem.op).operands;
-    first_ = static_cast<const Stored*>(args.OperandOf(operands[0]));
-    second_ = static_cast<const Stored*>(args.OperandOf(operands[1]));
     unit_ = ProductUnit(problem.dtype, first_, *CheckedProduct(problem.ShapeOf(operands[0])),
-                        second_, *CheckedProduct(problem.ShapeOf(operands[1])), args.parallel);
+                        second_, *CheckedProduct(problem.ShapeOf(operands[1])), parallel);
   }
+  explicit ExactElements(const ConvArgs& args)
+      : ExactElements(args.problem, OperandOf(args, 0), OperandOf(args, 1), args.parallel) {}
+
+  // The largest power of two of which every finite product is a multiple, as an exponent.
+  int unit() const { return unit_; }
 
   // Whether no addition of a sum in double was rounded, in whatever order: all are multiples of one
   // unit, and not too many. `size` is S as computed.
@@ -41,7 +46,18 @@ class ExactElements {
     return Narrow<Stored>(WithCanonicalNaN(sum.Result()));
   }
 
+  template <class Visitor>
+  void Visit(int64_t element, Visitor& visitor) const {
+    walk_.Visit(element, visitor);
+  }
+  const Stored* first() const { return first_; }
+  const Stored* second() const { return second_; }
+
  private:
+  static const Stored* OperandOf(const ConvArgs& args, int i) {
+    return static_cast<const Stored*>(args.OperandOf(InfoOf(args.problem.op).operands[i]));
+  }
+
   TermWalk walk_;
   const Stored* first_;
   const Stored* second_;

@@ -44,7 +44,7 @@ class Judge {
   // `unit_exponent` is the oracle's.
   Judge(const Arithmetic& arithmetic, int unit_exponent);
 
-  // `rounded` is RoundTo(stored, truth).
+  // `rounded` is what is expected: truth.rounded.
   Judgement Of(double value, const Truth& truth, double rounded) const;
 
  private:

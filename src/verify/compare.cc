@@ -145,7 +145,7 @@ class DataComparison {
  private:
   template <class Stored>
   void Compare(int64_t element, const Truth& truth, Tally& tally) const {
-    const double rounded = RoundTo(dtype_, truth);
+    const double rounded = truth.rounded;
     const Stored actual = actual_.data<Stored>()[element];
     const Stored expected =
         golden_ != nullptr ? golden_->data<Stored>()[element] : Narrow<Stored>(rounded);
@@ -223,7 +223,7 @@ std::optional<WorstElement> Worst(const WorstSoFar& worst, const Layout& layout,
       element.expected = ValueOf(e);
       element.expected_bits = BitsOf(e);
     } else if constexpr (!std::integral<Stored>) {
-      element.expected = RoundTo(actual.dtype(), oracle->At(worst.element));
+      element.expected = oracle->At(worst.element).rounded;
       element.expected_bits = BitsOf(Narrow<Stored>(element.expected));
     }
   });

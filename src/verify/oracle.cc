@@ -3,78 +3,55 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "base/checked.h"
-#include "conv/product_unit.h"
-#include "conv/rounding.h"
+#include "conv/compensated_chain.h"
+#include "conv/compensated_engine.h"
+#include "conv/exact_elements.h"
 
 namespace convgrad {
 namespace {
 
-// A sum of doubles with the rounding errors of its additions (Knuth's TwoSum).
-class CompensatedSum {
- public:
-  void Add(double term, double term_error) {
-    const double sum = sum_ + term;
-    const double back = sum - sum_;
-    error_ += ((sum_ - (sum - back)) + (term - back)) + term_error;
-    sum_ = sum;
-  }
-  // As high + low with high the nearest double to the whole.
-  void Split(Truth& truth) const {
-    truth.high = sum_ + error_;
-    truth.low = error_ - (truth.high - sum_);
-  }
+// high the nearest double to the whole.
+Truth TruthOf(const ElementSum& sum) {
+  Truth truth;
+  truth.high = sum.high + sum.low;
+  truth.low = sum.low - (truth.high - sum.high);
+  truth.magnitude = sum.magnitude;
+  truth.norm = std::sqrt(sum.squares);
+  truth.terms = sum.terms;
+  return truth;
+}
 
- private:
-  double sum_ = 0;
-  double error_ = 0;
-};
-
-// Products as they are: right while no float64 product or square leaves double's range.
+// As CompensatedEngine has it, for a single element.
 template <class Stored>
-class PlainVisitor {
+class SumVisitor {
  public:
-  PlainVisitor(const Stored* first, const Stored* second) : first_(first), second_(second) {}
+  SumVisitor(const Stored* first, const Stored* second) : first_(first), second_(second) {}
 
   void Term(int64_t first, int64_t second) {
     const double x = Widen(first_[first]), y = Widen(second_[second]);
-    const double product = x * y;  // exact for all types but double
-    sum_.Add(product, std::is_same_v<Stored, double> ? std::fma(x, y, -product) : 0);
+    const double product = x * y;
+    chain_.AddProduct(x, y);
     magnitude_ += std::fabs(product);
     squares_ += product * product;
-    if (std::is_same_v<Stored, double>) any_ |= (x != 0) & (y != 0);
     ++terms_;
   }
   void EndBlock() {}
   void EndRun() {}
 
-  // Whether every number met is finite and, with its square and its error, far from double's ends.
-  bool InRange() const {
-    if (!std::is_same_v<Stored, double>) return std::isfinite(magnitude_);
-    if (magnitude_ == 0) return !any_;
-    return kSmallestSafe < magnitude_ && magnitude_ < kLargestSafe;
-  }
-  Truth Result() const {
-    Truth truth;
-    sum_.Split(truth);
-    truth.magnitude = magnitude_;
-    truth.norm = std::sqrt(squares_);
-    truth.terms = terms_;
-    return truth;
-  }
+  ElementSum Result() const { return {chain_.high(), chain_.low(), magnitude_, squares_, terms_}; }
 
  private:
-  static constexpr double kSmallestSafe = 0x1p-400, kLargestSafe = 0x1p+500;
   const Stored* first_;
   const Stored* second_;
-  CompensatedSum sum_;
+  CompensatedSum chain_;
   double magnitude_ = 0;
   double squares_ = 0;
   int64_t terms_ = 0;
-  bool any_ = false;  // a product that is not zero, though it may have become so by underflow
 };
 
 // What kinds of product there are, and the exponent of the largest finite one.
@@ -129,11 +106,7 @@ class ScaledVisitor {
   void EndRun() {}
 
   Truth Result() const {
-    Truth truth;
-    sum_.Split(truth);
-    truth.magnitude = magnitude_;
-    truth.norm = std::sqrt(squares_);
-    truth.terms = terms_;
+    Truth truth = TruthOf({sum_.high(), sum_.low(), magnitude_, squares_, terms_});
     truth.exponent = exponent_;
     return truth;
   }
@@ -148,77 +121,101 @@ class ScaledVisitor {
   int64_t terms_ = 0;
 };
 
-template <class Stored>
-Truth TruthOf(const TermWalk& walk, int64_t element, const Stored* first, const Stored* second) {
-  PlainVisitor<Stored> plain(first, second);
-  walk.Visit(element, plain);
-  if (plain.InRange()) return plain.Result();
-
-  SurveyVisitor<Stored> survey(first, second);
-  walk.Visit(element, survey);
-  ScaledVisitor<Stored> scaled(first, second, survey.exponent());
-  walk.Visit(element, scaled);
-  Truth truth = scaled.Result();
-  if (!survey.finite()) {
-    truth.high = survey.infinite();
-    truth.low = 0;
-  }
-  return truth;
-}
-
 }  // namespace
 
-double RoundTo(DType dtype, const Truth& truth) {
-  if (dtype == DType::kFloat64) return std::ldexp(truth.high, truth.exponent);
-  const double odd = std::ldexp(RoundToOdd(truth.high, truth.low), truth.exponent);
-  return VisitFloat(dtype,
-                    [&](auto tag) { return Widen(Narrow<typename decltype(tag)::Type>(odd)); });
-}
+// What the sums of one type mean.
+class Oracle::Elements {
+ public:
+  virtual ~Elements() = default;
+  virtual int unit() const = 0;
+  // `sum` as CompensatedEngine gives it.
+  virtual Truth Of(int64_t element, const ElementSum& sum) const = 0;
+  virtual Truth At(int64_t element) const = 0;
+};
+
+template <class Stored>
+class Oracle::ElementsOf : public Oracle::Elements {
+ public:
+  explicit ElementsOf(ExactElements<Stored> exact) : exact_(std::move(exact)) {}
+
+  int unit() const override { return exact_.unit(); }
+  Truth Of(int64_t element, const ElementSum& sum) const override {
+    Truth truth = InRange(sum) ? TruthOf(sum) : Scaled(element);
+    const std::optional<Stored> rounded =
+        truth.exponent == 0 ? RoundCertified<Stored>(sum, exact_) : std::nullopt;
+    truth.rounded = Widen(rounded ? *rounded : exact_.Sum(element));
+    return truth;
+  }
+  Truth At(int64_t element) const override {
+    SumVisitor<Stored> sum(exact_.first(), exact_.second());
+    exact_.Visit(element, sum);
+    return Of(element, sum.Result());
+  }
+
+ private:
+  // Whether every number met is finite and, with its square and its error, far from double's ends.
+  bool InRange(const ElementSum& sum) const {
+    constexpr double kSmallestSafe = 0x1p-400, kLargestSafe = 0x1p+500;
+    if (!std::isfinite(sum.high) || !std::isfinite(sum.low)) return false;
+    if (!std::is_same_v<Stored, double>) return true;
+    if (sum.magnitude == 0) return !exact_.ProductsUnderflow();
+    return kSmallestSafe < sum.magnitude && sum.magnitude < kLargestSafe;
+  }
+
+  Truth Scaled(int64_t element) const {
+    SurveyVisitor<Stored> survey(exact_.first(), exact_.second());
+    exact_.Visit(element, survey);
+    ScaledVisitor<Stored> scaled(exact_.first(), exact_.second(), survey.exponent());
+    exact_.Visit(element, scaled);
+    Truth truth = scaled.Result();
+    if (!survey.finite()) {
+      truth.high = survey.infinite();
+      truth.low = 0;
+    }
+    return truth;
+  }
+
+  ExactElements<Stored> exact_;
+};
 
 Oracle::Oracle(const Problem& problem, const Tensor& first, const Tensor& second,
                const Parallel& parallel)
-    : dtype_(problem.dtype),
-      shape_(problem.ResultShape()),
-      walk_(problem),
-      first_(first),
-      second_(second),
-      parallel_(parallel),
-      num_elements_(*CheckedProduct(shape_)),
-      piece_(std::clamp<int64_t>((1 << 16) / std::max<int64_t>(1, problem.MaxTerms()), 1, 1 << 12)),
-      unit_exponent_(ProductUnit(dtype_, first.raw(), first.num_elements(), second.raw(),
-                                 second.num_elements(), parallel)) {}
+    : problem_(problem), first_(first), second_(second), parallel_(parallel) {
+  VisitFloat(problem.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    elements_ = std::make_unique<ElementsOf<Stored>>(
+        ExactElements<Stored>(problem_, first.data<Stored>(), second.data<Stored>(), parallel));
+  });
+}
+
+Oracle::~Oracle() = default;
+
+int Oracle::unit_exponent() const {
+  return elements_->unit();
+}
 
 void Oracle::ForEachPiece(const Visit& visit) const {
-  VisitFloat(dtype_, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    parallel_.For(CeilDiv(num_elements_, piece_), [&](int64_t piece) {
-      const int64_t begin = piece * piece_;
-      std::vector<Truth> truths(static_cast<size_t>(std::min(piece_, num_elements_ - begin)));
-      for (size_t i = 0; i < truths.size(); ++i) {
-        truths[i] = TruthOf(walk_, begin + static_cast<int64_t>(i), first_.data<Stored>(),
-                            second_.data<Stored>());
-      }
-      visit(begin, truths);
-    });
-  });
+  CompensatedEngine(problem_).ForEachPiece(
+      first_.raw(), second_.raw(), parallel_, [&](int64_t begin, std::span<const ElementSum> sums) {
+        std::vector<Truth> truths(sums.size());
+        for (size_t i = 0; i < sums.size(); ++i) {
+          truths[i] = elements_->Of(begin + static_cast<int64_t>(i), sums[i]);
+        }
+        visit(begin, truths);
+      });
 }
 
 Truth Oracle::At(int64_t element) const {
-  return VisitFloat(dtype_, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    return TruthOf(walk_, element, first_.data<Stored>(), second_.data<Stored>());
-  });
+  return elements_->At(element);
 }
 
 Tensor Oracle::Rounded() const {
-  Tensor result(dtype_, shape_);
-  VisitFloat(dtype_, [&](auto tag) {
+  Tensor result(problem_.dtype, problem_.ResultShape());
+  VisitFloat(problem_.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     Stored* elements = result.mutable_data<Stored>();
     ForEachPiece([&](int64_t begin, std::span<const Truth> truths) {
-      for (size_t i = 0; i < truths.size(); ++i) {
-        elements[begin + static_cast<int64_t>(i)] = Narrow<Stored>(RoundTo(dtype_, truths[i]));
-      }
+      for (const Truth& truth : truths) elements[begin++] = Narrow<Stored>(truth.rounded);
     });
   });
   return result;

@@ -1,15 +1,15 @@
 // What each element of a result should be, far more precisely than any type holds it, and how much
-// a summation order may move it. The truth that `check` stands on; slow, threaded, and of bounded
-// memory: it streams over elements.
+// a summation order may move it. The truth that `check` stands on; threaded, and of bounded memory:
+// it streams over elements.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "base/parallel.h"
 #include "conv/geometry.h"
-#include "conv/reference.h"
 #include "tensor/tensor.h"
 
 namespace convgrad {
@@ -19,7 +19,8 @@ namespace convgrad {
 //
 // high + low is the exact sum r but for (K * 2^-53)^2 * S: products are exact, in two parts for
 // float64, and summed with compensation (Ogita, Rump and Oishi, "Accurate sum and dot product",
-// SIAM J. Sci. Comput. 26 (2005), algorithm Dot2).
+// SIAM J. Sci. Comput. 26 (2005), algorithm Dot2). `rounded` owes nothing to that: where the bound
+// leaves a doubt it comes from an exact sum (conv/superaccumulator.h).
 struct Truth {
   double high = 0;  // the nearest double to r; or infinity, or NaN
   double low = 0;
@@ -27,20 +28,19 @@ struct Truth {
   double norm = 0;       // Q: square root of the sum of squares of the finite products
   int64_t terms = 0;     // K: products on the input
   int exponent = 0;
+  double rounded = 0;  // r rounded once to the problem's type, to nearest even; exponent 0 always
 };
-
-// r rounded to `dtype`, to nearest even, as a double. Once, but for float64 numbers below 2^-1022.
-double RoundTo(DType dtype, const Truth& truth);
 
 class Oracle {
  public:
   // The operands, in the order of InfoOf(problem.op).operands, must outlive it.
   Oracle(const Problem& problem, const Tensor& first, const Tensor& second,
          const Parallel& parallel);
+  ~Oracle();
 
   // Every finite product is an integer times 2^unit_exponent(), the largest such power that the
   // operands' own units give. 0 when an operand has no finite element but zeros.
-  int unit_exponent() const { return unit_exponent_; }
+  int unit_exponent() const;
 
   // visit(begin, truths) for consecutive pieces [begin, begin + truths.size()) that cover all
   // elements of the result once, from several threads at once.
@@ -48,19 +48,19 @@ class Oracle {
   void ForEachPiece(const Visit& visit) const;
 
   Truth At(int64_t element) const;
-  // Every element's RoundTo, as a result of the problem.
+  // Every element's `rounded`, as a result of the problem.
   Tensor Rounded() const;
 
  private:
-  DType dtype_;
-  Shape shape_;
-  TermWalk walk_;
+  class Elements;  // of one type
+  template <class Stored>
+  class ElementsOf;
+
+  const Problem problem_;
   const Tensor& first_;
   const Tensor& second_;
   const Parallel& parallel_;
-  int64_t num_elements_;
-  int64_t piece_;  // elements
-  int unit_exponent_;
+  std::unique_ptr<const Elements> elements_;
 };
 
 }  // namespace convgrad

@@ -125,7 +125,7 @@ CheckResult CheckElements(const IntegerRun& run, const std::vector<int64_t>& ele
   result.counts.elements = static_cast<int64_t>(elements.size());
   std::mutex joining;
   parallel.For(result.counts.elements, [&](int64_t i) {
-    const double expected = RoundTo(run.problem.dtype, oracle.At(elements[i]));
+    const double expected = oracle.At(elements[i]).rounded;
     const WorstElement seen = Describe(run, elements[i], expected);
     if (seen.actual == expected) return;
     const std::lock_guard lock(joining);

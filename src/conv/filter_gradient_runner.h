@@ -186,7 +186,7 @@ void FilterGradientRunner<Stored, Operands>::TurnResult() const {
     args_.kernels.template Pack<Stored>().transpose_narrow(
         result_ + i * matrix, num_cols_,
         static_cast<Stored*>(args_.result) + tap * num_cols_ * g.out_c + group * g.group_out_c,
-        g.out_c, g.group_out_c, num_cols_);
+        g.out_c, g.group_out_c, num_cols_, 0);
   });
 }
 

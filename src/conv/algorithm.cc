@@ -45,8 +45,8 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
       kConv2DFilterTapsApart, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwisePlanesAlgorithm,
                                                    kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
-  static const std::vector<Algorithm> depthwise_filter = {kDepthwiseFilterAlgorithm,
-                                                          kReferenceAlgorithm};
+  static const std::vector<Algorithm> depthwise_filter = {
+      kDepthwiseFilterBlockLanes, kDepthwiseFilterAlgorithm, kReferenceAlgorithm};
   switch (op) {
     case Op::kConv2D:
     case Op::kConv2DBackpropInput: return conv2d;

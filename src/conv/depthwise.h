@@ -5,9 +5,10 @@
 
 namespace convgrad {
 
-// Forward and input gradient.
+// Forward and input gradient, then filter gradient, best first.
 extern const Algorithm kDepthwisePlanesAlgorithm;
 extern const Algorithm kDepthwiseForwardAlgorithm;
+extern const Algorithm kDepthwiseFilterBlockLanes;
 extern const Algorithm kDepthwiseFilterAlgorithm;
 
 }  // namespace convgrad

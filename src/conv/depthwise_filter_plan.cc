@@ -1,5 +1,7 @@
 #include "conv/depthwise_filter_plan.h"
 
+#include <numeric>
+
 namespace convgrad {
 namespace {
 
@@ -143,7 +145,12 @@ void FilterPlan::FillThreads(int num_threads) {
 void FilterPlan::MeasureStrips() {
   const int64_t channels = chunks.widest();
   int64_t largest_part = 0;
-  for (int64_t run = 0; run < num_runs(); ++run) {
+  // Runs begin at the same places of images over and over.
+  const auto next_image = std::find_if(
+      blocks.begin(), blocks.end(), [](const PixelBlock& block) { return block.image_begin > 0; });
+  const int64_t blocks_of_image = next_image - blocks.begin();
+  const int64_t different = blocks_of_image / std::gcd(blocks_of_image, kRunBlocks);
+  for (int64_t run = 0; run < std::min(different, num_runs()); ++run) {
     for (const Band& band : BandsOfRun(run)) {
       const int64_t input_pixels = InputPixels(band.bounds);
       const int64_t output_pixels = (band.bounds.row_end - band.bounds.row_begin) *

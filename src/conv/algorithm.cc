@@ -20,12 +20,20 @@ bool IsDepthwiseInAllButName(const Problem& problem) {
   return g.group_in_c == 1 && g.groups >= 8 && g.group_out_c <= 8;
 }
 
-// A depthwise algorithm that also looks at the problem itself.
-template <const Algorithm& kAlgorithm>
+// Planes are the best for one input channel to a group whatever the number of its output channels,
+// but for the many that would each put a stride's columns in order.
+bool IsPlaneByPlane(const Problem& problem) {
+  constexpr int64_t kFewChannels = 16;
+  const ConvGeometry& g = problem.geometry;
+  return g.group_in_c == 1 && (g.stride_w == 1 || g.group_out_c <= kFewChannels);
+}
+
+// A depthwise algorithm for the grouped convolutions that `kIsOne` names.
+template <const Algorithm& kAlgorithm, bool (*kIsOne)(const Problem&)>
 Algorithm ForGrouped() {
   Algorithm algorithm = kAlgorithm;
   algorithm.accepts = [](const Problem& problem) {
-    return IsDepthwiseInAllButName(problem) && kAlgorithm.accepts(problem);
+    return kIsOne(problem) && kAlgorithm.accepts(problem);
   };
   return algorithm;
 }
@@ -34,15 +42,16 @@ Algorithm ForGrouped() {
 
 std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   if (precision != Precision::kStandard) return PreciseAlgorithms(precision);
-  static const std::vector<Algorithm> conv2d = {ForGrouped<kDepthwisePlanesAlgorithm>(),
-                                                ForGrouped<kDepthwiseForwardAlgorithm>(),
-                                                kConv2DImageLanes,
-                                                kConv2DPixelLanes,
-                                                kConv2DChannelLanes,
-                                                kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d = {
+      ForGrouped<kDepthwisePlanesAlgorithm, IsPlaneByPlane>(),
+      ForGrouped<kDepthwiseForwardAlgorithm, IsDepthwiseInAllButName>(),
+      kConv2DImageLanes,
+      kConv2DPixelLanes,
+      kConv2DChannelLanes,
+      kReferenceAlgorithm};
   static const std::vector<Algorithm> conv2d_filter = {
-      ForGrouped<kDepthwiseFilterAlgorithm>(), kConv2DFilterInputLanes, kConv2DFilterTapsJoined,
-      kConv2DFilterTapsApart, kReferenceAlgorithm};
+      ForGrouped<kDepthwiseFilterAlgorithm, IsDepthwiseInAllButName>(), kConv2DFilterInputLanes,
+      kConv2DFilterTapsJoined, kConv2DFilterTapsApart, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwisePlanesAlgorithm,
                                                    kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise_filter = {

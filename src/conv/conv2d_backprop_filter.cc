@@ -80,6 +80,7 @@ FilterForm InputLanesForm(const Problem& problem) {
 bool AcceptsInputLanes(const Problem& problem) {
   constexpr double kPixel = 30;         // for a pixel, whatever its channels
   constexpr double kMovedVector = 4;    // to lay taps side by side
+  constexpr double kMovedTap = 2;       // more, for taps that do not follow each other
   constexpr double kTransposed = 0.65;  // for a number
   if (!IsFilterGradient(problem)) return false;
   const ConvGeometry& g = problem.geometry;
@@ -89,7 +90,8 @@ bool AcceptsInputLanes(const Problem& problem) {
   const double by_outputs = times(taps, g.group_in_c, CeilDiv(g.group_out_c, lanes));
   if (InputLanesForm(problem) == FilterForm::kInputsJoined) {
     const int64_t rows = g.group_out_c <= 8 ? g.group_out_c : RoundUp(g.group_out_c, 6);
-    return times(CeilDiv(taps * g.group_in_c, lanes), rows + kMovedVector) + kPixel <
+    const double apart = g.dilation_w == 1 ? 0 : times(taps, kMovedTap);
+    return times(CeilDiv(taps * g.group_in_c, lanes), rows + kMovedVector) + apart + kPixel <
            0.9 * (by_outputs + kPixel);
   }
   // Planes of the input would be rows as they lie.

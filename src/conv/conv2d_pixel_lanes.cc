@@ -310,7 +310,11 @@ bool Accepts(const Problem& problem) {
   const bool pointwise = sum.kernel_h == 1 && sum.kernel_w == 1 && few_terms &&
                          sum.source_c * sum.result_c * sum.groups <= kLargeFilter &&
                          ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases));
-  if (sum.result_c > kFewChannels && !pointwise) return false;
+  // To copy what a stride sets apart costs more than empty lanes.
+  const int64_t most_step = problem.data_format == DataFormat::kNHWC ? 2 : 1;
+  const bool scattered =
+      sum.kernel_h * sum.kernel_w > 1 && sum.col_phases.front().source_step > most_step;
+  if (!pointwise && (sum.result_c > kFewChannels || scattered)) return false;
   const TermCount terms = CountTerms(sum);
   return terms.valid * 1.5 >= terms.all;
 }

@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "base/deadline.h"
 #include "cli/pending.h"
 #include "cli/values.h"
 #include "tensor/statistics.h"
@@ -17,6 +18,9 @@ namespace convgrad::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Hashed in half a millisecond.
+constexpr int64_t kThreadWorthwhileBytes = int64_t{1} << 20;
 
 double MillisecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -195,10 +199,18 @@ void CaseRun::WriteResult() {
   const bool is_recorded = recorder_ && !ProbeFailed();
   if (is_recorded) recorder_->Accept(result_);
   // Where no thread is to be had, or none is worth its start, these run when they are asked for.
-  const auto policy = parallel_->num_threads() == 1 ? std::launch::deferred
-                                                    : std::launch::async | std::launch::deferred;
-  auto inputs = std::async(policy, [&] { return operands_->Records(options_.hash_inputs); });
-  auto described = std::async(policy, [&] { return DescribeResult(*operands_, result_); });
+  const bool is_alone = parallel_->num_threads() == 1 ||
+                        problem().OperandBytes() + problem().ResultBytes() < kThreadWorthwhileBytes;
+  const auto policy = is_alone ? std::launch::deferred : std::launch::async | std::launch::deferred;
+  const Deadline* deadline = CurrentDeadline();
+  auto inputs = std::async(policy, [&] {
+    const ScopedDeadline same_deadline(deadline);
+    return operands_->Records(options_.hash_inputs);
+  });
+  auto described = std::async(policy, [&] {
+    const ScopedDeadline same_deadline(deadline);
+    return DescribeResult(*operands_, result_);
+  });
   const Clock::time_point begin = Clock::now();
   std::string hash;
   if (output_) {

@@ -14,12 +14,9 @@
 
 #include "cli/batch_case.h"
 #include "cli/journal.h"
-#include "cli/machine.h"
 #include "cli/resume.h"
 #include "cli/turns.h"
 #include "cli/worker.h"
-#include "conv/canonical_order.h"
-#include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {
 namespace {
@@ -29,13 +26,6 @@ using Clock = std::chrono::steady_clock;
 // How far cases may finish ahead of the slowest one. Bounds what waits to be written in order.
 constexpr int64_t kMaxAhead = 4096;
 constexpr int64_t kShownBad = 20;
-
-// What decides a case's result, together with the program that computes it.
-std::string IdentityHash(const ManifestCase& one) {
-  const std::string text =
-      fmt::format("{}\n{}\n{}\n{}", kBuild.version, kBuild.commit, kAlgo, one.Identity());
-  return Sha256(text.data(), static_cast<int64_t>(text.size()));
-}
 
 struct Work {
   int64_t position = 0;  // among those that run
@@ -86,7 +76,7 @@ class BatchRun {
       std::optional<Worker> worker;
       if (options_.isolate) worker.emplace(session_.arguments.words(), options_, runner_);
       while (std::optional<Work> work = Take()) {
-        const CaseJob job = {work->index, IdentityHash(work->one), std::move(work->one.request)};
+        const CaseJob job = JobOf(std::move(work->one), work->index);
         Finish(work->position, job.name(), RunOne(job, worker));
       }
     } catch (const Stopped&) {

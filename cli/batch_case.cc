@@ -11,7 +11,12 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "cli/case_run.h"
+#include "cli/machine.h"
+#include "cli/operands.h"
 #include "cli/session.h"
+#include "conv/canonical_order.h"
+#include "conv/compute.h"
+#include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {
 namespace {
@@ -22,6 +27,13 @@ using Clock = std::chrono::steady_clock;
 // side by side they keep all cores busy.
 constexpr int64_t kOneThreadFlops = 50'000'000;
 
+// What decides a case's result, together with the program that computes it.
+std::string IdentityHash(const ManifestCase& one) {
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n{}", kBuild.version, kBuild.commit, kAlgo, one.Identity());
+  return Sha256(text.data(), static_cast<int64_t>(text.size()));
+}
+
 std::string WhyBad(const CaseRecord& entry) {
   if (entry.error) return entry.error->message;
   if (entry.exit_code == ExitCode::kOk) return "";
@@ -30,6 +42,11 @@ std::string WhyBad(const CaseRecord& entry) {
 }
 
 }  // namespace
+
+CaseJob JobOf(ManifestCase one, int64_t index) {
+  std::string identity = IdentityHash(one);
+  return {index, std::move(identity), std::move(one.request)};
+}
 
 CaseRunner::CaseRunner(std::string program, const BatchOptions& options, const Console& console)
     : program_(std::move(program)), options_(options), console_(console) {}
@@ -68,6 +85,27 @@ CaseEnding CaseRunner::Run(const CaseJob& job, Turns& turns) const {
     Fail(entry, Translate(exception));
   }
   return EndingOf(entry);
+}
+
+CaseRecord CaseRunner::Plan(const CaseJob& job) const try {
+  CaseRecord entry = BeginEntry(job);
+  CaseSpec spec = LimitResources(ParseCase(job.request));
+  const Operands operands(spec, console_);
+  entry.problem = operands.problem();
+  entry.use_cudnn_on_gpu = spec.use_cudnn_on_gpu;
+  entry.inputs = operands.Records(/*with_hashes=*/false);
+  if (spec.execution.num_threads == 0) {
+    const bool is_small = entry.problem->Flops() < kOneThreadFlops;
+    spec.execution.num_threads = is_small ? 1 : options_.num_threads;
+  }
+  entry.run = PlanRun(*entry.problem, spec.execution);
+  entry.status = CaseStatus::kSkipped;
+  entry.exit_code = ExitCode::kOk;
+  return entry;
+} catch (const Error& error) {
+  CaseRecord entry = BeginEntry(job);
+  RecordError(entry, error);
+  return entry;
 }
 
 CaseSpec CaseRunner::LimitResources(CaseSpec spec) const {

@@ -8,6 +8,7 @@
 #include "cli/batch_options.h"
 #include "cli/case.h"
 #include "cli/console.h"
+#include "cli/manifest.h"
 #include "cli/report.h"
 #include "cli/turns.h"
 
@@ -20,6 +21,9 @@ struct CaseJob {
 
   std::string name() const { return request.flags.Get(FlagId::kName, ""); }
 };
+
+// `index`: of the case in its plan.
+CaseJob JobOf(ManifestCase one, int64_t index);
 
 // How a case ended, as the report and the journal have it.
 struct CaseEnding {
@@ -39,6 +43,9 @@ class CaseRunner {
   // What goes wrong with the case is its end, and shown at once. Throws Stopped when the process
   // was asked to end.
   CaseEnding Run(const CaseJob& job, Turns& turns) const;
+
+  // What Run() would report before it computes, or the error that it would end with.
+  CaseRecord Plan(const CaseJob& job) const;
 
   // Before anything is known of its result.
   CaseRecord BeginEntry(const CaseJob& job) const;

@@ -5,13 +5,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
+#include "base/parallel.h"
+#include "base/resources.h"
+#include "cli/batch_case.h"
 #include "cli/deal.h"
 #include "cli/launchers.h"
 #include "cli/manifest_cost.h"
 #include "cli/manifest_flags.h"
 #include "cli/manifest_plan.h"
+#include "cli/operands.h"
 #include "cli/values.h"
 
 namespace convgrad::cli {
@@ -24,6 +31,13 @@ void CheckFlags(const Arguments& arguments) {
     ThrowUsage("flag/no-effect", Spell(InfoOf(entry.id)), "has no effect on a manifest's plan",
                "leave it out, or name an operation instead of a manifest");
   }
+}
+
+// No case may read the report.
+BatchFiles FilesOf(const Arguments& arguments) {
+  const std::string report = arguments.Get(FlagId::kReport, "-");
+  if (report == "-") return {};
+  return {{}, {{Spell(InfoOf(FlagId::kReport)), report}}};
 }
 
 std::string Seconds(double seconds) {
@@ -49,6 +63,30 @@ std::string DescribeShards(const std::string& name, const PlanRecord& plan, doub
   return text;
 }
 
+// What a batch would report of each case before it computes, streamed.
+void WriteEntries(Session& session, const ManifestFile& file, const ManifestOptions& options,
+                  const CaseSelection& selection) {
+  BatchOptions batch;
+  batch.num_threads = UsableCpus();
+  batch.max_memory_bytes = std::max<int64_t>(MaxCopiedBytes(0), 1);
+  const Console silent(Arguments({"convgrad", "--quiet"}));
+  const CaseRunner runner(session.arguments.program(), batch, silent);
+  ManifestReader reader(file, options);
+  int64_t index = 0, num_unplanned = 0;
+  while (std::optional<ManifestCase> one = reader.Next()) {
+    if (!selection(*one)) continue;
+    if (StopRequested()) throw Stopped{};
+    const CaseRecord entry = runner.Plan(JobOf(std::move(*one), index));
+    num_unplanned += entry.exit_code == ExitCode::kOk ? 0 : 1;
+    session.report_writer->Add(index++, RenderEntry(entry));
+  }
+  if (num_unplanned > 0) {
+    session.console.Warn(
+        fmt::format("{} of {} cases can't be planned now: their entries in the report say why",
+                    num_unplanned, index));
+  }
+}
+
 }  // namespace
 
 bool NamesManifest(const Arguments& arguments) {
@@ -67,11 +105,15 @@ ExitCode PlanShards(Session& session) {
   const ManifestOptions options = ParseManifestOptions(arguments);
   const CaseSelection selection = ParseSelection(arguments);
   const Progress progress(session.console, "planning " + file.name());
-  const ManifestPlan plan = PlanManifest(file, options, selection, {});
+  const ManifestPlan plan = PlanManifest(file, options, selection, FilesOf(arguments));
   const std::vector<double> costs = PredictCases(file, options, selection);
-  file.CheckUnchanged();
   session.report.plan = {plan.sha256, plan.num_selected, std::nullopt,
                          DealCases(costs, num_shards).loads};
+  if (const std::string* path = arguments.Find(FlagId::kReport)) {
+    session.report_writer = std::make_unique<ReportWriter>(*path, session.report);
+    WriteEntries(session, file, options, selection);
+  }
+  file.CheckUnchanged();
   const double longest_case = costs.empty() ? 0 : *std::max_element(costs.begin(), costs.end());
   session.console.Result(DescribeShards(file.name(), *session.report.plan, longest_case));
   return ExitCode::kOk;

@@ -55,6 +55,35 @@ TEST_F(ShardsTest, PlanPredictsEachShard) {
   EXPECT_EQ(Report("r2.json")["context"]["plan"]["shards"].size(), 1u);
 }
 
+// What a batch reports of each case, less what only running it tells.
+TEST_F(ShardsTest, PlanReportsEachCase) {
+  WriteManifest("m.json", 5);
+  json manifest = json::parse(ReadBytes(Path("m.json")));
+  manifest["cases"][3]["input"] = "missing.npy";
+  manifest["cases"][4]["input"] = "fill:normal@1,500,500,8";  // all threads
+  WriteBytes(Path("m.json"), manifest.dump());
+  const ShellResult result = Sh("convgrad plan m.json --report plan.json");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("1 of 5 cases can't be planned now"));
+  EXPECT_EQ(Sh("convgrad batch m.json --report batch.json").exit_code, 4);
+  const json planned = Report("plan.json")["benchmarks"], run = Report("batch.json")["benchmarks"];
+  ASSERT_EQ(planned.size(), 5u);
+  for (const int i : {0, 1, 2, 4}) {
+    EXPECT_EQ(planned[i]["status"], "SKIPPED");
+    EXPECT_EQ(planned[i]["exit_code"], 0);
+    EXPECT_FALSE(planned[i].contains("timing"));
+    for (const char* key : {"name", "family_index", "identity", "problem", "repro"}) {
+      EXPECT_EQ(planned[i][key], run[i][key]) << key;
+    }
+    for (const char* key : {"algorithm", "threads", "tiles", "memory_bytes"}) {
+      EXPECT_EQ(planned[i]["run"][key], run[i]["run"][key]) << key;
+    }
+    EXPECT_EQ(planned[i]["inputs"][0]["path"], run[i]["inputs"][0]["path"]);
+  }
+  EXPECT_EQ(planned[3]["error"], run[3]["error"]);
+  EXPECT_EQ(Sh("convgrad plan m.json --report missing.npy").exit_code, 2);
+}
+
 TEST_F(ShardsTest, PlanKnowsFilesByTheirHeaders) {
   WriteFloats("small.npy", {1, 2, 2, 1}, std::vector<float>(4));
   WriteFloats("large.npy", {1, 500, 500, 1}, std::vector<float>(250000));

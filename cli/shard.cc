@@ -11,10 +11,6 @@
 namespace convgrad::cli {
 namespace {
 
-int64_t ParseCount(const std::string& text) {
-  return ParseInteger("--shard", text, 1, kMaxShards);
-}
-
 const char* VariableOf(const char* name) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
   return std::getenv(name);
@@ -30,9 +26,12 @@ Shard ParseShard(const std::string& text, const Environment& environment) {
                "give i/n, e.g. 3/8, or auto, or auto/8");
   }
   const std::string part = text.substr(0, slash);
-  const int64_t count = ParseCount(text.substr(slash + 1));
+  const auto parse = [&text](const char* which, const std::string& number, int64_t most) {
+    return ParseInteger(fmt::format("--shard {}: {}", text, which), number, 1, most);
+  };
+  const int64_t count = parse("n", text.substr(slash + 1), kMaxShards);
   if (part == "auto") return DetectShard(environment, count);
-  return {ParseInteger("--shard", part, 1, count) - 1, count, ""};
+  return {parse("i", part, count) - 1, count, ""};
 }
 
 Shard ChooseShard(const std::string& text, const Console& console) {

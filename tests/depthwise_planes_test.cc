@@ -53,11 +53,10 @@ std::string DrawLine(std::mt19937_64& random) {
   const auto draw = [&](int64_t least, int64_t most) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
   };
-  const bool backprop = draw(0, 1) == 1, nhwc = draw(0, 5) == 0;
-  const int64_t batch = draw(1, 3), channels = nhwc ? 1 : draw(1, 5), h = draw(1, 30);
+  const bool backprop = draw(0, 1) == 1, nhwc = draw(0, 2) == 0;
+  const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 30);
   const int64_t w = draw(12, 75), kernel_h = draw(1, 7), kernel_w = draw(1, 8);
-  const int64_t multiplier = nhwc ? 1 : draw(1, 3), dilation_h = draw(1, 3),
-                dilation_w = draw(1, 3);
+  const int64_t multiplier = draw(1, 3), dilation_h = draw(1, 3), dilation_w = draw(1, 3);
   const int64_t stride_h = draw(1, 3), stride_w = backprop ? 1 : draw(1, 3);
   const auto text = [](std::initializer_list<int64_t> values) {
     std::string list;

@@ -1,7 +1,7 @@
-// Depthwise forward and input gradient in NCHW, lanes along columns: a plane is copied between
-// zeros (forward with a stride: its columns apart), so that a tap is one distance. All of memory is
-// read and written in order. Padding beside a row is multiplied, so a filter with an infinity or a
-// NaN goes the other way; rows off the image are skipped.
+// Depthwise forward and input gradient in NCHW, and of few channels in NHWC, lanes along columns: a
+// plane is copied between zeros (forward with a stride: its columns apart), so that a tap is one
+// distance. All of memory is read and written in order. Padding beside a row is multiplied, so a
+// filter with an infinity or a NaN goes the other way; rows off the image are skipped.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +16,9 @@
 
 namespace convgrad {
 namespace {
+
+// More planes than this are interleaved and parted by transposing.
+constexpr int64_t kMostSplitPlanes = 4;
 
 template <class Stored>
 class PlanesEngine {
@@ -43,14 +46,18 @@ class PlanesEngine {
 
   void PackWeights(const Stored* filter);
   void StagePlane(int64_t plane, const RowBand& band, Compute* dense, Compute* staged) const;
-  void SumPlane(int64_t plane, const RowBand& band, const Compute* weights, const Scratch& scratch,
-                uintptr_t* next) const;
+  void SumPlane(int64_t plane, const RowBand& band, const Compute* weights, const Compute* staged,
+                Compute* out, uintptr_t* next) const;
   void StorePlane(int64_t plane, const RowBand& band, const Compute* rows) const;
+  void StageImage(int64_t image, const RowBand& band, const Scratch& scratch) const;
+  void StoreImage(int64_t image, const RowBand& band, const Scratch& scratch) const;
+  void StageGroup(int64_t group, const RowBand& band, const Scratch& scratch) const;
 
-  // The first row of a band.
+  // The first row of a band, of a plane or of an image whose planes are interleaved.
   const Stored* SourceRow(int64_t plane, const RowBand& band) const {
-    return source_ +
-           (plane * plan_.rows.num_sources() + band.sources.begin) * plan_.cols.num_sources();
+    const int64_t row_size =
+        plan_.cols.num_sources() * (plan_.interleaved ? plan_.staged_planes() : 1);
+    return source_ + (plane * plan_.rows.num_sources() + band.sources.begin) * row_size;
   }
   Stored* ResultRow(int64_t plane, int64_t row) const {
     return result_ + (plane * plan_.rows.num_results() + row) * plan_.cols.num_results();
@@ -118,14 +125,14 @@ void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowBand& band, Comput
 // The results of a band of one plane, from the staged planes. Moves *next past what is fetched.
 template <class Stored>
 void PlanesEngine<Stored>::SumPlane(int64_t plane, const RowBand& band, const Compute* weights,
-                                    const Scratch& scratch, uintptr_t* next) const {
+                                    const Compute* staged, Compute* out, uintptr_t* next) const {
   constexpr int64_t kLineBytes = 64;
   for (const auto& [line, most_live, visits, lines_a_visit] : band.lines) {
     PlaneRows<Compute> call = {};
     call.visits = visits.data();
     call.num_visits = static_cast<int64_t>(visits.size());
     call.most_live = most_live;
-    call.source = scratch.staged;
+    call.source = staged;
     call.source_stride = plan_.staged_row();
     call.count = line.count;
     call.lines_a_visit = lines_a_visit;
@@ -136,7 +143,7 @@ void PlanesEngine<Stored>::SumPlane(int64_t plane, const RowBand& band, const Co
     if (plan_.direct) {
       call.out = reinterpret_cast<Compute*>(ResultRow(plane, line.result_first));
     } else {
-      call.out = scratch.out + (line.result_first - band.results.begin) * plan_.width;
+      call.out = out + (line.result_first - band.results.begin) * plan_.width;
     }
     call.out_stride = line.result_step * plan_.width;
     call.next = *next;
@@ -157,29 +164,87 @@ void PlanesEngine<Stored>::StorePlane(int64_t plane, const RowBand& band,
   }
 }
 
+// Rows that hold all channels in turn become rows of planes: few channels by splitting, more by
+// transposing.
+template <class Stored>
+void PlanesEngine<Stored>::StageImage(int64_t image, const RowBand& band,
+                                      const Scratch& scratch) const {
+  const int64_t width = plan_.cols.num_sources(), planes = plan_.staged_planes();
+  const bool apart = plan_.num_residues > 1;
+  Compute *widened = scratch.dense, *split = scratch.dense + width * planes;
+  for (int64_t row = 0; row < band.sources.size(); ++row) {
+    const Stored* from = SourceRow(image, band) + row * width * planes;
+    Compute* staged = scratch.staged + row * plan_.staged_row() + plan_.left;
+    Compute* to = apart ? split : staged;
+    const int64_t to_stride = apart ? width : plan_.staged_plane;
+    if (planes > kMostSplitPlanes) {
+      pack_.transpose_widen(from, planes, to, to_stride, width, planes, 0);
+    } else {
+      pack_.widen(from, widened, width * planes);
+      kernels_.split(widened, to, to_stride, planes, width * planes);
+    }
+    for (int64_t plane = 0; apart && plane < planes; ++plane) {
+      kernels_.split(split + plane * width, staged + plane * plan_.staged_plane, plan_.residue_size,
+                     plan_.num_residues, width);
+    }
+  }
+}
+
+// The inverse, for the results of a band.
+template <class Stored>
+void PlanesEngine<Stored>::StoreImage(int64_t image, const RowBand& band,
+                                      const Scratch& scratch) const {
+  const int64_t width = plan_.cols.num_results(), planes = plan_.out_planes();
+  for (int64_t row = 0; row < band.results.size(); ++row) {
+    const Compute* from = scratch.out + row * plan_.width;
+    Stored* to =
+        result_ + (image * plan_.rows.num_results() + band.results.begin + row) * width * planes;
+    if (planes > kMostSplitPlanes) {
+      pack_.transpose_narrow(from, plan_.out_plane, to, planes, planes, width, 0);
+    } else {
+      kernels_.merge(from, plan_.out_plane, scratch.dense, planes, width * planes);
+      pack_.narrow(scratch.dense, to, width * planes);
+    }
+  }
+}
+
+template <class Stored>
+void PlanesEngine<Stored>::StageGroup(int64_t group, const RowBand& band,
+                                      const Scratch& scratch) const {
+  if (plan_.interleaved) return StageImage(group, band, scratch);
+  const int64_t planes = plan_.staged_planes();
+  for (int64_t m = 0; m < planes; ++m) {
+    StagePlane(group * planes + m, band, scratch.dense, scratch.staged + m * plan_.staged_plane);
+  }
+}
+
 template <class Stored>
 void PlanesEngine<Stored>::RunPiece(int64_t index) {
   BufferPool::Lease lease(&pool_);
   Scratch scratch;
   scratch.staged = reinterpret_cast<Compute*>(lease.data());
-  scratch.out = scratch.staged + plan_.group_sources() * plan_.staged_plane;
-  scratch.dense = scratch.out + plan_.out_size;
+  scratch.out = scratch.staged + plan_.staged_planes() * plan_.staged_plane;
+  scratch.dense = scratch.out + plan_.out_planes() * plan_.out_plane;
   const RowBand& band = plan_.bands[static_cast<size_t>(index / plan_.pieces_of_band())];
   const int64_t first = index % plan_.pieces_of_band() * plan_.groups_per_piece;
   const int64_t last = std::min(first + plan_.groups_per_piece, plan_.num_groups);
-  const int64_t sources = plan_.group_sources(), results = plan_.group_results();
+  const int64_t results = plan_.group_channels * plan_.group_results();
   for (int64_t group = first; group < last; ++group) {
-    for (int64_t m = 0; m < sources; ++m) {
-      StagePlane(group * sources + m, band, scratch.dense, scratch.staged + m * plan_.staged_plane);
+    StageGroup(group, band, scratch);
+    const int64_t channel = group * plan_.group_channels % plan_.num_channels;
+    const int64_t following = plan_.interleaved ? group + 1 : (group + 1) * plan_.staged_planes();
+    auto next = reinterpret_cast<uintptr_t>(SourceRow(following, band));
+    for (int64_t i = 0; i < results; ++i) {
+      const int64_t plane = group * results + i;
+      const Compute* staged =
+          scratch.staged + i / plan_.group_results() * plan_.group_sources() * plan_.staged_plane;
+      Compute* out = scratch.out + (plan_.interleaved ? i * plan_.out_plane : 0);
+      SumPlane(plane, band,
+               weights_.data() + (channel * plan_.group_results() + i) * plan_.weights_of_plane(),
+               staged, out, &next);
+      if (!plan_.direct && !plan_.interleaved) StorePlane(plane, band, out);
     }
-    const int64_t channel = group % plan_.num_channels;
-    auto next = reinterpret_cast<uintptr_t>(SourceRow((group + 1) * sources, band));
-    for (int64_t m = 0; m < results; ++m) {
-      const int64_t plane = group * results + m;
-      SumPlane(plane, band, weights_.data() + (channel * results + m) * plan_.weights_of_plane(),
-               scratch, &next);
-      if (!plan_.direct) StorePlane(plane, band, scratch.out);
-    }
+    if (plan_.interleaved) StoreImage(group, band, scratch);
   }
 }
 
@@ -197,12 +262,16 @@ void RunPlanes(const ConvArgs& args) {
   });
 }
 
-// Narrow planes are better transposed, many at a time; in NHWC one channel is a plane.
+// Narrow planes are better transposed, many at a time, the sooner the more taps there are; in NHWC
+// one channel is a plane, and a few channels leave too many lanes along channels empty.
 bool AcceptsPlanes(const Problem& problem) {
-  constexpr int64_t kLeastWidth = 12;
+  constexpr int64_t kLeastWidth = 12, kLeastWidthOfManyTaps = 16, kManyTaps = 25, kFewChannels = 7;
   const ConvGeometry& g = problem.geometry;
-  const bool planes = problem.data_format == DataFormat::kNCHW || g.out_c == 1;
-  return planes && std::min(g.in_w, g.out_w) >= kLeastWidth && PlanesPlan::Fits(problem);
+  const bool nchw = problem.data_format == DataFormat::kNCHW;
+  const bool many_taps = nchw && g.kernel_h * g.kernel_w >= kManyTaps;
+  return (nchw || g.in_c <= kFewChannels) &&
+         std::min(g.in_w, g.out_w) >= (many_taps ? kLeastWidthOfManyTaps : kLeastWidth) &&
+         PlanesPlan::Fits(problem);
 }
 
 int64_t PlanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {

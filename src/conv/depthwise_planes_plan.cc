@@ -70,10 +70,13 @@ bool PlanesPlan::Fits(const Problem& problem) {
     }
   }
   const int64_t planes = forward ? 1 : g.group_out_c;
-  if (planes > kBlockTerms || MostTaps(rows) * MostTaps(cols) * planes > kBlockTerms) return false;
+  const int64_t channels = problem.data_format == DataFormat::kNHWC ? g.in_c : 1;
+  if (channels > kBlockTerms || planes > kBlockTerms ||
+      MostTaps(rows) * MostTaps(cols) * planes > kBlockTerms)
+    return false;
   const int64_t staged_rows = (rows.kernel - 1) * rows.dilation + kLeastKernels * rows.kernel;
   return MostResults(rows) <= kMostLiveRows &&
-         staged_rows * std::max(cols.in, cols.out) * planes <= kMostStagedSize;
+         staged_rows * std::max(cols.in, cols.out) * planes * channels <= kMostStagedSize;
 }
 
 // Finds the zeros that staged rows need on both sides, then every tap's distance in them.
@@ -112,7 +115,7 @@ void PlanesPlan::StageColumns() {
 
 // Bands as high as the cache allows, and lower ones where the planes are too few for the threads.
 void PlanesPlan::ChooseBands(int num_threads) {
-  const int64_t row_bytes = staged_row() * group_sources() * compute_bytes;
+  const int64_t row_bytes = staged_row() * staged_planes() * compute_bytes;
   const int64_t staged = std::max<int64_t>(kLeastKernels * rows.kernel, kStagedBytes / row_bytes);
   const int64_t num_rows = rows.num_results();
   const int64_t height =
@@ -130,7 +133,8 @@ void PlanesPlan::ChooseBands(int num_threads) {
       bands.back().lines.push_back(VisitRows(line, sources.begin));
     }
   }
-  const int64_t results = CeilDiv(num_rows, num_bands) * cols.num_results() * group_results();
+  const int64_t results =
+      CeilDiv(num_rows, num_bands) * cols.num_results() * group_channels * group_results();
   groups_per_piece =
       std::clamp(num_groups * num_bands / wanted, int64_t{1}, CeilDiv(kPieceResults, results));
   for (const TapLine& line : LinesOf(rows, {0, num_rows}, {0, rows.num_sources()})) {
@@ -145,12 +149,12 @@ void PlanesPlan::ChooseBands(int num_threads) {
 void PlanesPlan::DealLines(int64_t stored_bytes) {
   constexpr int64_t kLine = 64, kLeastLines = 32;
   for (RowBand& band : bands) {
-    const int64_t planes = bands.size() == 1 ? group_sources() : 1;
+    const int64_t planes = bands.size() == 1 || interleaved ? staged_planes() : 1;
     const int64_t lines =
         CeilDiv(planes * band.sources.size() * cols.num_sources() * stored_bytes, kLine);
     int64_t num_visits = 0;
     for (const VisitedRows& rows_of : band.lines) num_visits += std::ssize(rows_of.visits);
-    num_visits *= group_results();
+    num_visits *= group_channels * group_results();
     for (VisitedRows& line : band.lines) {
       line.lines_a_visit = lines < kLeastLines ? 0 : CeilDiv(lines, num_visits);
     }
@@ -164,8 +168,12 @@ void PlanesPlan::MeasurePiece(bool widened) {
     most_results = std::max(most_results, band.results.size());
   }
   staged_plane = most_sources * staged_row();
-  if (!direct) out_size = most_results * width;
-  if (widened && num_residues > 1) dense_size = most_sources * cols.num_sources();
+  if (!direct) out_plane = most_results * width;
+  if (interleaved) {
+    dense_size = 2 * std::max(cols.num_sources() * staged_planes(), width * out_planes());
+  } else if (widened && num_residues > 1) {
+    dense_size = most_sources * cols.num_sources();
+  }
 }
 
 PlanesPlan::PlanesPlan(const Problem& problem, int num_threads) {
@@ -174,13 +182,15 @@ PlanesPlan::PlanesPlan(const Problem& problem, int num_threads) {
   rows = Dimension::Rows(g, forward);
   cols = Dimension::Cols(g, forward);
   num_channels = g.in_c;
-  num_groups = g.batch * g.in_c;
+  interleaved = problem.data_format == DataFormat::kNHWC && g.out_c > 1;
+  group_channels = interleaved ? g.in_c : 1;
+  num_groups = g.batch * g.in_c / group_channels;
   multiplier = g.group_out_c;
   compute_bytes = problem.dtype == DType::kFloat64 ? 8 : 4;
   StageColumns();
   const int64_t stored_bytes = InfoOf(problem.dtype).bytes;
   const bool widened = stored_bytes != compute_bytes;
-  direct = !widened && width == cols.num_results();
+  direct = !widened && !interleaved && width == cols.num_results();
   ChooseBands(num_threads);
   DealLines(stored_bytes);
   MeasurePiece(widened);

@@ -38,11 +38,15 @@ struct PlanesPlan {
   bool forward;
   Dimension rows, cols;
   int64_t num_channels;  // of the operation's input
-  int64_t num_groups;    // batch * num_channels groups of planes
+  // In NHWC (few channels) rows hold all channels, one number each in turn: then they are split
+  // into planes, and results merged. A group of planes is what is staged together: an image, or in
+  // NCHW a channel of one.
+  bool interleaved;
+  int64_t num_groups, group_channels;
   int64_t multiplier;
   int64_t compute_bytes;
 
-  // Planes of the source that are summed, planes of the result made from them.
+  // Of a channel: planes of the source that are summed, planes of the result made from them.
   int64_t group_sources() const { return forward ? 1 : multiplier; }
   int64_t group_results() const { return forward ? multiplier : 1; }
 
@@ -57,8 +61,8 @@ struct PlanesPlan {
   std::vector<int64_t> offsets;
   bool multiplies_padding = false;  // some result meets a zero beside the row
 
-  // Results are written where they belong, if neither their type nor a width below a vector's
-  // forbids it. Otherwise rows of `width` go through scratch.
+  // Results are written where they belong, if neither their type nor a width below a vector's nor
+  // other channels between them forbid it. Otherwise rows of `width` go through scratch.
   bool direct;
   int64_t width;
 
@@ -75,11 +79,13 @@ struct PlanesPlan {
   int64_t weights_of_plane() const;
   int64_t num_weights() const { return weights_of_plane() * num_channels * group_results(); }
 
-  // Elements, for the largest piece: a staged plane, results that are not written directly, and
-  // sources of the compute type that are not staged yet.
-  int64_t staged_plane = 0, out_size = 0, dense_size = 0;
+  // Elements, for the largest piece: a staged plane, a plane of results that are not written
+  // directly, and numbers of the compute type that are not staged yet, or not rounded.
+  int64_t staged_plane = 0, out_plane = 0, dense_size = 0;
+  int64_t staged_planes() const { return group_channels * group_sources(); }
+  int64_t out_planes() const { return interleaved ? group_channels * group_results() : 1; }
   int64_t piece_bytes() const {
-    return (staged_plane * group_sources() + out_size + dense_size) * compute_bytes;
+    return (staged_plane * staged_planes() + out_plane * out_planes() + dense_size) * compute_bytes;
   }
 
  private:

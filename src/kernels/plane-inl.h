@@ -201,15 +201,72 @@ int64_t SplitPairs(const T* from, T* even, T* odd, int64_t pairs) {
 }
 #endif
 
+// Numbers that were split in three, or merged from two or three, as whole vectors.
+#if HWY_TARGET == HWY_SCALAR
+template <class T>
+int64_t SplitTriples(const T*, T*, int64_t, int64_t) {
+  return 0;
+}
+template <class T>
+int64_t MergeVectors(const T*, int64_t, T*, int64_t, int64_t) {
+  return 0;
+}
+#else
+template <class T>
+int64_t SplitTriples(const T* from, T* to, int64_t to_stride, int64_t count) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  int64_t i = 0;
+  for (; (i + kLanes) * 3 <= count; i += kLanes) {
+    hn::Vec<decltype(d)> a, b, c;
+    hn::LoadInterleaved3(d, from + i * 3, a, b, c);
+    hn::StoreU(a, d, to + i);
+    hn::StoreU(b, d, to + to_stride + i);
+    hn::StoreU(c, d, to + 2 * to_stride + i);
+  }
+  return i * 3;
+}
+template <class T>
+int64_t MergeVectors(const T* from, int64_t from_stride, T* to, int64_t parts, int64_t count) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  if (parts != 2 && parts != 3) return 0;
+  int64_t i = 0;
+  for (; (i + kLanes) * parts <= count; i += kLanes) {
+    const auto a = hn::LoadU(d, from + i), b = hn::LoadU(d, from + from_stride + i);
+    if (parts == 2) {
+      hn::StoreInterleaved2(a, b, d, to + i * 2);
+    } else {
+      hn::StoreInterleaved3(a, b, hn::LoadU(d, from + 2 * from_stride + i), d, to + i * 3);
+    }
+  }
+  return i * parts;
+}
+#endif
+
 template <class T>
 void PlaneSplit(const T* from, T* to, int64_t to_stride, int64_t parts, int64_t count) {
-  int64_t i = parts == 2 ? 2 * SplitPairs(from, to, to + to_stride, count / 2) : 0;
-  for (; i < count; ++i) to[i % parts * to_stride + i / parts] = from[i];
+  const int64_t done = parts == 2   ? 2 * SplitPairs(from, to, to + to_stride, count / 2)
+                       : parts == 3 ? SplitTriples(from, to, to_stride, count)
+                                    : 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    T* column = to + part * to_stride + done / parts;
+    for (int64_t i = done + part; i < count; i += parts) *column++ = from[i];
+  }
+}
+
+template <class T>
+void PlaneMerge(const T* from, int64_t from_stride, T* to, int64_t parts, int64_t count) {
+  const int64_t done = MergeVectors(from, from_stride, to, parts, count);
+  for (int64_t part = 0; part < parts; ++part) {
+    const T* column = from + part * from_stride + done / parts;
+    for (int64_t i = done + part; i < count; i += parts) to[i] = *column++;
+  }
 }
 
 inline void FillPlane(KernelTable& table) {
-  table.plane_f32 = {PlaneSumTaps<float>, PlaneSplit<float>};
-  table.plane_f64 = {PlaneSumTaps<double>, PlaneSplit<double>};
+  table.plane_f32 = {PlaneSumTaps<float>, PlaneSplit<float>, PlaneMerge<float>};
+  table.plane_f64 = {PlaneSumTaps<double>, PlaneSplit<double>, PlaneMerge<double>};
 }
 
 }  // namespace HWY_NAMESPACE

@@ -50,8 +50,11 @@ struct PlaneRows {
 template <class Compute>
 struct PlaneKernels {
   void (*sum_taps)(const PlaneRows<Compute>& rows);
-  // to[i % parts * to_stride + i / parts] = from[i] for i < count.
+  // to[i % parts * to_stride + i / parts] = from[i] for i < count. Made for few parts.
   void (*split)(const Compute* from, Compute* to, int64_t to_stride, int64_t parts, int64_t count);
+  // The inverse, count a multiple of parts: to[i] = from[i % parts * from_stride + i / parts].
+  void (*merge)(const Compute* from, int64_t from_stride, Compute* to, int64_t parts,
+                int64_t count);
 };
 
 }  // namespace convgrad

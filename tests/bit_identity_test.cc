@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -217,32 +218,69 @@ TEST_P(BitIdentity, OfDepthwiseAndGrouped) {
   }
 }
 
-// Lanes along images: whole images and bands of them, surplus lanes, several blocks of columns and
-// chunks of groups, strides, dilation, taps that no pixel of a class meets.
-TEST_P(BitIdentity, OfLanesAlongImages) {
-  constexpr const char* kProblems[] = {
-      "in=20,7,6,5 filter=3,3,5,7 strides=1,1 dilations=1,1 pads=1,1,1,1",
-      "in=16,9,9,6 filter=3,4,6,5 strides=2,3 dilations=1,1 pads=1,1,2,0",
-      "in=3,33,9,6 filter=5,3,6,19 strides=1,1 dilations=2,1 pads=4,4,1,1",
-      "in=1,40,140,24 filter=3,3,24,3 strides=1,1 dilations=1,1 pads=1,1,1,1",
-      "in=2,96,20,36 filter=3,3,4,36 strides=2,2 dilations=1,1 pads=1,0,1,0",
-      "in=32,6,6,48 filter=3,3,4,60 strides=1,2 dilations=1,2 pads=1,1,0,0",
-      "in=1,50,13,70 filter=4,4,70,3 strides=3,1 dilations=1,1 pads=2,1,3,0",
-      "in=1,96,13,18 filter=4,4,18,20 strides=3,1 dilations=1,1 pads=2,1,3,0"};
+// Checks shapes that an algorithm is made for, and that it takes at least `wanted` of them.
+void CheckShapesOf(const char* algorithm, std::span<const char* const> ops,
+                   std::span<const char* const> shapes, Values values, int wanted) {
   uint64_t seed = 2000;
   int accepted = 0;
-  for (const char* op : {"conv2d", "conv2d_backprop_input"}) {
-    for (const char* shapes : kProblems) {
+  for (const char* op : ops) {
+    for (const char* shape : shapes) {
       for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
-        const Problem problem = ParseProblem(std::string(op) + " " + InfoOf(dtype).name + " NHWC " +
-                                             shapes + " padding=EXPLICIT");
-        CheckProblem(problem, ++seed, GetParam());
-        if (HasFailure()) return;
-        accepted += Accepts("image-lanes", problem) ? 1 : 0;
+        const Problem problem = ParseProblem(std::string(op) + " " + InfoOf(dtype).name + " " +
+                                             shape + " padding=EXPLICIT");
+        CheckProblem(problem, ++seed, values);
+        if (::testing::Test::HasFailure()) return;
+        accepted += Accepts(algorithm, problem) ? 1 : 0;
       }
     }
   }
-  EXPECT_GE(accepted, 24);  // else this tests little
+  EXPECT_GE(accepted, wanted);  // else this tests little
+}
+
+constexpr const char* kForwardAndInput[] = {"conv2d", "conv2d_backprop_input"};
+constexpr const char* kFilter[] = {"conv2d_backprop_filter"};
+
+// Lanes along images: whole images and bands of them, surplus lanes, several blocks of columns and
+// chunks of groups, strides, dilation, taps that no pixel of a class meets.
+TEST_P(BitIdentity, OfLanesAlongImages) {
+  constexpr const char* kShapes[] = {
+      "NHWC in=20,7,6,5 filter=3,3,5,7 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "NHWC in=16,9,9,6 filter=3,4,6,5 strides=2,3 dilations=1,1 pads=1,1,2,0",
+      "NHWC in=3,33,9,6 filter=5,3,6,19 strides=1,1 dilations=2,1 pads=4,4,1,1",
+      "NHWC in=1,40,140,24 filter=3,3,24,3 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "NHWC in=2,96,20,36 filter=3,3,4,36 strides=2,2 dilations=1,1 pads=1,0,1,0",
+      "NHWC in=32,6,6,48 filter=3,3,4,60 strides=1,2 dilations=1,2 pads=1,1,0,0",
+      "NHWC in=1,50,13,70 filter=4,4,70,3 strides=3,1 dilations=1,1 pads=2,1,3,0",
+      "NHWC in=1,96,13,18 filter=4,4,18,20 strides=3,1 dilations=1,1 pads=2,1,3,0"};
+  CheckShapesOf("image-lanes", kForwardAndInput, kShapes, GetParam(), 24);
+}
+
+// Lanes along inputs: whole panels where they lie, surplus columns, taps apart and side by side,
+// groups, strides, dilation, several runs of blocks.
+TEST_P(BitIdentity, OfLanesAlongInputs) {
+  constexpr const char* kShapes[] = {
+      "NHWC in=3,12,13,70 filter=3,3,70,5 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "NHWC in=2,11,12,64 filter=2,2,64,3 strides=2,1 dilations=1,2 pads=0,1,1,0",
+      "NHWC in=4,13,14,40 filter=1,1,40,4 strides=3,2 dilations=1,1 pads=0,2,1,0",
+      "NHWC in=2,9,9,96 filter=1,1,48,4 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "NHWC in=2,9,8,16 filter=3,3,4,16 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "NHWC in=5,10,11,11 filter=3,3,11,5 strides=2,1 dilations=1,1 pads=1,0,0,1",
+      "NHWC in=2,14,13,10 filter=3,2,10,3 strides=1,1 dilations=2,2 pads=1,1,0,1",
+      "NHWC in=20,17,17,9 filter=3,3,9,2 strides=1,1 dilations=1,1 pads=1,1,1,1"};
+  CheckShapesOf("input-lanes", kFilter, kShapes, GetParam(), 21);
+}
+
+// 1x1 filters on planes: used where they lie, or not for their sizes; bands, groups, many channels.
+TEST_P(BitIdentity, OfPlanesAsTheyLie) {
+  constexpr const char* kShapes[] = {
+      "NCHW in=2,70,16,8 filter=1,1,70,20 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "NCHW in=1,300,12,12 filter=1,1,300,9 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "NCHW in=2,36,8,24 filter=1,1,18,20 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "NCHW in=1,30,56,10 filter=1,1,30,70 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "NCHW in=1,66,32,32 filter=1,1,66,8 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "NCHW in=2,20,9,13 filter=1,1,20,17 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "NCHW in=1,20,16,16 filter=1,1,20,17 strides=1,1 dilations=1,1 pads=1,0,0,0"};
+  CheckShapesOf("pixel-lanes", kForwardAndInput, kShapes, GetParam(), 36);
 }
 
 // What it takes for conv2d's work to fall into several parts: panels longer than the cache, more

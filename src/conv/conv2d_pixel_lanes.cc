@@ -46,8 +46,8 @@ class Runner {
   void RunBand(int64_t image, int64_t band);
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
-  void RunPhase(int64_t group, size_t phase, int64_t num_pixels, ThreadScratch& scratch,
-                Compute* to) const;
+  void RunPhase(int64_t group, size_t phase, int64_t num_pixels, const Compute* planes,
+                ThreadScratch& scratch, Compute* to) const;
   void StorePhase(int64_t image, int64_t group, const TapPhase& phase, int64_t first_position,
                   int64_t num_positions, const Compute* from) const;
 
@@ -124,13 +124,20 @@ template <class Stored>
 void Runner<Stored>::RunBand(int64_t image, int64_t band) {
   ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (scratch.planes.size() == 0) {
-    scratch.planes = AlignedArray<Compute>(plan_.source.c * plan_.channel_stride);
+    scratch.planes = AlignedArray<Compute>(plan_.BandSourceElements());
     std::fill_n(scratch.planes.data(), scratch.planes.size(), Compute{0});
     scratch.result = AlignedArray<Compute>(plan_.BandResultElements());
     scratch.sums = AlignedArray<double>(kMaxTileRows * plan_.kernels.tiles.back().cols * 2);
   }
   const int64_t first = band * plan_.band_positions;
-  PackPlanes(image, first, plan_.PlaneRows(plan_.band_positions), scratch.planes.data());
+  const Compute* planes = scratch.planes.data();
+  if constexpr (std::is_same_v<Stored, Compute>) {
+    if (plan_.source_in_place)
+      planes = source_ + image * plan_.source.Image() + first * plan_.source.w;
+  }
+  if (!plan_.source_in_place) {
+    PackPlanes(image, first, plan_.PlaneRows(plan_.band_positions), scratch.planes.data());
+  }
   for (int64_t group = 0; group < plan_.sum.groups; ++group) {
     for (size_t i = 0; i < plan_.phases.size(); ++i) {
       const TapPhase& phase = plan_.phases[i];
@@ -141,9 +148,9 @@ void Runner<Stored>::RunBand(int64_t image, int64_t band) {
         auto* result =
             static_cast<Compute*>(args_.result) + first * plan_.result.w +
             (image * plan_.sum.groups + group) * plan_.sum.result_c * plan_.result_stride;
-        RunPhase(group, i, num_pixels, scratch, result);
+        RunPhase(group, i, num_pixels, planes, scratch, result);
       } else {
-        RunPhase(group, i, num_pixels, scratch, scratch.result.data());
+        RunPhase(group, i, num_pixels, planes, scratch, scratch.result.data());
         StorePhase(image, group, phase, first, positions, scratch.result.data());
       }
     }
@@ -206,7 +213,7 @@ void Runner<Stored>::PackRow(int64_t image, int64_t source_row, int64_t col_resi
 
 template <class Stored>
 void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
-                              ThreadScratch& scratch, Compute* to) const {
+                              const Compute* planes, ThreadScratch& scratch, Compute* to) const {
   const TapSum& sum = plan_.sum;
   const TermList& terms = terms_[phase];
   GemmTileArgs<Compute> args{};
@@ -220,18 +227,26 @@ void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
   args.odd = sizeof(Stored) == 2;
   const int64_t block_elements = TermsOf(sum, plan_.phases) * plan_.tile_rows;
   const Panels panels = CutPanels(plan_.kernels, num_pixels);
+  const int64_t group_size = sum.source_c * plan_.channel_stride;
+  const Compute* const first = planes + group * group_size;
   for (int64_t panel = 0; panel < panels.count; ++panel) {
     args.num_cols = panels.ColsOf(panel, num_pixels);
-    args.b =
-        scratch.planes.data() + group * sum.source_c * plan_.channel_stride + panel * panels.cols;
+    args.b = first + panel * panels.cols;
+    // Of these planes or of those that follow, every block of rows fetches another line.
+    const Compute* next = panel + 1 < panels.count ? args.b + panels.cols : first + group_size;
     for (int64_t block = 0; block < plan_.row_blocks; ++block) {
-      const int64_t first = block * plan_.tile_rows;
-      args.num_rows = std::min(plan_.tile_rows, sum.result_c - first);
+      const int64_t row = block * plan_.tile_rows;
+      args.num_rows = std::min(plan_.tile_rows, sum.result_c - row);
       const auto& tile = SmallestTile(TilesOfWidth(plan_.kernels, args.num_cols), args.num_rows);
       int64_t a_rows[kMaxTileRows], c_rows[kMaxTileRows];
       for (int64_t i = 0; i < tile.rows; ++i) {
         a_rows[i] = std::min(i, args.num_rows - 1);
-        c_rows[i] = (first + i) * plan_.result_stride;
+        c_rows[i] = (row + i) * plan_.result_stride;
+      }
+      if (plan_.source_in_place) {
+        const int64_t line = block * (64 / int64_t{sizeof(Compute)});
+        args.ahead = line < panels.cols ? next + line : nullptr;
+        args.ahead_step = args.ahead == nullptr ? 0 : b_step_ * int64_t{sizeof(Compute)};
       }
       args.a = filter_.data() + (group * plan_.row_blocks + block) * block_elements;
       args.a_rows = a_rows;

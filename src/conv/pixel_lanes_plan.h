@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -23,6 +24,13 @@ inline bool ResultIsPlanes(DataFormat format, const TapSum& sum, const PlaneAxis
          cols.extent == sum.result_w;
 }
 
+// Every position meets one source position, the same.
+inline bool MeetsWholePlanes(const TapSum& sum) {
+  return sum.kernel_h == 1 && sum.kernel_w == 1 && sum.row_phases.front().source_step == 1 &&
+         sum.col_phases.front().source_step == 1 && sum.source_h == sum.result_h &&
+         sum.source_w == sum.result_w;
+}
+
 template <class Stored>
 struct PixelLanesPlan {
   using Compute = ComputeType<Stored>;
@@ -33,8 +41,17 @@ struct PixelLanesPlan {
   int64_t FilterElements() const {
     return sum.groups * row_blocks * TermsOf(sum, phases) * tile_rows;
   }
+  int64_t BandSourceElements() const { return source_in_place ? 0 : source.c * channel_stride; }
   int64_t BandResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
   int64_t ScratchBytes() const;
+  // No vector reaches past a plane, one fills a tile, and planes don't meet in the same sets of the
+  // caches.
+  bool VectorsFitPlanes() const {
+    constexpr int64_t kLine = 64, kFewChannels = 64;
+    const int64_t plane = source.h * source.w;
+    return plane % kernels.lanes == 0 && plane >= kernels.tiles.back().cols &&
+           (sum.source_c <= kFewChannels || plane * int64_t{sizeof(Compute)} / kLine % 16 != 0);
+  }
   // Rows of a plane that `positions` positions along the rows of a phase need.
   int64_t PlaneRows(int64_t positions) const { return positions - most_positions + rows.extent; }
 
@@ -50,6 +67,7 @@ struct PixelLanesPlan {
   int64_t channel_stride;             // of all planes of a source channel
   bool result_is_planes;              // a band's rows are neighbours in the result too
   bool result_in_place;               // and of the compute type
+  bool source_in_place;               // 1x1 filters meet its planes as they lie
   int64_t result_stride;              // of a result channel in a band
   int num_threads;
 };
@@ -72,26 +90,32 @@ PixelLanesPlan<Stored>::PixelLanesPlan(const Problem& problem, const KernelTable
   const int64_t planes = static_cast<int64_t>(rows.residues.size() * cols.residues.size());
   const int64_t row_bytes = planes * source.c * cols.extent * int64_t{sizeof(Compute)};
   const int64_t halo = rows.extent - most_positions;
-  const int64_t cached = kBandBytes / std::max<int64_t>(1, row_bytes) - halo;
+  result_is_planes = ResultIsPlanes(problem.data_format, sum, cols);
+  result_in_place = result_is_planes && std::is_same_v<Stored, Compute>;
+  source_in_place = result_in_place && MeetsWholePlanes(sum) && VectorsFitPlanes();
+  const int64_t cached =
+      source_in_place ? most_positions : kBandBytes / std::max<int64_t>(1, row_bytes) - halo;
   const int64_t shared = num_threads == 1
                              ? cached
                              : CeilDiv(sum.batch * most_positions, 3 * int64_t{num_threads}) + halo;
   const int64_t fitting = std::max<int64_t>(1, std::min(cached, shared));
   num_bands = CeilDiv(most_positions, fitting);
   band_positions = CeilDiv(most_positions, num_bands);
+  if (source_in_place) {  // bands of whole vectors
+    band_positions = RoundUp(band_positions, kernels.lanes / std::gcd(kernels.lanes, source.w));
+    num_bands = CeilDiv(most_positions, band_positions);
+  }
   plane_size = PlaneRows(band_positions) * cols.extent;
   // Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines
   // between channels keeps them from meeting in one set of a cache.
   const int64_t lines = CeilDiv(planes * plane_size + tiles.front().cols, int64_t{16});
-  channel_stride = (lines | 1) * 16;
-  result_is_planes = ResultIsPlanes(problem.data_format, sum, cols);
-  result_in_place = result_is_planes && std::is_same_v<Stored, Compute>;
+  channel_stride = source_in_place ? source.h * source.w : (lines | 1) * 16;
   result_stride = result_in_place ? result.h * result.w : band_positions * cols.extent;
 }
 
 template <class Stored>
 int64_t PixelLanesPlan<Stored>::ScratchBytes() const {
-  return (FilterElements() + num_threads * (source.c * channel_stride + BandResultElements())) *
+  return (FilterElements() + num_threads * (BandSourceElements() + BandResultElements())) *
              int64_t{sizeof(Compute)} +
          num_threads * int64_t{kMaxTileRows} * kernels.tiles.back().cols * 2 *
              int64_t{sizeof(double)};

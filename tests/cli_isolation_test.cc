@@ -68,9 +68,17 @@ class IsolationTest : public BatchTest {
   // One case that finishes at once, one that doesn't, and one behind it.
   void WriteLong() const {
     WriteManifest({With(Filled("quick"), {{"output", "quick.npy"}}),
-                   With(Long("long"), {{"output", "long.npy"}}),
+                   With(Long("long"), {{"output", "there/long.npy"}}),
                    With(Filled("after"), {{"output", "after.npy"}})});
-    WriteBytes(Path("long.npy"), "old");
+    std::filesystem::create_directories(Path("there"));
+    WriteBytes(Path("there/long.npy"), "old");
+  }
+
+  // Also where no later case writes.
+  void ExpectNoTemporaryFiles() const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(Path(""))) {
+      EXPECT_THAT(entry.path().string(), Not(HasSubstr(".tmp-")));
+    }
   }
 
   pid_t Start(std::vector<std::string> flags) const {
@@ -113,8 +121,8 @@ class IsolationTest : public BatchTest {
       EXPECT_EQ(entries.at(name)["status"], "PASSED");
       EXPECT_TRUE(Exists(std::string(name) + ".npy"));
     }
-    EXPECT_EQ(ReadBytes(Path("long.npy")), "old");
-    for (const std::string& name : Files()) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
+    EXPECT_EQ(ReadBytes(Path("there/long.npy")), "old");
+    ExpectNoTemporaryFiles();
     return entries.at("long");
   }
 };
@@ -207,10 +215,10 @@ TEST_F(IsolationTest, WorkersEndWithTheirBatch) {
     kill(batch, signal);
     EXPECT_EQ(CodeOf(batch), 128 + signal);
     EXPECT_TRUE(Becomes([&] { return kill(worker, 0) != 0; })) << signal;
-    EXPECT_EQ(ReadBytes(Path("long.npy")), "old");
+    EXPECT_EQ(ReadBytes(Path("there/long.npy")), "old");
     // A batch that is killed itself leaves its report's temporary file to the next run.
     if (signal == SIGKILL) continue;
-    for (const std::string& name : Files()) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
+    ExpectNoTemporaryFiles();
     const json report = Report();
     EXPECT_EQ(report["error"]["code"], "interrupted");
     EXPECT_EQ(report["benchmarks"].size(), 1);
@@ -253,7 +261,7 @@ TEST_F(IsolationTest, SurvivesKillsAtAnyMoment) {
     ASSERT_EQ(CodeOf(Start(flags)), 0);
     ASSERT_EQ(Comparable(Report()), undisturbed);
   }
-  for (const std::string& name : Files()) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
+  ExpectNoTemporaryFiles();
 }
 
 }  // namespace

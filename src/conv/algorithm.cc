@@ -20,12 +20,14 @@ bool IsDepthwiseInAllButName(const Problem& problem) {
   return g.group_in_c == 1 && g.groups >= 8 && g.group_out_c <= 8;
 }
 
-// Planes are the best for one input channel to a group whatever the number of its output channels,
-// but for the many that would each put a stride's columns in order.
+// Planes of NCHW are the best for one input channel to a group whatever the number of its output
+// channels, but for the many that would each put a stride's columns in order.
 bool IsPlaneByPlane(const Problem& problem) {
   constexpr int64_t kFewChannels = 16;
   const ConvGeometry& g = problem.geometry;
-  return g.group_in_c == 1 && (g.stride_w == 1 || g.group_out_c <= kFewChannels);
+  return IsDepthwiseInAllButName(problem) ||
+         (problem.data_format == DataFormat::kNCHW && g.group_in_c == 1 &&
+          (g.stride_w == 1 || g.group_out_c <= kFewChannels));
 }
 
 // A depthwise algorithm for the grouped convolutions that `kIsOne` names.

@@ -58,7 +58,7 @@ std::string DrawLine(std::mt19937_64& random) {
     return list;
   };
   const bool nhwc = draw(0, 1) == 0, wide = draw(0, 4) == 0;
-  const int64_t batch = wide ? draw(1, 2) : draw(1, 40), channels = draw(1, 4);
+  const int64_t batch = wide ? draw(1, 2) : draw(1, 40), channels = draw(1, 7);
   const int64_t h = wide ? draw(1, 6) : draw(1, 40), w = wide ? draw(250, 700) : draw(1, 40);
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   return std::string("depthwise_conv2d_backprop_filter ") + kTypes[draw(0, 3)] +

@@ -357,7 +357,11 @@ bool AcceptsBlockLanes(const Problem& problem) {
   const int64_t compute_bytes = problem.dtype == DType::kFloat64 ? 8 : 4;
   const int64_t most_lanes = kVectorBytes / compute_bytes;
   const ConvGeometry& g = problem.geometry;
-  if (2 * g.out_c > most_lanes || g.out_c * g.batch * g.out_h * g.out_w == 0) return false;
+  // In NCHW every channel is gathered on its own.
+  const bool nhwc = problem.data_format == DataFormat::kNHWC;
+  if (g.out_c > (nhwc ? most_lanes - 1 : most_lanes * 2 / 3) ||
+      g.out_c * g.batch * g.out_h * g.out_w == 0)
+    return false;
   const BlockLanesPlan plan(problem);
   if (std::max(plan.in_rows, plan.in_cols) > kGroupBytes || plan.num_taps() > kGroupBytes) {
     return false;  // and products don't overflow

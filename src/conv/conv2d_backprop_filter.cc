@@ -80,7 +80,7 @@ FilterForm InputLanesForm(const Problem& problem) {
 bool AcceptsInputLanes(const Problem& problem) {
   constexpr double kPixel = 30;         // for a pixel, whatever its channels
   constexpr double kMovedVector = 4;    // to lay taps side by side
-  constexpr double kMovedTap = 2;       // more, for taps that do not follow each other
+  constexpr double kMovedTap = 1;       // more, for taps that do not follow each other
   constexpr double kTransposed = 0.65;  // for a number
   if (!IsFilterGradient(problem)) return false;
   const ConvGeometry& g = problem.geometry;

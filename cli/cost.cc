@@ -13,7 +13,8 @@ constexpr double kFloat64Factor = 4;  // half as many lanes, and sums of product
 // Reading, statistics, hashing and writing together.
 constexpr double kBytesPerSecond = 0.5e9;
 // The exact value and the bound: for each product, and for each element of the result.
-constexpr double kCheckedFlopsPerSecond = 1e9;
+constexpr double kCheckedFlopsPerSecond = 4e9;
+constexpr double kCheckedDepthwiseFlopsPerSecond = 0.6e9;
 constexpr double kSecondsPerCheckedElement = 150e-9;
 // Opening, planning, renaming, reporting.
 constexpr double kSecondsPerCase = 0.2e-3;
@@ -24,24 +25,27 @@ double FlopsPerSecond(const Problem& problem) {
 }
 
 // How many times as long as at standard precision.
-double FactorOf(Precision precision, DType dtype) {
+double FactorOf(Precision precision, const Problem& problem) {
   if (precision == Precision::kStandard) return 1;
-  if (dtype == DType::kFloat64) return 10;
-  return precision == Precision::kDouble ? 3 : 6;
+  const bool depthwise = InfoOf(problem.op).depthwise;
+  if (problem.dtype == DType::kFloat64) return depthwise ? 50 : 9;
+  if (precision == Precision::kDouble) return depthwise ? 3.5 : 2.5;
+  return depthwise ? 15 : 6;
 }
 
 double CheckSeconds(const Problem& problem) {
   const double elements =
       static_cast<double>(problem.ResultBytes()) / static_cast<double>(InfoOf(problem.dtype).bytes);
-  return static_cast<double>(problem.Flops()) / kCheckedFlopsPerSecond +
-         elements * kSecondsPerCheckedElement;
+  const double rate =
+      InfoOf(problem.op).depthwise ? kCheckedDepthwiseFlopsPerSecond : kCheckedFlopsPerSecond;
+  return static_cast<double>(problem.Flops()) / rate + elements * kSecondsPerCheckedElement;
 }
 
 }  // namespace
 
 double PredictSeconds(const Problem& problem, Checking checking, Precision precision) {
-  const double compute = static_cast<double>(problem.Flops()) / FlopsPerSecond(problem) *
-                         FactorOf(precision, problem.dtype);
+  const double compute =
+      static_cast<double>(problem.Flops()) / FlopsPerSecond(problem) * FactorOf(precision, problem);
   const double bytes =
       static_cast<double>(problem.OperandBytes()) +
       static_cast<double>(problem.ResultBytes()) * (checking == Checking::kNone ? 1 : 2);

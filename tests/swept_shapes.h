@@ -72,10 +72,10 @@ class SweptShapes {
   // ResNeXt 32x4d, ShuffleNet with 3 groups, AlexNet's second layer.
   static std::vector<nlohmann::json> Grouped() {
     std::vector<nlohmann::json> shapes;
-    for (const auto [size, channels] : {std::pair{56, 128}, {28, 256}, {14, 512}, {7, 1024}}) {
+    for (const auto& [size, channels] : {std::pair{56, 128}, {28, 256}, {14, 512}, {7, 1024}}) {
       shapes.push_back(Workload({false, 4, size, size, channels, channels, 32, 3, 3, 1, 1}));
     }
-    for (const auto [size, channels] : {std::pair{28, 240}, {14, 480}, {7, 960}}) {
+    for (const auto& [size, channels] : {std::pair{28, 240}, {14, 480}, {7, 960}}) {
       shapes.push_back(Workload({false, 8, size, size, channels, channels, 3, 1, 1, 1, 1}));
     }
     shapes.push_back(Workload({false, 8, 27, 27, 96, 256, 2, 5, 5, 1, 1}));

@@ -5,6 +5,7 @@
 //   workload_timing [--match TEXT] [--pass forward|input|filter] [--format NHWC|NCHW] [--dtype
 //   NAME]
 //                   [--isa NAME] [--algorithm NAME] [--threads N] [--gflops PEAK] [--gbs PEAK]
+//                   [--precision NAME] [--batch IMAGES]
 //                   [--seconds EACH] [--sweep SHAPES [--seed N]]
 #include <fmt/format.h>
 
@@ -24,8 +25,9 @@ namespace convgrad {
 namespace {
 
 struct Options {
-  std::string match, pass, format, isa, algorithm, dtype = "float32";
+  std::string match, pass, format, isa, algorithm, dtype = "float32", precision = "standard";
   int threads = 1;
+  int64_t batch = 0;  // 0: the workload's own
   double gflops = 100, gbs = 25, seconds = 0.2;
   int64_t sweep = 0;
   uint64_t seed = 1;
@@ -49,7 +51,7 @@ double Time(const Problem& problem, const Execution& execution, double seconds, 
 struct Timing {
   std::string line;
   bool depthwise;
-  double share;
+  double share, ms;
 };
 
 Timing TimeWorkload(const nlohmann::json& workload, const char* pass, const Problem& problem,
@@ -63,7 +65,7 @@ Timing TimeWorkload(const nlohmann::json& workload, const char* pass, const Prob
       fmt::format("{:7} {} {:26} {:8.3f} ms {:7.1f} GFLOP/s {:6.1f} GB/s  share {:.3f}  {} {}\n",
                   pass, NameOf(problem.data_format), workload.at("name").get<std::string>(), ms,
                   flops / ms / 1e6, bytes / ms / 1e6, share, info.algorithm, info.tiles),
-      workload.at("op") == "depthwise", share};
+      workload.at("op") == "depthwise", share, ms};
 }
 
 // 0: of none.
@@ -84,8 +86,10 @@ void Summarise(const char* pass, const char* format, const std::vector<Timing>& 
   for (const bool depthwise : {false, true}) {
     const double mean = MeanShare(timings, depthwise);
     if (mean == 0) continue;
-    fmt::print("{:7} {} {} geometric mean of shares {:.3f}\n", pass, format,
-               depthwise ? "depthwise" : "conv2d", mean);
+    double total_ms = 0;
+    for (const Timing& timing : timings) total_ms += timing.depthwise == depthwise ? timing.ms : 0;
+    fmt::print("{:7} {} {} geometric mean of shares {:.3f}, together {:.1f} ms\n", pass, format,
+               depthwise ? "depthwise" : "conv2d", mean, total_ms);
     if (!swept) continue;
     for (const Timing& timing : timings) {
       if (timing.depthwise == depthwise && timing.share < mean / 3) {
@@ -108,17 +112,25 @@ int Run(int argc, char** argv) {
   app.add_option("--gflops", options.gflops);
   app.add_option("--gbs", options.gbs);
   app.add_option("--seconds", options.seconds);
+  app.add_option("--batch", options.batch);
+  app.add_option("--precision", options.precision);
   app.add_option("--sweep", options.sweep);
   app.add_option("--seed", options.seed);
   CLI11_PARSE(app, argc, argv);
   Execution execution;
   execution.num_threads = options.threads;
   execution.isa = ParseIsa(options.isa);
+  for (const Precision precision : kAllPrecisions) {
+    if (options.precision == NameOf(precision)) execution.precision = precision;
+  }
   if (!options.algorithm.empty()) execution.algorithm = options.algorithm;
 
-  const nlohmann::json workloads =
+  nlohmann::json workloads =
       options.sweep > 0 ? nlohmann::json(testing::SweptShapes(options.seed).All(options.sweep))
                         : testing::ReadWorkloads();
+  for (auto& workload : workloads) {
+    if (options.batch > 0) workload["n"] = options.batch;
+  }
   for (const auto& [direction, pass] : testing::kPasses) {
     if (!options.pass.empty() && options.pass != pass) continue;
     for (const DataFormat format : {DataFormat::kNHWC, DataFormat::kNCHW}) {

@@ -1,6 +1,7 @@
 // The matrices that the compensated kernel multiplies, packed from tensors of any type and layout.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -50,6 +51,17 @@ class PackedSide {
     }
     for (int64_t k = 0; k < count; ++k) {
       for (int64_t i = 0; i < num_items; ++i) At(at + k, i) = Number(tensor, items[i], k, step);
+    }
+  }
+
+  // Term `at` of the items: number_of(i), in order.
+  template <class NumberOf>
+  void PackOne(int64_t num_items, int64_t at, const NumberOf& number_of) {
+    const int64_t width = lane_shift_ < 0 ? num_items : int64_t{1} << lane_shift_;
+    for (int64_t begin = 0; begin < num_items; begin += width) {
+      double* to = &At(at, begin);
+      const int64_t end = std::min(num_items, begin + width);
+      for (int64_t i = begin; i < end; ++i) to[i - begin] = number_of(i);
     }
   }
 

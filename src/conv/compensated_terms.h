@@ -104,7 +104,11 @@ class TapPacker : public TermPacker<Stored> {
     for (const int64_t r : rows_.TapsAt(first / result_w_)) {
       if (!pixels.MeetRow(rows_.DeltaOf(r))) continue;
       for (const int64_t t : col_taps) {
-        if (pixels.MeetCol(cols_.DeltaOf(t))) PackTap(r, t, group, cols, pixels, sums);
+        if (channels() == 1) {
+          PackTapOfOne(r, t, group, cols, pixels, sums);
+        } else if (pixels.MeetCol(cols_.DeltaOf(t))) {
+          PackTap(r, t, group, cols, pixels, sums);
+        }
       }
     }
     sums.Flush();
@@ -147,6 +151,19 @@ class TapPacker : public TermPacker<Stored> {
       }
       return any;
     }
+    // Both at once for sources of one channel, which have nothing else to do: packs what the tap
+    // meets as term `at`, and tells whether that is anything.
+    bool PackCol(int64_t delta, const Stored* source, PackedSide& side, int64_t at) {
+      bool any = false;
+      side.PackOne(count(), at, [&](int64_t i) {
+        const int64_t col = col_bases_[i] + delta;
+        const bool is_met = row_offsets_[i] >= 0 && col >= 0 && col < packer_.layout_.cols;
+        counts_[static_cast<size_t>(i)] += is_met;
+        any |= is_met;
+        return is_met ? Widen(source[row_offsets_[i] + col * packer_.layout_.col]) : 0.0;
+      });
+      return any;
+    }
     // The tap's items, `channel_offset` on, with `count` terms.
     const PackedItem* ItemsAt(int64_t channel_offset, int64_t count) {
       for (size_t i = 0; i < num_; ++i) {
@@ -179,6 +196,14 @@ class TapPacker : public TermPacker<Stored> {
       sums.Advance(count);
       begin += count;
     }
+  }
+
+  void PackTapOfOne(int64_t r, int64_t t, int64_t group, Span cols, Pixels& pixels,
+                    TileSums& sums) const {
+    const Stored* channel = source_ + group * layout_.channel;
+    if (!pixels.PackCol(cols_.DeltaOf(t), channel, sums.rows(), sums.num_terms())) return;
+    PackFilter(r, t, group, 0, 1, cols, sums);
+    sums.Advance(1);
   }
 
   // kernel[r][t][in channel of the group][out channel]: the columns are out channels, terms in

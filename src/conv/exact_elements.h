@@ -25,6 +25,7 @@ class ExactElements {
     const auto& operands = InfoOf(problem.op).operands;
     unit_ = ProductUnit(problem.dtype, first_, *CheckedProduct(problem.ShapeOf(operands[0])),
                         second_, *CheckedProduct(problem.ShapeOf(operands[1])), parallel);
+    exact_size_ = ProductsUnderflow() ? 0 : std::ldexp(0.5, unit_ + 53);
   }
   explicit ExactElements(const ConvArgs& args)
       : ExactElements(args.problem, OperandOf(args, 0), OperandOf(args, 1), args.parallel) {}
@@ -34,9 +35,7 @@ class ExactElements {
 
   // Whether no addition of a sum in double was rounded, in whatever order: all are multiples of one
   // unit, and not too many. `size` is S as computed.
-  bool IsExactInDouble(double size) const {
-    return !ProductsUnderflow() && size < std::ldexp(0.5, unit_ + 53);
-  }
+  bool IsExactInDouble(double size) const { return size < exact_size_; }
   // Whether a product, or its error, may be no multiple of double's least number.
   bool ProductsUnderflow() const { return unit_ < -1074; }
 
@@ -62,6 +61,7 @@ class ExactElements {
   const Stored* first_;
   const Stored* second_;
   int unit_;
+  double exact_size_;
 };
 
 // The sum rounded once, if its bound (compensated_engine.h) says how.

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "conv/canonical_order.h"
 #include "conv/exact_elements.h"
 #include "conv/rounding.h"
 
@@ -167,7 +168,8 @@ class WidenedRun {
         sums_(CountOf(slabs_.ProblemOf(0).ResultShape()), is_folded_) {
     if (is_exact) sizes_.emplace(CountOf(slabs_.ProblemOf(0).ResultShape()), is_folded_);
     if (is_exact) exact_.emplace(args);
-    relative_bound_ = static_cast<double>(args.problem.MaxTerms() + 8) * 0x1p-53;
+    const int64_t chain = std::min(args.problem.MaxTerms(), kBlockTerms);
+    relative_bound_ = static_cast<double>(chain + 8) * 0x1p-53;
   }
 
   static bool IsFolded(const Problem& problem, const Slabs& slabs) {
@@ -218,7 +220,7 @@ class WidenedRun {
     const double sum = sums_.At(at), size = sizes_->At(at);
     if (!std::isfinite(sum)) return Narrow<Stored>(WithCanonicalNaN(sum));
     const double bound = exact_->IsExactInDouble(size) ? 0 : relative_bound_ * size;
-    const std::optional<Stored> rounded = RoundCertified<Stored>(sum, 0, bound);
+    const std::optional<Stored> rounded = RoundCertified<Stored>(sum, bound);
     return rounded ? *rounded : exact_->Sum(element);
   }
 
@@ -230,7 +232,7 @@ class WidenedRun {
   SlabSums sums_;
   std::optional<SlabSums> sizes_;  // sums of absolute values
   std::optional<ExactElements<Stored>> exact_;
-  double relative_bound_;
+  double relative_bound_;  // of the sums, as a multiple of S
 };
 
 void RunOnWidened(const ConvArgs& args, bool is_reference, bool is_exact) {

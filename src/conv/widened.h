@@ -16,9 +16,11 @@ void RunWidened(const ConvArgs& args);
 void RunWidenedReference(const ConvArgs& args);
 
 // Precision `exact`: the same sums, and those of the operands' absolute values, S. Where every
-// number that is no further away than double's rounding errors may have taken the sum,
-// (K+8)*2^-53*S, rounds to one and the same, that is the result; else the element is summed up
-// exactly, term by term.
+// number that is no further away than double's rounding errors may have taken the sum rounds to one
+// and the same, that is the result; else the element is summed up exactly, term by term. The bound
+// is (min(K, 256) + 8) * 2^-53 * S: a term passes through the chain of its block, which has at most
+// 256 (canonical_order.h); blocks and slabs are added up with compensation, for which the 8 are
+// plenty.
 void RunCertifiedWidened(const ConvArgs& args);
 
 int64_t WidenedScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads,

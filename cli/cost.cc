@@ -14,7 +14,7 @@ constexpr double kFloat64Factor = 4;  // half as many lanes, and sums of product
 constexpr double kBytesPerSecond = 0.5e9;
 // The exact value and the bound: for each product, and for each element of the result.
 constexpr double kCheckedFlopsPerSecond = 4e9;
-constexpr double kCheckedDepthwiseFlopsPerSecond = 0.6e9;
+constexpr double kCheckedDepthwiseFlopsPerSecond = 1e9;
 constexpr double kSecondsPerCheckedElement = 150e-9;
 // Opening, planning, renaming, reporting.
 constexpr double kSecondsPerCase = 0.2e-3;
@@ -28,9 +28,9 @@ double FlopsPerSecond(const Problem& problem) {
 double FactorOf(Precision precision, const Problem& problem) {
   if (precision == Precision::kStandard) return 1;
   const bool depthwise = InfoOf(problem.op).depthwise;
-  if (problem.dtype == DType::kFloat64) return depthwise ? 50 : 9;
+  if (problem.dtype == DType::kFloat64) return depthwise ? 33 : 9;
   if (precision == Precision::kDouble) return depthwise ? 3.5 : 2.5;
-  return depthwise ? 15 : 6;
+  return depthwise ? 9 : 5;
 }
 
 double CheckSeconds(const Problem& problem) {

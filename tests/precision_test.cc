@@ -1,5 +1,6 @@
 // The precisions `double` and `exact` over operations, types, layouts, instruction sets and
 // threads: their bits, and what they promise.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -166,6 +167,66 @@ TEST_P(PrecisionTest, KeepsItsPromise) {
         ASSERT_EQ(check.counts.differ, 0);
       }
     }
+  }
+}
+
+// Images of this size are widened one at a time, and a filter gradient adds up their sums.
+TEST_P(PrecisionTest, ImagesBySlabs) {
+  for (const std::string line :
+       {"depthwise_conv2d_backprop_filter float32 NHWC in=2,2896,1448,2 filter=3,3,2,1 "
+        "strides=64,64 dilations=1,1 pads=0,0,0,0 padding=VALID",
+        "depthwise_conv2d bfloat16 NCHW in=2,2,2896,1448 filter=3,3,2,1 strides=64,64 "
+        "dilations=1,1 pads=0,0,0,0 padding=VALID"}) {
+    const Problem problem = ParseProblem(line);
+    const Operands operands = RandomOperands(problem, 4, Values::kOrdinary);
+    EXPECT_THAT(PlanRun(problem, ExecutionAt(GetParam())).tiles,
+                ::testing::HasSubstr("1 of 2 images"));
+    const Tensor actual =
+        Compute(problem, operands.first, operands.second, ExecutionAt(GetParam(), 2));
+    CompareOptions compare;
+    compare.precision = GetParam();
+    const CheckResult check =
+        CompareToReference(problem, operands.first, operands.second, actual, compare, Parallel(2));
+    EXPECT_EQ(check.status, Verdict::kPassed) << check.reason;
+    EXPECT_TRUE(GetParam() == Precision::kDouble || check.counts.differ == 0);
+  }
+}
+
+Tensor Transposed(const Tensor& nhwc) {
+  const Shape& s = nhwc.shape();
+  const std::vector<double> values = ValuesOf(nhwc);
+  std::vector<double> turned(values.size());
+  for (int64_t n = 0; n < s[0]; ++n) {
+    for (int64_t pixel = 0; pixel < s[1] * s[2]; ++pixel) {
+      for (int64_t c = 0; c < s[3]; ++c) {
+        turned[(n * s[3] + c) * s[1] * s[2] + pixel] = values[(n * s[1] * s[2] + pixel) * s[3] + c];
+      }
+    }
+  }
+  return TensorOf(nhwc.dtype(), {s[0], s[3], s[1], s[2]}, turned);
+}
+
+TEST_P(PrecisionTest, LayoutChangesNoBit) {
+  RandomProblemOptions options;
+  options.max_terms = 30'000;
+  options.allow_empty = false;
+  options.data_format = DataFormat::kNHWC;
+  RandomProblems problems(31, options);
+  for (uint64_t i = 0; i < 60; ++i) {
+    const Problem nhwc = problems.Next();
+    SCOPED_TRACE(ReproLine(nhwc) + " --precision " + NameOf(GetParam()));
+    const Operands operands = RandomOperands(nhwc, i, Values::kOrdinary);
+    Problem nchw = nhwc;
+    nchw.data_format = DataFormat::kNCHW;
+    const OpInfo& op = InfoOf(nhwc.op);
+    const auto in_nchw = [&](const Tensor& tensor, bool is_filter) {
+      return is_filter ? tensor : Transposed(tensor);
+    };
+    const Tensor expected = Compute(nhwc, operands.first, operands.second, ExecutionAt(GetParam()));
+    const Tensor actual =
+        Compute(nchw, in_nchw(operands.first, op.operands[0] == Role::kFilter),
+                in_nchw(operands.second, op.operands[1] == Role::kFilter), ExecutionAt(GetParam()));
+    EXPECT_TRUE(SameBits(actual, in_nchw(expected, op.direction == Direction::kBackpropFilter)));
   }
 }
 

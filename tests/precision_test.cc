@@ -135,7 +135,7 @@ TEST_P(PrecisionTest, OneSetOfBits) {
   RandomProblemOptions options;
   options.max_terms = 30'000;
   RandomProblems problems(2026, options);
-  for (uint64_t i = 0; i < 120; ++i) {
+  for (uint64_t i = 0; i < 70; ++i) {
     const Problem problem = problems.Next();
     SCOPED_TRACE(ReproLine(problem) + " --precision " + NameOf(GetParam()));
     for (const Operands& operands : KindsOfOperands(problem, i)) {
@@ -152,7 +152,7 @@ TEST_P(PrecisionTest, KeepsItsPromise) {
   options.allow_empty = false;
   RandomProblems problems(77, options);
   const Parallel parallel(2);
-  for (uint64_t i = 0; i < 120; ++i) {
+  for (uint64_t i = 0; i < 70; ++i) {
     const Problem problem = problems.Next();
     SCOPED_TRACE(ReproLine(problem) + " --precision " + NameOf(GetParam()));
     for (const Operands& operands : KindsOfOperands(problem, i)) {

@@ -97,7 +97,8 @@ void StoreSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, con
     if (shape.format == DataFormat::kNHWC) {
       kernels.narrow(piece, image + first * shape.c, pixels * shape.c);
     } else {
-      kernels.transpose_narrow(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c, 0);
+      kernels.transpose_narrow(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c,
+                               0);
     }
   });
 }

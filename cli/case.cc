@@ -241,6 +241,7 @@ CompareOptions ParseCompareOptions(const FlagValues& flags) {
     options.golden_accumulator = flags.Parse(
         FlagId::kGoldenAccumulator, [&](const std::string&) { return ParseAccumulator(*text); });
   }
+  options.keep_errors = flags.Has(FlagId::kErrorMap);
   return options;
 }
 

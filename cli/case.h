@@ -75,7 +75,7 @@ int ParseThreads(const FlagValues& flags);
 std::vector<int> ParseThreadCounts(const FlagValues& flags);
 // --bfloat16-as and --no-clobber.
 NpyWriteOptions ParseWriteOptions(const FlagValues& flags);
-// --tolerance and --golden-accumulator.
+// --tolerance, --golden-accumulator and --error-map.
 CompareOptions ParseCompareOptions(const FlagValues& flags);
 
 // "--out-backprop".

@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/resources.h"
 #include "cli/pending.h"
 #include "cli/values.h"
 #include "tensor/statistics.h"
 #include "tensor/tensor_hash.h"
+#include "verify/diagnosis.h"
 #include "verify/probe.h"
 
 namespace convgrad::cli {
@@ -166,6 +168,21 @@ void CaseRun::Check() {
                                        result_, spec_.compare, *parallel_)
                          : CompareWithReference();
   if (entry_.check->status == Verdict::kFailed) NameChangedInputs();
+  if (entry_.check->status != Verdict::kPassed) DiagnoseGolden();
+}
+
+void CaseRun::DiagnoseGolden() {
+  if (!golden_ || !golden_->file || entry_.check->policy == "none") return;
+  WrongGolden wrong = {problem(), operands_->first(),    operands_->second(),
+                       result_,   golden_->file->tensor, spec_.compare.golden_accumulator};
+  // Beside a comparison that looked at every term, a few more such don't matter.
+  constexpr int64_t kQuickTerms = int64_t{1} << 32;
+  const bool was_quick =
+      spec_.compare.tolerance.kind != Tolerance::Kind::kAuto || entry_.check->policy == "bits";
+  if (was_quick) wrong.max_terms = kQuickTerms;
+  const int64_t limit = spec_.execution.max_memory_bytes;
+  wrong.spare_bytes = limit > 0 ? limit - entry_.run->memory_bytes : AvailableMemory() / 5 * 4;
+  entry_.check->diagnosis = Diagnose(wrong, *parallel_);
 }
 
 // A golden of other inputs says nothing about this result.

@@ -67,6 +67,7 @@ class CaseRun {
   void DescribePlan() const;
   CheckResult CompareWithReference() const;
   void NameChangedInputs();
+  void DiagnoseGolden();
   bool ProbeFailed() const;
   bool NeedsReview() const;
   void WritePending();

@@ -6,6 +6,7 @@
 #include "base/resources.h"
 #include "cli/case_run.h"
 #include "cli/commands.h"
+#include "cli/error_map.h"
 #include "cli/verdict.h"
 #include "tensor/tensor_hash.h"
 
@@ -36,9 +37,14 @@ ExitCode Check(Session& session) {
   CaseRecord& entry = BeginCase(session);
   CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;
+  ErrorMapFile error_map(session.arguments.flags());
+  const int64_t memory_limit = spec.execution.max_memory_bytes;
   CaseRun run(std::move(spec), CaseOptionsOf(session.arguments), session.console, entry);
+  error_map.CheckMemory(run.problem().ResultBytes() / InfoOf(run.problem().dtype).bytes,
+                        entry.run->memory_bytes, memory_limit);
   RunCase(run);
   Console& console = session.console;
+  error_map.Write(*entry.check, console);
   const DType dtype = run.problem().dtype;
   if (entry.probe) {
     console.Result(DescribeCheck(console, "probe with small integers", *entry.probe, dtype));
@@ -63,12 +69,15 @@ ExitCode Diff(Session& session) {
     ThrowUsage("operand/stdin", "diff - -", "only one can come from standard input",
                "give the other a file");
   }
+  ErrorMapFile error_map(arguments.flags());
   const Progress progress(session.console, "comparing");
   const NpyArray actual = ReadOperand(session, actual_path, "actual");
   const NpyArray expected = ReadOperand(session, expected_path, "expected");
+  error_map.CheckMemory(actual.tensor.num_elements(), 0, 0);
   entry.check = CompareTensors(actual.tensor, expected.tensor, options, parallel);
   actual.CheckUnchanged();
   expected.CheckUnchanged();
+  error_map.Write(*entry.check, session.console);
   session.console.Result(DescribeCheck(session.console,
                                        fmt::format("{} against {}", actual_path, expected_path),
                                        *entry.check, actual.tensor.dtype()));

@@ -93,6 +93,7 @@ enum class FlagId {
   kRegress,
   kRemeasure,
   kReport,
+  kErrorMap,
   kJunit,
   kSummary,
   kNoHash,

@@ -140,6 +140,13 @@ Json RenderWorst(const std::optional<WorstElement>& worst) {
   return json;
 }
 
+Json RenderDiagnosis(const Diagnosis& diagnosis) {
+  return {{"hypothesis", diagnosis.hypothesis},
+          {"explains", diagnosis.exactly ? "exactly" : "within its bound"},
+          {"sentence", diagnosis.sentence},
+          {"also", diagnosis.also}};
+}
+
 Json RenderCheck(const CheckResult& check) {
   Json needs = Json::object();
   PutNumber(needs, "ulp", check.needs.ulp);
@@ -164,6 +171,7 @@ Json RenderCheck(const CheckResult& check) {
                {"needs", needs},
                {"where", check.where}};
   PutNumber(json, "power", check.power);
+  if (check.diagnosis) json["diagnosis"] = RenderDiagnosis(*check.diagnosis);
   return json;
 }
 

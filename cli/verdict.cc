@@ -1,9 +1,11 @@
 #include "cli/verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "cli/values.h"
 
@@ -39,6 +41,35 @@ std::string SideCounts(const SpecialCounts& counts) {
   return fmt::format("{} NaN, {} infinite, {} subnormal", counts.nan, counts.inf, counts.subnormal);
 }
 
+std::string DiagnosisLines(const Diagnosis& diagnosis) {
+  std::string text =
+      fmt::format("  explained by      {}, {}\n                    {}\n", diagnosis.hypothesis,
+                  diagnosis.exactly ? "exactly" : "within its bound", diagnosis.sentence);
+  if (!diagnosis.also.empty()) {
+    text += fmt::format("                    as good on these data: {}\n",
+                        fmt::join(diagnosis.also, ", "));
+  }
+  return text;
+}
+
+// '.' for none, a digit for tenths begun, '#' for all.
+char MarkOf(double share) {
+  if (share <= 0) return '.';
+  return share >= 1 ? '#' : static_cast<char>('1' + static_cast<int>(share * 9));
+}
+
+std::string PictureLines(const HeatMap& map) {
+  std::string title = fmt::format("{} (0..{}) across", map.across, map.across_size - 1);
+  if (map.down_size > 1) title += fmt::format(", {} (0..{}) down", map.down, map.down_size - 1);
+  std::string text = fmt::format("                    {}; '.' none of a cell, '#' all\n", title);
+  for (const std::vector<double>& line : map.shares) {
+    text += "                    ";
+    for (const double share : line) text += MarkOf(share);
+    text += '\n';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string DescribeCheck(const Console& console, const std::string& title,
@@ -56,7 +87,9 @@ std::string DescribeCheck(const Console& console, const std::string& title,
   text += WorstLine("absolute", check.worst.abs, dtype);
   text += WorstLine("relative", check.worst.rel, dtype);
   text += WorstLine("ULP", check.worst.ulp, dtype);
+  if (check.diagnosis) text += DiagnosisLines(*check.diagnosis);
   if (!check.where.empty()) text += fmt::format("  where             {}\n", check.where);
+  if (check.picture) text += PictureLines(*check.picture);
   if (check.counts.differ > 0) text += NeedsLine(check.needs);
   if (std::isfinite(check.power)) {
     text += fmt::format("  power             a missing term of {:.6g} would have been seen\n",

@@ -42,6 +42,35 @@ bool Tolerates(const Tolerance& tolerance, const Distance& distance, double expe
   ThrowInternal("a tolerance that is none of the user's");
 }
 
+// How far apart two numbers are by the measure of a tolerance.
+double ErrorBy(const Tolerance& tolerance, const Distance& distance, double expected) {
+  if (distance.same_value()) return 0;
+  if (distance.nan_mismatch) return kInfinity;
+  switch (tolerance.kind) {
+    case Tolerance::Kind::kAbs: return distance.absolute;
+    case Tolerance::Kind::kRel: return distance.relative;
+    case Tolerance::Kind::kNumpy: {
+      const double allowed = tolerance.absolute + tolerance.relative * std::fabs(expected);
+      return distance.absolute / allowed;
+    }
+    case Tolerance::Kind::kUlp:
+    case Tolerance::Kind::kAuto:
+    case Tolerance::Kind::kBits: break;
+  }
+  return static_cast<double>(distance.ulp);
+}
+
+// One element's error for the map of them; `errors` may be null.
+void Keep(float* errors, int64_t element, double error) {
+  if (errors != nullptr) errors[element] = static_cast<float>(error);
+}
+
+// A map for the errors of a comparison, if they are to be kept.
+std::optional<Tensor> ErrorsOf(const Tensor& actual, const CompareOptions& options) {
+  if (!options.keep_errors) return std::nullopt;
+  return Tensor(DType::kFloat32, actual.shape());
+}
+
 // The largest difference from `expected` that a user's tolerance lets through.
 double AllowedDifference(const Tolerance& tolerance, double expected, DType dtype) {
   const double size = std::fabs(expected);
@@ -76,7 +105,7 @@ Tally TallyPieces(int64_t num_elements, const Parallel& parallel, const Body& bo
 
 // By bits or a user's tolerance: no operands are needed.
 Tally TallyByTolerance(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance,
-                       const Layout& layout, const Parallel& parallel) {
+                       const Layout& layout, float* errors, const Parallel& parallel) {
   const DType dtype = actual.dtype();
   return VisitAny(dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
@@ -90,6 +119,7 @@ Tally TallyByTolerance(const Tensor& actual, const Tensor& expected, const Toler
         }
         const bool passes = Tolerates(tolerance, distance, ValueOf(e[i]));
         tally.Count(passes ? Verdict::kPassed : Verdict::kFailed, layout, i);
+        Keep(errors, i, ErrorBy(tolerance, distance, ValueOf(e[i])));
         if (ValueOf(e[i]) == 0 || !std::isfinite(ValueOf(e[i]))) continue;
         tally.least_seen =
             std::min(tally.least_seen, AllowedDifference(tolerance, ValueOf(e[i]), dtype));
@@ -113,12 +143,13 @@ class DataComparison {
   // take float32, TensorFlow's plain ones the type itself. Then an error that sums in the type
   // itself could give is no more than suspect.
   DataComparison(const Problem& problem, const Oracle& oracle, const Tensor& actual,
-                 const Tensor* golden, const CompareOptions& options)
+                 const Tensor* golden, const CompareOptions& options, float* errors)
       : dtype_(problem.dtype),
         oracle_(oracle),
         layout_(problem),
         actual_(actual),
         golden_(golden),
+        errors_(errors),
         own_(OwnArithmetic(dtype_, options.precision), oracle.unit_exponent()),
         accumulator_is_known_(options.golden_accumulator.has_value()),
         foreign_(ForeignArithmetic(dtype_, AccumulatorOf(dtype_, options.golden_accumulator)),
@@ -158,7 +189,9 @@ class DataComparison {
     if (golden_ != nullptr) judged = JudgeGolden(Widen(expected), truth, rounded, tally);
     NotePower(judged, truth, tally);
     tally.exact_class += judged.exact_class;
-    tally.bound.Offer(std::max(own.used, judged.used), element);
+    const double used = std::max(own.used, judged.used);
+    tally.bound.Offer(used, element);
+    Keep(errors_, element, used);
     tally.Count(std::max(own.verdict, judged.verdict), layout_, element);
   }
 
@@ -184,6 +217,7 @@ class DataComparison {
   Layout layout_;
   const Tensor& actual_;
   const Tensor* golden_;
+  float* errors_;  // may be null
   Judge own_;
   bool accumulator_is_known_;
   Judge foreign_, narrow_;  // narrow_: summed in the stored type itself
@@ -243,6 +277,7 @@ void FillNumbers(const Tally& tally, const Layout& layout, const Tensor& actual,
   result.needs = {tally.ulp.value, tally.abs.value, tally.rel.value};
   const Whereabouts& bad = tally.fail.count() > 0 ? tally.fail : tally.suspect;
   result.where = bad.Describe(layout);
+  result.picture = bad.Picture(layout);
   result.status = tally.fail.count() > 0      ? Verdict::kFailed
                   : tally.suspect.count() > 0 ? Verdict::kSuspect
                                               : Verdict::kPassed;
@@ -251,11 +286,18 @@ void FillNumbers(const Tally& tally, const Layout& layout, const Tensor& actual,
   result.hidden_terms = tally.hidden_terms;
 }
 
+float* DataOf(std::optional<Tensor>& errors) {
+  return errors ? errors->mutable_data<float>() : nullptr;
+}
+
 CheckResult ByTolerance(const Tensor& actual, const Tensor& expected, const Layout& layout,
-                        Tolerance tolerance, const Parallel& parallel) {
+                        const CompareOptions& options, const Parallel& parallel) {
+  Tolerance tolerance = options.tolerance;
   if (tolerance.kind == Tolerance::Kind::kAuto) tolerance.kind = Tolerance::Kind::kBits;
-  const Tally tally = TallyByTolerance(actual, expected, tolerance, layout, parallel);
   CheckResult result;
+  result.errors = ErrorsOf(actual, options);
+  const Tally tally =
+      TallyByTolerance(actual, expected, tolerance, layout, DataOf(result.errors), parallel);
   result.policy = tolerance.ToString();
   FillNumbers(tally, layout, actual, &expected, nullptr, result);
   ExplainByTolerance(tally, tolerance, result);
@@ -264,8 +306,10 @@ CheckResult ByTolerance(const Tensor& actual, const Tensor& expected, const Layo
 
 CheckResult ByData(const Problem& problem, const Oracle& oracle, const Tensor& actual,
                    const Tensor* golden, const CompareOptions& options) {
-  const Tally tally = DataComparison(problem, oracle, actual, golden, options).Run();
   CheckResult result;
+  result.errors = ErrorsOf(actual, options);
+  const Tally tally =
+      DataComparison(problem, oracle, actual, golden, options, DataOf(result.errors)).Run();
   FillNumbers(tally, Layout(problem), actual, golden, &oracle, result);
   ExplainByData(tally, problem.dtype, AccumulatorOf(problem.dtype, options.golden_accumulator),
                 result);
@@ -284,7 +328,7 @@ CheckResult CompareToGolden(const Problem& problem, const Tensor& first, const T
                             const CompareOptions& options, const Parallel& parallel) {
   if (!Comparable(actual, golden)) return Incomparable(actual, golden);
   if (!IsByData(options)) {
-    return ByTolerance(actual, golden, Layout(problem), options.tolerance, parallel);
+    return ByTolerance(actual, golden, Layout(problem), options, parallel);
   }
   const Oracle oracle(problem, first, second, parallel);
   return ByData(problem, oracle, actual, &golden, options);
@@ -295,7 +339,7 @@ CheckResult CompareToReference(const Problem& problem, const Tensor& first, cons
                                const Parallel& parallel) {
   const Oracle oracle(problem, first, second, parallel);
   if (options.tolerance.kind != Tolerance::Kind::kAuto) {
-    return ByTolerance(actual, oracle.Rounded(), Layout(problem), options.tolerance, parallel);
+    return ByTolerance(actual, oracle.Rounded(), Layout(problem), options, parallel);
   }
   CompareOptions without_golden = options;
   without_golden.golden_accumulator.reset();
@@ -305,8 +349,7 @@ CheckResult CompareToReference(const Problem& problem, const Tensor& first, cons
 CheckResult CompareTensors(const Tensor& actual, const Tensor& expected,
                            const CompareOptions& options, const Parallel& parallel) {
   if (!Comparable(actual, expected)) return Incomparable(actual, expected);
-  CheckResult result =
-      ByTolerance(actual, expected, Layout(actual.shape()), options.tolerance, parallel);
+  CheckResult result = ByTolerance(actual, expected, Layout(actual.shape()), options, parallel);
   result.power = std::numeric_limits<double>::quiet_NaN();
   return result;
 }

@@ -12,6 +12,8 @@
 #include "conv/geometry.h"
 #include "tensor/tensor.h"
 #include "verify/bound.h"
+#include "verify/diagnosis.h"
+#include "verify/heat_map.h"
 #include "verify/tally.h"
 #include "verify/tolerance.h"
 
@@ -25,6 +27,7 @@ struct CompareOptions {
   Precision precision = Precision::kStandard;
   // Recorded by this program with the same algo and precision: then `auto` means bits.
   bool golden_is_ours = false;
+  bool keep_errors = false;  // for CheckResult::errors
 };
 
 const char* NameOf(Verdict verdict);  // "PASSED", "SUSPECT", "FAILED"
@@ -65,12 +68,19 @@ struct CheckResult {
 
   std::string
       where;  // of the failing, else the suspect elements: "border", "one tap (...)", ...; or ""
+  std::optional<HeatMap> picture;  // of the same elements; none where it would show nothing
+  // If asked for: each element's error as a float32, by the measure of the level: of its bound
+  // (bound, exact class), in ULP (bits, ulp), absolute, relative, or of what rtol and atol allow.
+  // Infinite where no such number exists.
+  std::optional<Tensor> errors;
   // The smallest single missing term that this check could have seen; NaN where nothing was
   // compared with the data.
   double power = 0;
   // How many terms of average size the loosest element's bound could hide; over 1, a probe with
   // integer data sees more.
   double hidden_terms = 0;
+  // Of a golden that did not pass; Compare...() leave it to their caller.
+  std::optional<Diagnosis> diagnosis;
 };
 
 // A result against a golden of the same problem. `first` and `second` are the operands. `actual` is

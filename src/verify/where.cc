@@ -33,13 +33,13 @@ std::vector<bool> BackwardBorder(int64_t in, int64_t stride, int64_t reach, int6
 
 }  // namespace
 
-Layout::Layout(const Shape& shape) : shape_(shape) {
+Layout::Layout(const Shape& shape) : shape_(shape), grids_(shape) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     axis_names_.push_back(fmt::format("index of axis {}", axis));
   }
 }
 
-Layout::Layout(const Problem& problem) : shape_(problem.ResultShape()) {
+Layout::Layout(const Problem& problem) : shape_(problem.ResultShape()), grids_(shape_) {
   const ConvGeometry& g = problem.geometry;
   const OpInfo& op = InfoOf(problem.op);
   const int64_t reach_h = (g.kernel_h - 1) * g.dilation_h,
@@ -88,9 +88,11 @@ void Whereabouts::Add(const Layout& layout, int64_t element) {
   constexpr Range kNone = {kMaxElements, -1};
   if (count_ == 0) ranges_.assign(layout.shape_.size(), kNone);
   bool at_border = false;
+  at_.resize(ranges_.size());
   for (size_t axis = ranges_.size(); axis-- > 0;) {
     const int64_t at = element % layout.shape_[axis];
     element /= layout.shape_[axis];
+    at_[axis] = at;
     ranges_[axis].first = std::min(ranges_[axis].first, at);
     ranges_[axis].last = std::max(ranges_[axis].last, at);
     for (const Layout::Border& border : layout.borders_) {
@@ -99,6 +101,7 @@ void Whereabouts::Add(const Layout& layout, int64_t element) {
   }
   at_border_ += at_border;
   ++count_;
+  grids_.Add(layout.grids_, at_);
 }
 
 void Whereabouts::Join(const Whereabouts& other) {
@@ -113,6 +116,12 @@ void Whereabouts::Join(const Whereabouts& other) {
   }
   count_ += other.count_;
   at_border_ += other.at_border_;
+  grids_.Join(other.grids_);
+}
+
+std::optional<HeatMap> Whereabouts::Picture(const Layout& layout) const {
+  if (count_ < 2) return std::nullopt;  // one element is better told
+  return grids_.Telling(layout.grids_, layout.axis_names_);
 }
 
 std::string Whereabouts::Describe(const Layout& layout) const {
@@ -131,12 +140,16 @@ std::string Whereabouts::Describe(const Layout& layout) const {
 std::string Whereabouts::Box(const Layout& layout) const {
   std::vector<std::string> sides;
   bool is_whole = true;
+  int64_t volume = 1;  // at most that of the tensor
   for (size_t axis = 0; axis < ranges_.size(); ++axis) {
     const Range range = ranges_[axis];
+    volume *= range.last - range.first + 1;
     sides.push_back(fmt::format("{}..{}", range.first, range.last));
     is_whole &= range.first == 0 && range.last == layout.shape_[axis] - 1;
   }
-  return is_whole ? "scattered" : fmt::format("scattered in [{}]", fmt::join(sides, ","));
+  if (is_whole) return "scattered";
+  return fmt::format("{} [{}]", volume == count_ ? "all of" : "scattered in",
+                     fmt::join(sides, ","));
 }
 
 std::vector<std::string> Whereabouts::Traits(const Layout& layout) const {
@@ -149,7 +162,11 @@ std::vector<std::string> Whereabouts::Traits(const Layout& layout) const {
     if (told || layout.shape_[axis] == 1 || ranges_[axis].first != ranges_[axis].last) continue;
     traits.push_back(fmt::format("one {} ({})", layout.axis_names_[axis], ranges_[axis].first));
   }
-  if (const auto tail = ChannelTail(layout)) traits.push_back(*tail);
+  if (const auto tail = ChannelTail(layout)) {
+    traits.push_back(*tail);
+  } else if (const auto block = ChannelBlock(layout)) {
+    traits.push_back(*block);
+  }
   return traits;
 }
 
@@ -170,6 +187,21 @@ std::optional<std::string> Whereabouts::ChannelTail(const Layout& layout) const 
     const int64_t tail = channels - channels % lanes;
     if (tail == 0 || tail == channels || range.first < tail) continue;
     return fmt::format("channel tail (from {} of {})", tail, channels);
+  }
+  return std::nullopt;
+}
+
+// The channels of one vector, or of one tile of the matrix kernels.
+std::optional<std::string> Whereabouts::ChannelBlock(const Layout& layout) const {
+  if (!layout.channel_axis_) return std::nullopt;
+  const Range range = ranges_[*layout.channel_axis_];
+  const int64_t channels = layout.shape_[*layout.channel_axis_];
+  if (range.first == range.last) return std::nullopt;
+  for (const int64_t lanes : {16, 64}) {
+    const int64_t begin = range.first / lanes * lanes;
+    if (channels <= lanes || range.last / lanes * lanes != begin) continue;
+    return fmt::format("one block of {} channels ({}..{})", lanes, begin,
+                       std::min(channels, begin + lanes) - 1);
   }
   return std::nullopt;
 }

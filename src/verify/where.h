@@ -8,6 +8,7 @@
 
 #include "conv/geometry.h"
 #include "tensor/tensor.h"
+#include "verify/heat_map.h"
 
 namespace convgrad {
 
@@ -37,6 +38,7 @@ class Layout {
   bool has_inside_ = false;                    // some element is not at the border
   std::optional<size_t> row_axis_, col_axis_;  // of a filter's taps
   std::optional<size_t> channel_axis_;         // the one that vector lanes run along
+  GridPlan grids_;
 };
 
 // Positions of a set of elements, as much of them as Describe needs; can be joined piece by piece.
@@ -46,9 +48,11 @@ class Whereabouts {
   void Join(const Whereabouts& other);
 
   int64_t count() const { return count_; }
-  // "" for no element; else for instance "border, one image (3)", "scattered in
-  // [0..2,0..2,16..18,0..0]" or "scattered".
+  // "" for no element; else for instance "border, one image (3)", "all of [0..2,8..15,0..7,5..5]",
+  // "scattered in [0..2,0..2,16..18,0..0]" or "scattered".
   std::string Describe(const Layout& layout) const;
+  // None for no element, or where all parts of the tensor have an equal share.
+  std::optional<HeatMap> Picture(const Layout& layout) const;
 
  private:
   struct Range {
@@ -58,10 +62,13 @@ class Whereabouts {
   std::string Box(const Layout& layout) const;  // the least one that holds them all
   std::optional<std::string> OneTap(const Layout& layout) const;
   std::optional<std::string> ChannelTail(const Layout& layout) const;
+  std::optional<std::string> ChannelBlock(const Layout& layout) const;
 
   int64_t count_ = 0;
   int64_t at_border_ = 0;
   std::vector<Range> ranges_;  // by axis: the least and the largest position
+  HeatGrids grids_;
+  Shape at_;  // the last element's index; kept for its memory
 };
 
 }  // namespace convgrad

@@ -1,0 +1,123 @@
+#include "verify/heat_map.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace convgrad {
+namespace {
+
+constexpr int64_t kMostDown = 16, kMostAcross = 40;
+constexpr size_t kMostAxes = 5;  // the largest; more make too many pairs
+
+// The axes of more than one position, in their order.
+std::vector<size_t> AxesToShow(const Shape& shape) {
+  std::vector<size_t> axes(shape.size());
+  std::iota(axes.begin(), axes.end(), size_t{0});
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](size_t a, size_t b) { return shape[a] > shape[b]; });
+  if (axes.size() > kMostAxes) axes.resize(kMostAxes);
+  std::erase_if(axes, [&](size_t axis) { return shape[axis] < 2; });
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+}  // namespace
+
+GridPlan::GridPlan(const Shape& shape) {
+  double elements = 1;
+  for (const int64_t size : shape) elements *= static_cast<double>(size);
+  const auto side = [&](size_t axis, int64_t most) {
+    const int64_t cells = std::min(shape[axis], most);
+    return Side{axis, shape[axis], cells,
+                static_cast<double>(cells) / static_cast<double>(shape[axis])};
+  };
+  const auto add = [&](const Side& down, const Side& across) {
+    const double pairs = static_cast<double>(down.size) * static_cast<double>(across.size);
+    grids_.push_back({down, across, num_cells_, elements / pairs});
+    num_cells_ += static_cast<size_t>(down.cells * across.cells);
+  };
+  const std::vector<size_t> axes = AxesToShow(shape);
+  if (axes.size() == 1) add(Side{}, side(axes[0], kMostAcross));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    for (size_t k = i + 1; k < axes.size(); ++k) {
+      add(side(axes[i], kMostDown), side(axes[k], kMostAcross));
+    }
+  }
+}
+
+int64_t GridPlan::Side::CellOf(int64_t position) const {
+  if (size == 1) return 0;
+  return std::min(cells - 1, static_cast<int64_t>(static_cast<double>(position) * scale));
+}
+
+std::vector<int64_t> GridPlan::Side::Capacities() const {
+  // Where each cell begins, by bisection: sizes may be large.
+  const auto begin_of = [&](int64_t cell) {
+    int64_t first = 0, last = size;
+    while (first < last) {
+      const int64_t middle = first + (last - first) / 2;
+      (CellOf(middle) < cell ? first : last) = CellOf(middle) < cell ? middle + 1 : middle;
+    }
+    return first;
+  };
+  std::vector<int64_t> capacities;
+  for (int64_t cell = 0; cell < cells; ++cell) {
+    const int64_t end = cell + 1 == cells ? size : begin_of(cell + 1);
+    capacities.push_back(end - begin_of(cell));
+  }
+  return capacities;
+}
+
+void HeatGrids::Add(const GridPlan& plan, const Shape& index) {
+  if (counts_.empty()) counts_.resize(plan.num_cells_);
+  for (const GridPlan::Grid& grid : plan.grids_) {
+    const int64_t row = grid.down.CellOf(index[grid.down.axis]);
+    const int64_t col = grid.across.CellOf(index[grid.across.axis]);
+    ++counts_[grid.begin + static_cast<size_t>(row * grid.across.cells + col)];
+  }
+}
+
+void HeatGrids::Join(const HeatGrids& other) {
+  if (counts_.empty()) {
+    counts_ = other.counts_;
+    return;
+  }
+  for (size_t i = 0; i < other.counts_.size(); ++i) counts_[i] += other.counts_[i];
+}
+
+std::optional<HeatMap> HeatGrids::Telling(const GridPlan& plan,
+                                          const std::vector<std::string>& axis_names) const {
+  if (counts_.empty()) return std::nullopt;
+  std::optional<HeatMap> best;
+  double best_spread = 1e-6;  // nothing to see below
+  for (const GridPlan::Grid& grid : plan.grids_) {
+    const std::vector<int64_t> rows = grid.down.Capacities(), cols = grid.across.Capacities();
+    HeatMap map = {grid.down.size == 1 ? "" : axis_names[grid.down.axis],
+                   axis_names[grid.across.axis],
+                   grid.down.size,
+                   grid.across.size,
+                   {}};
+    double sum = 0, squares = 0, all = 0;
+    size_t cell = grid.begin;
+    for (const int64_t row : rows) {
+      std::vector<double>& line = map.shares.emplace_back();
+      for (const int64_t col : cols) {
+        const double capacity = static_cast<double>(row) * static_cast<double>(col);
+        const double share = static_cast<double>(counts_[cell++]) / (capacity * grid.elements);
+        sum += share * capacity;
+        squares += share * share * capacity;
+        all += capacity;
+        line.push_back(share);
+      }
+    }
+    const double spread = squares / all - (sum / all) * (sum / all);
+    // Of equals, the later: rows and columns rather than images.
+    if (spread >= best_spread) {
+      best_spread = spread;
+      best = std::move(map);
+    }
+  }
+  return best;
+}
+
+}  // namespace convgrad

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/resources.h"
+#include "cli/operand_names.h"
 #include "cli/values.h"
 #include "tensor/tensor_hash.h"
 
@@ -175,7 +176,25 @@ void Operands::InferShapes() {
     if (source.role == Role::kOutBackprop) conv.out_backprop = source.shape;
   }
   (op_.direction == Direction::kBackpropFilter ? conv.filter_sizes : conv.input_sizes) = sizes_;
-  problem_ = MakeProblem(conv);
+  try {
+    problem_ = MakeProblem(conv);
+  } catch (const Error& error) {
+    const std::string hint = MisnamedOperand();
+    if (hint.empty()) throw;
+    throw Error(error.exit_code(), error.code(), op_.name, error.message(), hint);
+  }
+}
+
+// Where shapes don't fit: the first file that is named like another tensor than it was given as.
+std::string Operands::MisnamedOperand() const {
+  for (const Source& source : sources_) {
+    if (!source.header) continue;
+    const std::optional<Role> named = RoleInName(source.text);
+    if (!named || *named == source.role) continue;
+    return fmt::format("the file of {} is named like the {}, {}: are files exchanged?",
+                       FlagOf(source.role), NameOf(*named), source.text);
+  }
+  return "";
 }
 
 // Files that can be mapped take no memory.

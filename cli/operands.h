@@ -61,6 +61,7 @@ class Operands {
   void InferDType();
   void InferShapes();
   Shape InferOutBackprop() const;
+  std::string MisnamedOperand() const;
   NpyReadOptions ReadOptions() const;
 
   const CaseSpec& spec_;

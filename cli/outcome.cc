@@ -34,6 +34,11 @@ void DescribeCheck(const Json& check, CaseOutcome& outcome) {
                     worst.at("index").dump(), worst.at("actual").dump(), Text(worst, "actual_bits"),
                     worst.at("expected").dump(), Text(worst, "expected_bits")));
   }
+  if (check.contains("diagnosis")) {
+    const Json& diagnosis = check.at("diagnosis");
+    outcome.detail.push_back(fmt::format("explained by {}, {}: {}", Text(diagnosis, "hypothesis"),
+                                         Text(diagnosis, "explains"), Text(diagnosis, "sentence")));
+  }
   if (!Text(check, "where").empty()) outcome.detail.push_back("where: " + Text(check, "where"));
 }
 

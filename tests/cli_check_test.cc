@@ -105,6 +105,88 @@ TEST_F(CheckTest, AMissingOrOtherGolden) {
   EXPECT_EQ(Entry("--expect broken.npy", 3)["error"]["code"], "npy/not-npy");
 }
 
+TEST_F(CheckTest, AUsualMistakeIsNamed) {
+  const std::string problem =
+      "conv2d --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 --strides 2 ";
+  ASSERT_EQ(Sh("convgrad run " + problem +
+               "--padding EXPLICIT --explicit-paddings 1,0,1,0 --output g.npy")
+                .exit_code,
+            0);
+  const ShellResult result = Sh("convgrad check " + problem + "--expect g.npy --report r.json");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("explained by      pads-swapped"));
+  EXPECT_THAT(result.out, HasSubstr("--explicit-paddings 1,0,1,0"));
+  const nlohmann::json diagnosis = Report()["benchmarks"][0]["check"]["diagnosis"];
+  EXPECT_EQ(diagnosis["hypothesis"], "pads-swapped");
+  std::vector<float> values = ReadFloats("g.npy");
+  values[7] += 1;
+  WriteFloats("g.npy", {1, 3, 3, 4}, values);
+  EXPECT_EQ(Sh("convgrad check " + problem + "--expect g.npy --report r.json").exit_code, 1);
+  EXPECT_FALSE(Report()["benchmarks"][0]["check"].contains("diagnosis"));
+}
+
+TEST_F(CheckTest, APictureShowsWhere) {
+  std::vector<float> values = ReadFloats("g.npy");
+  for (size_t i = 0; i < values.size(); ++i) values[i] += i / 24 == 2 ? 1.0f : 0.0f;
+  WriteFloats("g.npy", {1, 6, 6, 4}, values);
+  const ShellResult result = Sh(std::string(kCheck) + "--expect g.npy");
+  EXPECT_THAT(result.out, HasSubstr("row (0..5) down"));
+  EXPECT_THAT(result.out, HasSubstr(" ####\n"));
+  EXPECT_THAT(result.out, HasSubstr(" ....\n"));
+}
+
+TEST_F(CheckTest, WritesAMapOfErrors) {
+  Disturb(31, 1.0f);
+  EXPECT_EQ(Sh(std::string(kCheck) + "--expect g.npy --error-map e.npy").exit_code, 1);
+  std::vector<float> errors = ReadFloats("e.npy");
+  ASSERT_EQ(errors.size(), 144u);
+  EXPECT_GT(errors[31], 1000);  // times its bound
+  EXPECT_LT(errors[30], 1);
+  EXPECT_EQ(ReadNpy(Path("e.npy")).tensor.shape(), (Shape{1, 6, 6, 4}));
+  EXPECT_EQ(
+      Sh(std::string(kCheck) + "--expect g.npy --tolerance abs:0.5 --error-map e.npy").exit_code,
+      1);
+  EXPECT_NEAR(ReadFloats("e.npy")[31], 1, 1e-5);
+  EXPECT_EQ(Sh("convgrad run conv2d --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 "
+               "--output y.npy")
+                .exit_code,
+            0);
+  EXPECT_EQ(Sh("convgrad diff y.npy g.npy --error-map e.npy").exit_code, 1);
+  EXPECT_GT(ReadFloats("e.npy")[31], 1000);  // ULP
+  EXPECT_EQ(ReadFloats("e.npy")[30], 0);
+  // An output as any other.
+  EXPECT_EQ(Sh("convgrad diff y.npy g.npy --error-map g.npy").exit_code, 2);
+  EXPECT_EQ(Sh("convgrad diff y.npy g.npy --error-map e.npy --no-clobber").exit_code, 4);
+  EXPECT_EQ(Sh("convgrad diff y.npy g.npy --error-map none/e.npy").exit_code, 4);
+  // Nothing was compared, nothing is written.
+  const ShellResult hash =
+      Sh(std::string(kCheck) + "--error-map new.npy --expect sha256:" + std::string(64, '0'));
+  EXPECT_EQ(hash.exit_code, 1);
+  EXPECT_THAT(hash.err, HasSubstr("was not written"));
+  EXPECT_FALSE(Exists("new.npy"));
+}
+
+TEST_F(CheckTest, SaysWhatAGoldenOfAnotherShapeMayBe) {
+  WriteFloats("nchw.npy", {1, 4, 6, 6}, std::vector<float>(144));
+  EXPECT_THAT(Entry("--expect nchw.npy", 1)["check"]["detail"], HasSubstr("NCHW order"));
+  WriteFloats("valid.npy", {1, 4, 4, 4}, std::vector<float>(64));
+  EXPECT_THAT(Entry("--expect valid.npy", 1)["check"]["detail"], HasSubstr("padding VALID"));
+  WriteFloats("filter.npy", {3, 3, 4, 4}, std::vector<float>(144));
+  EXPECT_THAT(Entry("--expect filter.npy", 1)["check"]["detail"], HasSubstr("the filter"));
+  WriteFloats("flat.npy", {144}, std::vector<float>(144));
+  EXPECT_THAT(Entry("--expect flat.npy", 1)["check"]["detail"], HasSubstr("reshape it"));
+}
+
+TEST_F(CheckTest, SaysWhichFilesSeemExchanged) {
+  WriteFloats("x.npy", {1, 6, 6, 4}, std::vector<float>(144));
+  WriteFloats("weights.npy", {3, 3, 4, 8}, std::vector<float>(288));
+  const ShellResult result =
+      Sh("convgrad run conv2d --input weights.npy --filter x.npy --output y.npy");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, IsOneErrorLine());
+  EXPECT_THAT(result.err, HasSubstr("--input is named like the filter, weights.npy"));
+}
+
 TEST_F(CheckTest, AGoldenOfOursIsComparedByBits) {
   const float last_bit = ReadFloats("g.npy")[5] * 0x1p-23f;
   WriteRecord(Hash());

@@ -413,6 +413,59 @@ TEST(Where, NamesThePlaceInAnOutput) {
   }
 }
 
+TEST(Where, NamesBlocksAndBoxes) {
+  ConvSpec spec;
+  spec.op = Op::kConv2D;
+  spec.input = Shape{2, 8, 9, 4};
+  spec.filter = Shape{3, 3, 4, 128};
+  const Problem problem = MakeProblem(spec);
+  EXPECT_EQ(Where(problem, [](const Shape& at) { return at[3] / 16 == 2; }),
+            "one block of 16 channels (32..47)");
+  EXPECT_EQ(Where(problem, [](const Shape& at) { return at[3] / 64 == 0; }),
+            "one block of 64 channels (0..63)");
+  EXPECT_EQ(
+      Where(problem, [](const Shape& at) { return at[1] / 4 == 1 && at[2] > 2 && at[2] < 6; }),
+      "all of [0..1,4..7,3..5,0..127]");
+}
+
+TEST(Picture, ShowsTheTwoAxesThatTellMost) {
+  const Layout layout(DataResult(Op::kConv2D));  // 3 images of 8x9, 19 channels
+  Whereabouts border, everywhere, one;
+  for (int64_t i = 0; i < 3 * 8 * 9 * 19; ++i) {
+    const Shape at = layout.IndexOf(i);
+    if (at[1] == 0 || at[2] == 8) border.Add(layout, i);
+    everywhere.Add(layout, i);
+    if (i == 5) one.Add(layout, i);
+  }
+  const std::optional<HeatMap> picture = border.Picture(layout);
+  ASSERT_TRUE(picture.has_value());
+  EXPECT_EQ(picture->down, "row");
+  EXPECT_EQ(picture->across, "column");
+  ASSERT_EQ(picture->shares.size(), 8u);
+  for (size_t row = 0; row < 8; ++row) {
+    ASSERT_EQ(picture->shares[row].size(), 9u);
+    for (size_t col = 0; col < 9; ++col) {
+      EXPECT_EQ(picture->shares[row][col], row == 0 || col == 8 ? 1 : 0);
+    }
+  }
+  EXPECT_FALSE(everywhere.Picture(layout).has_value());
+  EXPECT_FALSE(one.Picture(layout).has_value());
+}
+
+TEST(Picture, IsSmallForLargeTensorsAndCountsShares) {
+  const Layout layout(Shape{1000, 999});
+  Whereabouts even;
+  for (int64_t i = 0; i < 1000 * 999; i += 2) {
+    if (layout.IndexOf(i)[0] < 500) even.Add(layout, i);
+  }
+  const std::optional<HeatMap> picture = even.Picture(layout);
+  ASSERT_TRUE(picture.has_value());
+  EXPECT_EQ(picture->shares.size(), 16u);
+  EXPECT_EQ(picture->shares[0].size(), 40u);
+  EXPECT_NEAR(picture->shares[0][7], 0.5, 0.02);
+  EXPECT_EQ(picture->shares[15][7], 0);
+}
+
 TEST(Where, NamesTheTapOfAFilter) {
   const Problem problem = DataResult(Op::kConv2DBackpropFilter);
   EXPECT_EQ(Where(problem, [](const Shape& at) { return at[0] == 1 && at[1] == 2; }),

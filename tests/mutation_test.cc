@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "conv/compute.h"
 #include "conv/reference.h"
+#include "foreign_sums.h"
 #include "operands.h"
 #include "random_problem.h"
 #include "verify/compare.h"
@@ -20,76 +20,13 @@
 namespace convgrad {
 namespace {
 
+using testing::kOrders;
 using testing::Operands;
+using testing::Order;
+using testing::Products;
 using testing::RandomOperands;
+using testing::SummedInOrder;
 using testing::Values;
-
-// --- other people's kernels ---
-
-// The products of one element, in canonical order.
-template <class Stored>
-struct Products {
-  const Stored* first;
-  const Stored* second;
-  std::vector<double> x, y;
-  void Term(int64_t i, int64_t j) {
-    x.push_back(Widen(first[i]));
-    y.push_back(Widen(second[j]));
-  }
-  void EndBlock() {}
-  void EndRun() {}
-};
-
-enum class Order { kSequential, kReversed, kPairwise, kFused, kStrided };
-constexpr Order kOrders[] = {Order::kSequential, Order::kReversed, Order::kPairwise, Order::kFused,
-                             Order::kStrided};
-
-template <class Compute>
-Compute Pairwise(const std::vector<Compute>& terms, size_t begin, size_t end) {
-  if (end - begin == 0) return 0;
-  if (end - begin == 1) return terms[begin];
-  const size_t middle = (begin + end) / 2;
-  return Pairwise(terms, begin, middle) + Pairwise(terms, middle, end);
-}
-
-// A dot product in `Compute`, each operation rounded once.
-template <class Compute>
-Compute Sum(const std::vector<double>& x, const std::vector<double>& y, Order order) {
-  const size_t n = x.size();
-  std::vector<Compute> products(n);
-  for (size_t i = 0; i < n; ++i) {
-    products[i] = static_cast<Compute>(x[i]) * static_cast<Compute>(y[i]);
-  }
-  if (order == Order::kPairwise) return Pairwise(products, 0, n);
-  Compute sum = 0;
-  for (size_t i = 0; i < n; ++i) {
-    switch (order) {
-      case Order::kReversed: sum += products[n - 1 - i]; break;
-      case Order::kFused:
-        sum = std::fma(static_cast<Compute>(x[i]), static_cast<Compute>(y[i]), sum);
-        break;
-      case Order::kStrided: sum += products[(i * 7919) % n]; break;  // n < 7919, which is prime
-      default: sum += products[i];
-    }
-  }
-  return sum;
-}
-
-Tensor SummedInOrder(const Problem& problem, const Operands& operands, Order order) {
-  const TermWalk walk(problem);
-  Tensor result(problem.dtype, problem.ResultShape());
-  VisitFloat(problem.dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    for (int64_t i = 0; i < result.num_elements(); ++i) {
-      Products<Stored> products{
-          operands.first.data<Stored>(), operands.second.data<Stored>(), {}, {}};
-      walk.Visit(i, products);
-      result.mutable_data<Stored>()[i] =
-          Narrow<Stored>(Sum<ComputeType<Stored>>(products.x, products.y, order));
-    }
-  });
-  return result;
-}
 
 CheckResult Check(const Problem& problem, const Operands& operands, const Tensor& golden,
                   const CompareOptions& options = {}) {

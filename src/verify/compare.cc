@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "verify/distance.h"
+#include "verify/golden_shape.h"
 #include "verify/oracle.h"
 #include "verify/tally.h"
 #include "verify/verdict_text.h"
@@ -326,7 +327,12 @@ ExitCode ExitCodeOf(Verdict verdict, bool strict) {
 CheckResult CompareToGolden(const Problem& problem, const Tensor& first, const Tensor& second,
                             const Tensor& actual, const Tensor& golden,
                             const CompareOptions& options, const Parallel& parallel) {
-  if (!Comparable(actual, golden)) return Incomparable(actual, golden);
+  if (!Comparable(actual, golden)) {
+    CheckResult result = Incomparable(actual, golden);
+    const std::string hint = RecogniseShape(problem, golden.shape());
+    if (golden.shape() != actual.shape() && !hint.empty()) result.detail += "; " + hint;
+    return result;
+  }
   if (!IsByData(options)) {
     return ByTolerance(actual, golden, Layout(problem), options, parallel);
   }

@@ -195,7 +195,7 @@ class Trial {
   // Whether the evidence is beyond chance.
   bool IsConvincing(const Evidence& evidence) const {
     if (alternative_.finish != Finish::kNarrowSums) return evidence.bits >= kBitsDemanded;
-    // Rounding errors of narrow sums are everywhere, and of both signs.
+    // Rounding errors of narrow sums are everywhere, and in both directions.
     constexpr int64_t kFewest = 16;
     const int64_t minority = std::min(evidence.larger, evidence.off - evidence.larger);
     return evidence.off >= kFewest && evidence.off >= evidence.sums / 4 &&
@@ -303,7 +303,12 @@ class Trial {
     if (excluded) evidence.bits += explanation.Surprise(truth);
   }
 
+  // That all its numbers are of the narrow type speaks for narrow sums where the right ones aren't.
   void WeighSum(double golden, const Truth& truth, Evidence& evidence) const {
+    const bool is_narrow_anyway = VisitFloat(alternative_.stored, [&](auto tag) {
+      return Widen(Narrow<typename decltype(tag)::Type>(truth.rounded)) == truth.rounded;
+    });
+    if (is_narrow_anyway) return;
     Alternative wide(alternative_.problem);
     const Explanation in_wide_sums(wide, accumulator_, std::nullopt);
     if (truth.terms < 2) return;

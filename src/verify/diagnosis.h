@@ -32,6 +32,9 @@ struct Diagnosis {
   std::vector<std::string> also;  // names of others that explain it as well
 };
 
+// The hypothesis of a golden that is right and differs in the last bits only.
+inline constexpr const char* kRightGolden = "summation-order";
+
 // The simplest mistake that explains all elements of the golden while the right result does not;
 // none if there is no such, or if so few elements tell them apart that chance could. README.md
 // beside this file has the rules.

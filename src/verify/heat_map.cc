@@ -7,6 +7,7 @@ namespace convgrad {
 namespace {
 
 constexpr int64_t kMostDown = 16, kMostAcross = 40;
+constexpr double kLeastTelling = 0.25;
 constexpr size_t kMostAxes = 5;  // the largest; more make too many pairs
 
 // The axes of more than one position, in their order.
@@ -89,7 +90,7 @@ std::optional<HeatMap> HeatGrids::Telling(const GridPlan& plan,
                                           const std::vector<std::string>& axis_names) const {
   if (counts_.empty()) return std::nullopt;
   std::optional<HeatMap> best;
-  double best_spread = 1e-6;  // nothing to see below
+  double best_spread = 0;
   for (const GridPlan::Grid& grid : plan.grids_) {
     const std::vector<int64_t> rows = grid.down.Capacities(), cols = grid.across.Capacities();
     HeatMap map = {grid.down.size == 1 ? "" : axis_names[grid.down.axis],
@@ -110,9 +111,12 @@ std::optional<HeatMap> HeatGrids::Telling(const GridPlan& plan,
         line.push_back(share);
       }
     }
-    const double spread = squares / all - (sum / all) * (sum / all);
-    // Of equals, the later: rows and columns rather than images.
-    if (spread >= best_spread) {
+    const double mean = sum / all;
+    const double spread = squares / all - mean * mean;
+    // As a part of what it would be if each cell held all or nothing; elements strewn at random
+    // leave little. Of equals, the later: rows and columns rather than images.
+    const bool tells = spread > kLeastTelling * mean * (1 - mean);
+    if (tells && spread >= best_spread) {
       best_spread = spread;
       best = std::move(map);
     }

@@ -202,6 +202,8 @@ void AddNarrowSums(const Problem& problem, DType accumulator, bool narrow_operan
                             alternative});
     }
   }
+  // In the stored type itself any noise of that size would look like it.
+  if (alternative.stored == problem.dtype) return;
   alternative.finish = Finish::kNarrowSums;
   hypotheses.push_back(
       {"narrow-sums", fmt::format("{}: {}", sums, remedy), std::move(alternative)});

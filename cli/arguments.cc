@@ -144,11 +144,14 @@ std::string Arguments::CommandLine() const {
 }
 
 std::string Arguments::ReproLine() const {
-  std::string line = ShellQuote(words_.front()) + " " + command_->name +
-                     ShellFlags(flags_, /*with_outputs=*/false);
-  if (std::any_of(operands_.begin(), operands_.end(), IsFlagWord)) line += " --";
-  for (const std::string& operand : operands_) line += " " + ShellQuote(operand);
-  return line;
+  std::string operands;
+  for (const std::string& operand : operands_) operands += " " + ShellQuote(operand);
+  const std::string command = ShellQuote(words_.front()) + " " + command_->name;
+  const std::string flags = ShellFlags(flags_, /*with_outputs=*/false);
+  if (std::any_of(operands_.begin(), operands_.end(), IsFlagWord)) {
+    return command + flags + " --" + operands;
+  }
+  return command + operands + flags;
 }
 
 }  // namespace convgrad::cli

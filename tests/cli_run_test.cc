@@ -130,6 +130,7 @@ TEST_F(RunTest, TheReportTellsAll) {
 
   // The case alone again: the same result, no files.
   const std::string repro = entry["repro"];
+  EXPECT_THAT(repro, HasSubstr(" run conv2d_backprop_filter --"));
   EXPECT_THAT(repro, Not(HasSubstr("--output")));
   EXPECT_THAT(repro, Not(HasSubstr("--report")));
   EXPECT_THAT(Ok(repro).out, HasSubstr(entry["output"]["sha256"].get<std::string>()));

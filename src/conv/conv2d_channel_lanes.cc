@@ -96,7 +96,8 @@ Plan<Stored, Element>::Plan(const Problem& problem, const KernelTable& table, in
                              ? cached
                              : CeilDiv(CeilDiv(pixels, static_cast<int64_t>(stages.size())) * tasks,
                                        4 * int64_t{num_threads});
-  chunk_pixels = std::min(cached, std::max<int64_t>(shared, 256 * num_phases));
+  constexpr int64_t kFewestPixels = 48;  // a panel may come from the third-level cache for these
+  chunk_pixels = std::min(cached, std::max<int64_t>(shared, kFewestPixels * num_phases));
 }
 
 // How many parts the blocks of a phase are taken in, so that a part of a panel fits the cache.

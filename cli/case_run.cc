@@ -176,7 +176,7 @@ void CaseRun::DiagnoseGolden() {
   WrongGolden wrong = {problem(), operands_->first(),    operands_->second(),
                        result_,   golden_->file->tensor, spec_.compare.golden_accumulator};
   // A few seconds beside a comparison that took none, a minute beside one that did.
-  constexpr int64_t kQuickTerms = int64_t{1} << 32, kMostTerms = int64_t{1} << 36;
+  constexpr int64_t kQuickTerms = int64_t{1} << 30, kMostTerms = int64_t{1} << 34;
   const bool was_quick =
       spec_.compare.tolerance.kind != Tolerance::Kind::kAuto || entry_.check->policy == "bits";
   wrong.max_terms = was_quick ? kQuickTerms : kMostTerms;

@@ -133,6 +133,19 @@ class SequentialSum {
 
 // --- one alternative ---
 
+// Whether the output sizes are those that follow from the other numbers. Where they don't, only
+// single elements can be computed.
+bool FitsWindows(const ConvGeometry& g) {
+  const auto fits = [](int64_t in, int64_t pads, int64_t reach, int64_t stride, int64_t out) {
+    return in + pads > reach && (in + pads - reach - 1) / stride + 1 == out;
+  };
+  return g.pad_bottom >= 0 && g.pad_right >= 0 &&
+         fits(g.in_h, g.pad_top + g.pad_bottom, (g.kernel_h - 1) * g.dilation_h, g.stride_h,
+              g.out_h) &&
+         fits(g.in_w, g.pad_left + g.pad_right, (g.kernel_w - 1) * g.dilation_w, g.stride_w,
+              g.out_w);
+}
+
 // What speaks for an alternative, over all elements or some.
 struct Evidence {
   double bits = 0;
@@ -171,23 +184,33 @@ class Trial {
     const Tensor second = Seen(alternative_.second, Second(), parallel);
     const Oracle oracle(alternative_.problem, first, second, parallel);
     const Explanation explanation(alternative_, accumulator_, oracle.unit_exponent());
-    const int64_t num_elements = wrong_.golden.num_elements();
-    const int64_t piece = std::clamp<int64_t>(
-        (1 << 16) / std::max<int64_t>(1, wrong_.problem.MaxTerms()), 1, 1 << 12);
     std::atomic<bool> refuted = false;
     std::mutex joining;
     Evidence whole;
-    parallel.For(CeilDiv(num_elements, piece), [&](int64_t index) {
+    const auto weigh = [&](int64_t begin, int64_t end, const auto& truth_at) {
       Evidence mine;
-      const int64_t end = std::min(num_elements, (index + 1) * piece);
-      for (int64_t position = index * piece; position < end && !refuted; ++position) {
-        const Truth truth = TruthAt(oracle, position);
+      for (int64_t position = begin; position < end && !refuted; ++position) {
+        const Truth truth = truth_at(position);
         if (!Explained(explanation, position, truth)) refuted = true;
         Weigh(explanation, position, truth, mine);
       }
       const std::lock_guard lock(joining);
       whole.Join(mine);
-    });
+    };
+    if (!alternative_.result && FitsWindows(alternative_.problem.geometry)) {
+      oracle.ForEachPiece([&](int64_t begin, std::span<const Truth> truths) {
+        weigh(begin, begin + std::ssize(truths),
+              [&](int64_t position) { return truths[static_cast<size_t>(position - begin)]; });
+      });
+    } else {
+      const int64_t num_elements = wrong_.golden.num_elements();
+      const int64_t piece = std::clamp<int64_t>(
+          (1 << 16) / std::max<int64_t>(1, wrong_.problem.MaxTerms()), 1, 1 << 12);
+      parallel.For(CeilDiv(num_elements, piece), [&](int64_t index) {
+        weigh(index * piece, std::min(num_elements, (index + 1) * piece),
+              [&](int64_t position) { return TruthAt(oracle, position); });
+      });
+    }
     if (refuted) return std::nullopt;
     return whole;
   }

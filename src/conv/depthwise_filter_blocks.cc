@@ -113,7 +113,7 @@ class BlockLanesEngine {
     AlignedArray<Stored> parts;  // of a row of each lane, between zeros
     int64_t part_size = 0;
     std::vector<DepthwiseSegment<Compute>> segments;
-    Range unit_blocks = {0, 0};   // the blocks that are lanes now
+    Range lane_blocks = {0, 0};   // the blocks that are lanes now
     int64_t unit = 0, image = 0;  // image: of each block
   };
 
@@ -121,7 +121,6 @@ class BlockLanesEngine {
   void RunPiece(int64_t unit, int64_t run, double* fold);
   const Stored* PlaceOf(Piece* piece, int64_t lane, const DataLayout& layout, int64_t channel,
                         int64_t image, int64_t row, Range cols) const;
-  void Gather(Piece* piece, int64_t count, Compute* to) const;
   void PackOutputRow(Piece* piece, int64_t row) const;
   RowState PackInputRow(Piece* piece, int64_t row) const;
   void AddRow(Piece* piece, int64_t row) const;
@@ -157,7 +156,7 @@ template <class Stored>
 auto BlockLanesEngine<Stored>::PlaceOf(Piece* piece, int64_t lane, const DataLayout& layout,
                                        int64_t channel, int64_t image, int64_t row,
                                        Range cols) const -> const Stored* {
-  const PixelBlock& block = blocks_[piece->unit_blocks.begin + lane];
+  const PixelBlock& block = blocks_[piece->lane_blocks.begin + lane];
   if (image >= block.image_end || row < 0 || row >= layout.h) return nullptr;
   const Stored* data = &layout == &plan_.input ? input_ : out_backprop_;
   const Stored* from = data + (plan_.nhwc ? layout.AtPixel(image, row, 0, 0)
@@ -172,11 +171,6 @@ auto BlockLanesEngine<Stored>::PlaceOf(Piece* piece, int64_t lane, const DataLay
   return part;
 }
 
-template <class Stored>
-void BlockLanesEngine<Stored>::Gather(Piece* piece, int64_t count, Compute* to) const {
-  pack_.gather_widen(piece->places.data(), count, to, lanes_);
-}
-
 // Row `row` of every lane's block.
 template <class Stored>
 void BlockLanesEngine<Stored>::PackOutputRow(Piece* piece, int64_t row) const {
@@ -185,8 +179,8 @@ void BlockLanesEngine<Stored>::PackOutputRow(Piece* piece, int64_t row) const {
   for (int64_t m = 0; m < num_rows; ++m) {
     for (int64_t lane = 0; lane < lanes_; ++lane) {
       const Stored* place = nullptr;
-      if (lane < piece->unit_blocks.size()) {
-        const PixelBlock& block = blocks_[piece->unit_blocks.begin + lane];
+      if (lane < piece->lane_blocks.size()) {
+        const PixelBlock& block = blocks_[piece->lane_blocks.begin + lane];
         if (block.row_begin + row < block.row_end) {
           place = PlaceOf(piece, lane, plan_.output, piece->unit * num_rows + m,
                           block.image_begin + piece->image, block.row_begin + row,
@@ -195,7 +189,8 @@ void BlockLanesEngine<Stored>::PackOutputRow(Piece* piece, int64_t row) const {
       }
       piece->places[lane] = place;
     }
-    Gather(piece, count, piece->output.data() + m * count * lanes_);
+    pack_.gather_widen(piece->places.data(), count, piece->output.data() + m * count * lanes_,
+                       lanes_);
   }
 }
 
@@ -208,8 +203,8 @@ auto BlockLanesEngine<Stored>::PackInputRow(Piece* piece, int64_t row) const -> 
   state = RowState::kAbsent;
   for (int64_t lane = 0; lane < lanes_; ++lane) {
     piece->places[lane] = nullptr;
-    if (lane >= piece->unit_blocks.size()) continue;
-    const PixelBlock& block = blocks_[piece->unit_blocks.begin + lane];
+    if (lane >= piece->lane_blocks.size()) continue;
+    const PixelBlock& block = blocks_[piece->lane_blocks.begin + lane];
     const int64_t first_col = block.col_begin * g.stride_w - g.pad_left;
     piece->places[lane] = PlaceOf(
         piece, lane, plan_.input, piece->unit, block.image_begin + piece->image,
@@ -218,7 +213,8 @@ auto BlockLanesEngine<Stored>::PackInputRow(Piece* piece, int64_t row) const -> 
   }
   if (state == RowState::kPacked) {
     const int64_t count = plan_.in_cols * plan_.unit_in_c;
-    Gather(piece, count, piece->input.data() + row * count * lanes_);
+    pack_.gather_widen(piece->places.data(), count, piece->input.data() + row * count * lanes_,
+                       lanes_);
   }
   return state;
 }
@@ -278,7 +274,7 @@ void BlockLanesEngine<Stored>::AddRow(Piece* piece, int64_t row) const {
 template <class Stored>
 void BlockLanesEngine<Stored>::FoldBlocks(Piece* piece, double* fold) const {
   const int64_t count = plan_.num_taps() * plan_.unit_out_c;
-  for (int64_t lane = 0; lane < piece->unit_blocks.size(); ++lane) {
+  for (int64_t lane = 0; lane < piece->lane_blocks.size(); ++lane) {
     for (int64_t i = 0; i < count; ++i) {
       piece->block_sums[i] = piece->sums[i * lanes_ + lane];
     }
@@ -293,7 +289,7 @@ void BlockLanesEngine<Stored>::RunPiece(int64_t unit, int64_t run, double* fold)
   std::fill_n(fold, FoldSize(), 0.0);
   const int64_t last = std::min(plan_.num_blocks, (run + 1) * kRunBlocks);
   for (int64_t first = run * kRunBlocks; first < last; first += lanes_) {
-    piece.unit_blocks = {first, std::min(first + lanes_, last)};
+    piece.lane_blocks = {first, std::min(first + lanes_, last)};
     std::fill_n(piece.sums.data(), piece.sums.size(), Compute{0});
     for (piece.image = 0; piece.image < plan_.most_images; ++piece.image) {
       std::fill(piece.rows.begin(), piece.rows.end(), RowState::kUnknown);
@@ -360,8 +356,9 @@ bool AcceptsBlockLanes(const Problem& problem) {
   // In NCHW every channel is gathered on its own.
   const bool nhwc = problem.data_format == DataFormat::kNHWC;
   if (g.out_c > (nhwc ? most_lanes - 1 : most_lanes * 2 / 3) ||
-      g.out_c * g.batch * g.out_h * g.out_w == 0)
+      g.out_c * g.batch * g.out_h * g.out_w == 0) {
     return false;
+  }
   const BlockLanesPlan plan(problem);
   if (std::max(plan.in_rows, plan.in_cols) > kGroupBytes || plan.num_taps() > kGroupBytes) {
     return false;  // and products don't overflow

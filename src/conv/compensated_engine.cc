@@ -118,6 +118,27 @@ class PieceSums {
   std::vector<ElementSum> sums_;
 };
 
+// The rows of a tile, group by group of the piece's columns.
+template <class Stored>
+void SumRows(const ResultMatrix& matrix, const TermPacker<Stored>& packer,
+             const CompensatedKernels& kernels, std::span<const int64_t> rows, const Span& cols,
+             TileSums& sums, PieceSums& shown) {
+  int64_t counts[kTileRows];
+  for (int64_t col = cols.begin; col < cols.end;) {
+    const int64_t group = col / matrix.group_cols;
+    const Span tile = {col, std::min(cols.end, (group + 1) * matrix.group_cols)};
+    sums.Begin(kernels, static_cast<int64_t>(rows.size()), tile.size());
+    packer.Pack(rows, group, tile, sums, counts);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (int64_t j = 0; j < tile.size(); ++j) {
+        shown.At(rows[i], col + j) = sums.At(static_cast<int64_t>(i), j, counts[i]);
+      }
+    }
+    col = tile.end;
+  }
+}
+
+// Rows of one key are taken together, as many as a tile has.
 template <class Stored>
 void SumPiece(const ResultMatrix& matrix, const TermPacker<Stored>& packer,
               const CompensatedKernels& kernels, const Piece& piece, TileSums& sums,
@@ -128,27 +149,15 @@ void SumPiece(const ResultMatrix& matrix, const TermPacker<Stored>& packer,
   }
   if (!std::ranges::is_sorted(keyed)) std::ranges::sort(keyed);
   PieceSums shown(matrix, piece);
-  int64_t tile[kTileRows];
-  int64_t counts[kTileRows];
+  int64_t rows[kTileRows];
   for (size_t begin = 0; begin < keyed.size();) {
     size_t count = 0;
     for (; count < kTileRows && begin + count < keyed.size(); ++count) {
       if (keyed[begin + count].first != keyed[begin].first) break;
-      tile[count] = keyed[begin + count].second;
+      rows[count] = keyed[begin + count].second;
     }
-    const std::span<const int64_t> rows(tile, count);
-    for (int64_t col = piece.cols.begin; col < piece.cols.end;) {
-      const int64_t group = col / matrix.group_cols;
-      const Span cols = {col, std::min(piece.cols.end, (group + 1) * matrix.group_cols)};
-      sums.Begin(kernels, static_cast<int64_t>(count), cols.size());
-      packer.Pack(rows, group, cols, sums, counts);
-      for (size_t i = 0; i < count; ++i) {
-        for (int64_t j = 0; j < cols.size(); ++j) {
-          shown.At(rows[i], col + j) = sums.At(static_cast<int64_t>(i), j, counts[i]);
-        }
-      }
-      col = cols.end;
-    }
+    SumRows(matrix, packer, kernels, std::span<const int64_t>(rows, count), piece.cols, sums,
+            shown);
     begin += count;
   }
   shown.Show(visit);

@@ -131,8 +131,8 @@ TEST_F(CheckTest, APictureShowsWhere) {
   WriteFloats("g.npy", {1, 6, 6, 4}, values);
   const ShellResult result = Sh(std::string(kCheck) + "--expect g.npy");
   EXPECT_THAT(result.out, HasSubstr("row (0..5) down"));
-  EXPECT_THAT(result.out, HasSubstr(" ####\n"));
-  EXPECT_THAT(result.out, HasSubstr(" ....\n"));
+  EXPECT_THAT(result.out, HasSubstr(" ######\n"));
+  EXPECT_THAT(result.out, HasSubstr(" ......\n"));
 }
 
 TEST_F(CheckTest, WritesAMapOfErrors) {

@@ -452,6 +452,26 @@ TEST(Picture, ShowsTheTwoAxesThatTellMost) {
   EXPECT_FALSE(one.Picture(layout).has_value());
 }
 
+TEST(Picture, ShowsAPatchInOneImageAndChannel) {
+  const Layout layout(DataResult(Op::kConv2D));
+  const auto in_patch = [](int64_t row, int64_t col) { return row / 2 == 2 && col > 1 && col < 6; };
+  Whereabouts patch;
+  for (int64_t i = 0; i < 3 * 8 * 9 * 19; ++i) {
+    const Shape at = layout.IndexOf(i);
+    if (at[0] == 1 && at[3] == 7 && in_patch(at[1], at[2])) patch.Add(layout, i);
+  }
+  const std::optional<HeatMap> picture = patch.Picture(layout);
+  ASSERT_TRUE(picture.has_value());
+  EXPECT_EQ(picture->down, "row");
+  EXPECT_EQ(picture->across, "column");
+  for (int64_t row = 0; row < 8; ++row) {
+    for (int64_t col = 0; col < 9; ++col) {
+      const double share = picture->shares[static_cast<size_t>(row)][static_cast<size_t>(col)];
+      EXPECT_EQ(share, in_patch(row, col) ? 1 : 0) << row << ", " << col;
+    }
+  }
+}
+
 TEST(Picture, IsSmallForLargeTensorsAndCountsShares) {
   const Layout layout(Shape{1000, 999});
   Whereabouts even;

@@ -1,13 +1,14 @@
 #include "verify/heat_map.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace convgrad {
 namespace {
 
 constexpr int64_t kMostDown = 16, kMostAcross = 40;
-constexpr double kLeastTelling = 0.25;
+constexpr double kLeastTelling = 0.25, kEqual = 1e-9;
 constexpr size_t kMostAxes = 5;  // the largest; more make too many pairs
 
 // The axes of more than one position, in their order.
@@ -25,16 +26,13 @@ std::vector<size_t> AxesToShow(const Shape& shape) {
 }  // namespace
 
 GridPlan::GridPlan(const Shape& shape) {
-  double elements = 1;
-  for (const int64_t size : shape) elements *= static_cast<double>(size);
   const auto side = [&](size_t axis, int64_t most) {
     const int64_t cells = std::min(shape[axis], most);
     return Side{axis, shape[axis], cells,
                 static_cast<double>(cells) / static_cast<double>(shape[axis])};
   };
   const auto add = [&](const Side& down, const Side& across) {
-    const double pairs = static_cast<double>(down.size) * static_cast<double>(across.size);
-    grids_.push_back({down, across, num_cells_, elements / pairs});
+    grids_.push_back({down, across, num_cells_});
     num_cells_ += static_cast<size_t>(down.cells * across.cells);
   };
   const std::vector<size_t> axes = AxesToShow(shape);
@@ -69,6 +67,15 @@ std::vector<int64_t> GridPlan::Side::Capacities() const {
   return capacities;
 }
 
+double GridPlan::Grid::Depth(const Shape& extents) const {
+  double depth = 1;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    const bool shown = axis == across.axis || (axis == down.axis && down.size > 1);
+    if (!shown) depth *= static_cast<double>(extents[axis]);
+  }
+  return depth;
+}
+
 void HeatGrids::Add(const GridPlan& plan, const Shape& index) {
   if (counts_.empty()) counts_.resize(plan.num_cells_);
   for (const GridPlan::Grid& grid : plan.grids_) {
@@ -87,10 +94,12 @@ void HeatGrids::Join(const HeatGrids& other) {
 }
 
 std::optional<HeatMap> HeatGrids::Telling(const GridPlan& plan,
-                                          const std::vector<std::string>& axis_names) const {
+                                          const std::vector<std::string>& axis_names,
+                                          const Shape& extents) const {
   if (counts_.empty()) return std::nullopt;
   std::optional<HeatMap> best;
-  double best_spread = 0;
+  double best_telling = kLeastTelling;
+  int64_t best_marked = 0;
   for (const GridPlan::Grid& grid : plan.grids_) {
     const std::vector<int64_t> rows = grid.down.Capacities(), cols = grid.across.Capacities();
     HeatMap map = {grid.down.size == 1 ? "" : axis_names[grid.down.axis],
@@ -98,26 +107,31 @@ std::optional<HeatMap> HeatGrids::Telling(const GridPlan& plan,
                    grid.down.size,
                    grid.across.size,
                    {}};
+    const double depth = grid.Depth(extents);
     double sum = 0, squares = 0, all = 0;
+    int64_t marked = 0;
     size_t cell = grid.begin;
     for (const int64_t row : rows) {
       std::vector<double>& line = map.shares.emplace_back();
       for (const int64_t col : cols) {
         const double capacity = static_cast<double>(row) * static_cast<double>(col);
-        const double share = static_cast<double>(counts_[cell++]) / (capacity * grid.elements);
+        const double share = static_cast<double>(counts_[cell++]) / (capacity * depth);
         sum += share * capacity;
         squares += share * share * capacity;
         all += capacity;
+        marked += share > 0;
         line.push_back(share);
       }
     }
     const double mean = sum / all;
-    const double spread = squares / all - mean * mean;
-    // As a part of what it would be if each cell held all or nothing; elements strewn at random
-    // leave little. Of equals, the later: rows and columns rather than images.
-    const bool tells = spread > kLeastTelling * mean * (1 - mean);
-    if (tells && spread >= best_spread) {
-      best_spread = spread;
+    if (mean >= 1) continue;
+    // How far the shares differ, as a part of what it would be if each cell held all or nothing;
+    // elements strewn at random leave little. Of equals, the one that shows most cells.
+    const double telling = (squares / all - mean * mean) / (mean * (1 - mean));
+    const bool equals = std::fabs(telling - best_telling) < kEqual;
+    if (equals ? marked > best_marked : telling > best_telling) {
+      best_telling = telling;
+      best_marked = marked;
       best = std::move(map);
     }
   }

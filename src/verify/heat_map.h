@@ -1,5 +1,6 @@
 // A picture of where elements sit: their share in the cells of a grid over two axes of a tensor,
-// those two that tell most.
+// those two that tell most. Along the other axes only the positions from their first to their last
+// count, so that a patch in one image and channel shows as such.
 #pragma once
 
 #include <array>
@@ -37,8 +38,10 @@ class GridPlan {
   };
   struct Grid {
     Side down, across;
-    size_t begin = 0;     // of its cells among those of all grids
-    double elements = 1;  // of the tensor, for each pair of positions
+    size_t begin = 0;  // of its cells among those of all grids
+
+    // Elements for each pair of positions, with so many positions along each axis.
+    double Depth(const Shape& extents) const;
   };
   std::vector<Grid> grids_;
   size_t num_cells_ = 0;
@@ -50,9 +53,10 @@ class HeatGrids {
   void Add(const GridPlan& plan, const Shape& index);
   void Join(const HeatGrids& other);
 
-  // None where the elements are evenly spread over every grid.
-  std::optional<HeatMap> Telling(const GridPlan& plan,
-                                 const std::vector<std::string>& axis_names) const;
+  // None where the elements are evenly spread over every grid. `extents`: by axis, positions from
+  // the elements' first to their last.
+  std::optional<HeatMap> Telling(const GridPlan& plan, const std::vector<std::string>& axis_names,
+                                 const Shape& extents) const;
 
  private:
   std::vector<int64_t> counts_;

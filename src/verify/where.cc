@@ -121,7 +121,9 @@ void Whereabouts::Join(const Whereabouts& other) {
 
 std::optional<HeatMap> Whereabouts::Picture(const Layout& layout) const {
   if (count_ < 2) return std::nullopt;  // one element is better told
-  return grids_.Telling(layout.grids_, layout.axis_names_);
+  Shape extents;
+  for (const Range& range : ranges_) extents.push_back(range.last - range.first + 1);
+  return grids_.Telling(layout.grids_, layout.axis_names_, extents);
 }
 
 std::string Whereabouts::Describe(const Layout& layout) const {

@@ -123,7 +123,8 @@ template <class Stored>
 void SumRows(const ResultMatrix& matrix, const TermPacker<Stored>& packer,
              const CompensatedKernels& kernels, std::span<const int64_t> rows, const Span& cols,
              TileSums& sums, PieceSums& shown) {
-  int64_t counts[kTileRows];
+  int64_t count_of_row[kTileRows];
+  const std::span<int64_t> counts = std::span(count_of_row).first(rows.size());
   for (int64_t col = cols.begin; col < cols.end;) {
     const int64_t group = col / matrix.group_cols;
     const Span tile = {col, std::min(cols.end, (group + 1) * matrix.group_cols)};

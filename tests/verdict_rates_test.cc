@@ -134,8 +134,10 @@ double LargestTerm(const Problem& problem, const Operands& operands, int64_t ele
 
 const Mutation kMutations[] = {
     {"two taps swapped",
-     [](const Problem& problem, const Operands& operands, std::mt19937_64&) {
+     [](const Problem& problem, const Operands& operands,
+        std::mt19937_64&) -> std::optional<Tensor> {
        const bool down = problem.geometry.kernel_h > 1;
+       if (!down && problem.geometry.kernel_w < 2) return std::nullopt;
        return Misplaced(problem, operands, &Mistake::filter, [down](Index4 at) {
          int64_t& tap = down ? at[0] : at[1];
          if (at[down ? 1 : 0] == 0 && tap < 2) tap = 1 - tap;

@@ -59,6 +59,7 @@ double OverflowThreshold(DType dtype, const Truth& truth) {
 
 // Half a unit in the last place of numbers of size `magnitude`.
 double HalfUlp(double magnitude, DType dtype, const Truth& truth) {
+  if (std::isinf(magnitude)) return magnitude;
   int exponent = LeastNormalExponent(dtype);
   if (magnitude > 0) exponent = std::max(exponent, std::ilogb(magnitude) + truth.exponent);
   return PowerOfTwo(exponent - InfoOf(dtype).fraction_bits - 1, truth);

@@ -8,44 +8,17 @@
 #include <random>
 #include <string>
 
-#include "conv/compute.h"
+#include "algorithm_testing.h"
 #include "operands.h"
 
 namespace convgrad {
 namespace {
 
+using testing::CheckAlgorithm;
 using testing::Operands;
 using testing::RandomOperands;
+using testing::Takes;
 using testing::Values;
-
-bool TakesBlockLanes(const Problem& problem) {
-  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-    if (algorithm.name == std::string("block-lanes")) return algorithm.accepts(problem);
-  }
-  return false;
-}
-
-Tensor RunOn(const Problem& problem, const Operands& operands, const std::string& algorithm,
-             Isa isa, int num_threads) {
-  Execution execution;
-  execution.algorithm = algorithm;
-  execution.isa = isa;
-  execution.num_threads = num_threads;
-  return Compute(problem, operands.first, operands.second, execution);
-}
-
-void CheckBlockLanes(const Problem& problem, const Operands& operands) {
-  ASSERT_TRUE(TakesBlockLanes(problem)) << problem.ToLine();
-  const Tensor expected = RunOn(problem, operands, "reference", Isa::kScalar, 1);
-  for (const KernelTable& kernels : SupportedKernels()) {
-    for (const int threads : {1, 3}) {
-      const Tensor actual = RunOn(problem, operands, "block-lanes", kernels.isa, threads);
-      ASSERT_EQ(std::memcmp(expected.raw(), actual.raw(), static_cast<size_t>(actual.num_bytes())),
-                0)
-          << problem.ToLine() << " isa=" << NameOf(kernels.isa) << " threads=" << threads;
-    }
-  }
-}
 
 // A problem line; not every one has an output or is taken.
 std::string DrawLine(std::mt19937_64& random) {
@@ -79,8 +52,8 @@ TEST_P(DepthwiseFilterBlocks, OfRandomProblems) {
     const std::string line = DrawLine(random);
     try {
       const Problem problem = ParseProblem(line);
-      if (!TakesBlockLanes(problem)) continue;
-      CheckBlockLanes(problem, RandomOperands(problem, seed, GetParam()));
+      if (!Takes("block-lanes", problem)) continue;
+      CheckAlgorithm("block-lanes", problem, RandomOperands(problem, seed, GetParam()));
       ++taken;
     } catch (const Error&) {
       continue;  // an output without rows
@@ -104,7 +77,7 @@ TEST(DepthwiseFilterBlocksOf, InfinityBesideThePadding) {
   std::memcpy(out_backprop.mutable_raw(), operands.second.raw(),
               static_cast<size_t>(out_backprop.num_bytes()));
   out_backprop.mutable_data<float>()[0] = std::numeric_limits<float>::infinity();
-  CheckBlockLanes(problem, {operands.first, out_backprop});
+  CheckAlgorithm("block-lanes", problem, {operands.first, out_backprop});
 }
 
 }  // namespace

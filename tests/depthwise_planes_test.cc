@@ -9,44 +9,18 @@
 #include <string>
 #include <utility>
 
-#include "conv/compute.h"
+#include "algorithm_testing.h"
 #include "operands.h"
 
 namespace convgrad {
 namespace {
 
+using testing::CheckAlgorithm;
 using testing::Operands;
 using testing::RandomOperands;
+using testing::RunOn;
+using testing::Takes;
 using testing::Values;
-
-bool TakesPlanes(const Problem& problem) {
-  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-    if (algorithm.name == std::string("planes")) return algorithm.accepts(problem);
-  }
-  return false;
-}
-
-Tensor RunOn(const Problem& problem, const Operands& operands, const std::string& algorithm,
-             Isa isa, int num_threads) {
-  Execution execution;
-  execution.algorithm = algorithm;
-  execution.isa = isa;
-  execution.num_threads = num_threads;
-  return Compute(problem, operands.first, operands.second, execution);
-}
-
-void CheckPlanes(const Problem& problem, const Operands& operands) {
-  ASSERT_TRUE(TakesPlanes(problem)) << problem.ToLine();
-  const Tensor expected = RunOn(problem, operands, "reference", Isa::kScalar, 1);
-  for (const KernelTable& kernels : SupportedKernels()) {
-    for (const int threads : {1, 3}) {
-      const Tensor actual = RunOn(problem, operands, "planes", kernels.isa, threads);
-      ASSERT_EQ(std::memcmp(expected.raw(), actual.raw(), static_cast<size_t>(actual.num_bytes())),
-                0)
-          << problem.ToLine() << " isa=" << NameOf(kernels.isa) << " threads=" << threads;
-    }
-  }
-}
 
 // A problem line; sizes are drawn until the output has at least one row and twelve columns.
 std::string DrawLine(std::mt19937_64& random) {
@@ -92,8 +66,8 @@ TEST_P(DepthwisePlanes, OfRandomProblems) {
     const std::string line = DrawLine(random);
     try {
       const Problem problem = ParseProblem(line);
-      if (!TakesPlanes(problem)) continue;
-      CheckPlanes(problem, DrawOperands(problem, seed, GetParam()));
+      if (!Takes("planes", problem)) continue;
+      CheckAlgorithm("planes", problem, DrawOperands(problem, seed, GetParam()));
       ++taken;
     } catch (const Error&) {
       continue;  // an output without rows
@@ -120,7 +94,7 @@ TEST(DepthwisePlanesOf, InfiniteWeightsBesidePadding) {
                 static_cast<size_t>(filter.num_bytes()));
     filter.mutable_data<float>()[0] = weight;  // the first column of taps: off the row on the left
     const Operands changed = {operands.first, filter};
-    CheckPlanes(problem, changed);
+    CheckAlgorithm("planes", problem, changed);
     const Tensor result = RunOn(problem, changed, "planes", SupportedKernels().front().isa, 1);
     EXPECT_TRUE(std::isfinite(result.data<float>()[14]));
     EXPECT_FALSE(std::isfinite(result.data<float>()[15]));
@@ -134,7 +108,7 @@ TEST(DepthwisePlanesOf, HighPlanes) {
         std::string(op) +
         " float32 NCHW in=1,2,400,230 filter=5,3,2,2 strides=2,1 dilations=1,2 pads=2,1,3,0 "
         "padding=EXPLICIT");
-    CheckPlanes(problem, RandomOperands(problem, 9, Values::kOrdinary));
+    CheckAlgorithm("planes", problem, RandomOperands(problem, 9, Values::kOrdinary));
   }
 }
 

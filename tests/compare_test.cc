@@ -17,20 +17,10 @@ namespace convgrad {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::TensorOf;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-Tensor TensorOf(DType dtype, const Shape& shape, const std::vector<double>& values) {
-  Tensor tensor(dtype, shape);
-  VisitFloat(dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    for (size_t i = 0; i < values.size(); ++i) {
-      tensor.mutable_data<Stored>()[i] = Narrow<Stored>(values[i]);
-    }
-  });
-  return tensor;
-}
 
 Tensor VectorOf(const std::vector<double>& values, DType dtype = DType::kFloat32) {
   return TensorOf(dtype, {static_cast<int64_t>(values.size())}, values);

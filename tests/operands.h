@@ -61,4 +61,16 @@ inline Operands RandomOperands(const Problem& problem, uint64_t seed, Values val
           RandomTensor(problem.dtype, problem.ShapeOf(op.operands[1]), seed * 2 + 2, values)};
 }
 
+// Each value rounded to `dtype`.
+inline Tensor TensorOf(DType dtype, const Shape& shape, const std::vector<double>& values) {
+  Tensor tensor(dtype, shape);
+  VisitFloat(dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    for (size_t i = 0; i < values.size(); ++i) {
+      tensor.mutable_data<Stored>()[i] = Narrow<Stored>(values[i]);
+    }
+  });
+  return tensor;
+}
+
 }  // namespace convgrad::testing

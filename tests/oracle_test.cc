@@ -16,6 +16,8 @@
 namespace convgrad {
 namespace {
 
+using testing::TensorOf;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -110,17 +112,6 @@ Problem DotProduct(DType dtype, int64_t terms) {
   spec.input = Shape{1, 1, 1, terms};
   spec.filter = Shape{1, 1, terms, 1};
   return MakeProblem(spec);
-}
-
-Tensor TensorOf(DType dtype, const Shape& shape, const std::vector<double>& values) {
-  Tensor tensor(dtype, shape);
-  VisitFloat(dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    for (size_t i = 0; i < values.size(); ++i) {
-      tensor.mutable_data<Stored>()[i] = Narrow<Stored>(values[i]);
-    }
-  });
-  return tensor;
 }
 
 Truth DotTruth(DType dtype, const std::vector<double>& x, const std::vector<double>& y) {

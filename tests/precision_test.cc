@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/checked.h"
 #include "conv/compute.h"
 #include "operands.h"
 #include "random_problem.h"
@@ -23,6 +24,7 @@ namespace {
 using testing::Operands;
 using testing::RandomOperands;
 using testing::RandomTensor;
+using testing::TensorOf;
 using testing::Values;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -49,23 +51,11 @@ std::vector<double> ValuesOf(const Tensor& tensor) {
   return values;
 }
 
-Tensor TensorOf(DType dtype, const Shape& shape, const std::vector<double>& values) {
-  Tensor tensor(dtype, shape);
-  VisitFloat(dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    for (size_t i = 0; i < values.size(); ++i) {
-      tensor.mutable_data<Stored>()[i] = Narrow<Stored>(values[i]);
-    }
-  });
-  return tensor;
-}
-
 // Small integers: sums of exact ties of the 16-bit types, and of cancellation to zero.
 Operands IntegerOperands(const Problem& problem, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto draw = [&](Role role) {
-    Tensor tensor(problem.dtype, problem.ShapeOf(role));
-    std::vector<double> values(static_cast<size_t>(tensor.num_elements()));
+    std::vector<double> values(static_cast<size_t>(*CheckedProduct(problem.ShapeOf(role))));
     for (double& value : values) value = static_cast<double>(random() % 41) - 20;
     return TensorOf(problem.dtype, problem.ShapeOf(role), values);
   };
@@ -78,8 +68,7 @@ Operands WideOperands(const Problem& problem, uint64_t seed) {
   std::mt19937_64 random(seed);
   const int range = InfoOf(problem.dtype).max_exponent;
   const auto draw = [&](Role role) {
-    Tensor tensor(problem.dtype, problem.ShapeOf(role));
-    std::vector<double> values(static_cast<size_t>(tensor.num_elements()));
+    std::vector<double> values(static_cast<size_t>(*CheckedProduct(problem.ShapeOf(role))));
     for (double& value : values) {
       const int exponent = static_cast<int>(random() % static_cast<uint64_t>(2 * range)) - range;
       value = std::ldexp(testing::DrawValue(random, Values::kOrdinary, problem.dtype), exponent);

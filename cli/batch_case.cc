@@ -93,7 +93,7 @@ CaseRecord CaseRunner::Plan(const CaseJob& job) const try {
   const Operands operands(spec, console_);
   entry.problem = operands.problem();
   entry.use_cudnn_on_gpu = spec.use_cudnn_on_gpu;
-  entry.inputs = operands.Records(/*with_hashes=*/false);
+  entry.inputs = operands.Records();
   if (spec.execution.num_threads == 0) {
     const bool is_small = entry.problem->Flops() < kOneThreadFlops;
     spec.execution.num_threads = is_small ? 1 : options_.num_threads;

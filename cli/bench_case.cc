@@ -68,7 +68,7 @@ void BenchCase::Prepare() {
   const Problem& problem = operands_->problem();
   entry().problem = problem;
   if (spec_.name.empty()) entry().name = problem.ToLine();
-  entry().inputs = operands_->Records(/*with_hashes=*/false);
+  entry().inputs = operands_->Records();
   entry().run = PlanRun(problem, spec_.execution);
   if (!is_loaded_) operands_->CheckMemory();
 }
@@ -88,7 +88,7 @@ void BenchCase::Measure() {
     is_loaded_ = true;
     load_ms_ = MillisecondsSince(begin);
   }
-  if (setting_.options.hashes) entry().inputs = operands_->Records(/*with_hashes=*/true);
+  if (setting_.options.hashes) entry().inputs = operands_->HashedRecords(computation.parallel());
   Tensor result(computation.problem().dtype, computation.problem().ResultShape());
   computation.Run(operands_->first(), operands_->second(), result);
   CheckResult(result);

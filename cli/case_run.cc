@@ -70,7 +70,7 @@ CaseRun::CaseRun(CaseSpec spec, const CaseOptions& options, const Console& conso
   operands_.emplace(spec_, console_);
   entry_.problem = problem();
   if (spec_.name.empty()) entry_.name = problem().ToLine();
-  entry_.inputs = operands_->Records(/*with_hashes=*/false);
+  entry_.inputs = operands_->Records();
   if (spec_.execution.num_threads == 0) {
     const bool is_small = problem().Flops() < options_.one_thread_flops;
     spec_.execution.num_threads = is_small ? 1 : options_.num_threads;
@@ -192,7 +192,7 @@ void CaseRun::DiagnoseGolden() {
 void CaseRun::NameChangedInputs() {
   if (!golden_ || !golden_->record || golden_->record->inputs.empty()) return;
   std::string changed;
-  for (const RecordedInput& now : RecordedInputsOf(operands_->Records(/*with_hashes=*/true))) {
+  for (const RecordedInput& now : RecordedInputsOf(operands_->HashedRecords(*parallel_))) {
     for (const RecordedInput& then : golden_->record->inputs) {
       if (then.role != now.role || then.sha256 == now.sha256) continue;
       changed += (changed.empty() ? "" : ", ") + now.role;
@@ -225,7 +225,7 @@ void CaseRun::WriteResult() {
   const Deadline* deadline = CurrentDeadline();
   auto inputs = std::async(policy, [&] {
     const ScopedDeadline same_deadline(deadline);
-    return operands_->Records(options_.hash_inputs);
+    return options_.hash_inputs ? operands_->HashedRecords(*parallel_) : operands_->Records();
   });
   auto described = std::async(policy, [&] {
     const ScopedDeadline same_deadline(deadline);

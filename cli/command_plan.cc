@@ -80,7 +80,7 @@ ExitCode Plan(Session& session) {
   const Operands operands(spec, session.console);
   entry.problem = operands.problem();
   if (spec.name.empty()) entry.name = operands.problem().ToLine();
-  entry.inputs = operands.Records(/*with_hashes=*/false);
+  entry.inputs = operands.Records();
   entry.run = PlanRun(operands.problem(), spec.execution);
   entry.status = CaseStatus::kSkipped;
   entry.exit_code = ExitCode::kOk;

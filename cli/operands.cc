@@ -233,18 +233,24 @@ void Operands::CheckUnchanged() const {
   }
 }
 
-std::vector<InputRecord> Operands::Records(bool with_hashes) const {
+std::vector<InputRecord> Operands::Records() const {
   std::vector<InputRecord> records;
   for (const Source& source : sources_) {
-    InputRecord record = {NameOf(source.role), source.text, std::nullopt, InfoOf(dtype_).name,
-                          source.header && source.header->fortran_order};
-    if (with_hashes) record.sha256 = DataHash(source.tensor);
-    records.push_back(record);
+    records.push_back({NameOf(source.role), source.text, std::nullopt, InfoOf(dtype_).name,
+                       source.header && source.header->fortran_order});
   }
   if (sizes_record_) {
     records.push_back(*sizes_record_);
-    if (!with_hashes) records.back().sha256.reset();
+    records.back().sha256.reset();
   }
+  return records;
+}
+
+std::vector<InputRecord> Operands::HashedRecords(const Parallel& parallel) const {
+  std::vector<InputRecord> records = Records();
+  parallel.For(std::ssize(sources_),
+               [&](int64_t i) { records[i].sha256 = DataHash(sources_[i].tensor); });
+  if (sizes_record_) records.back().sha256 = sizes_record_->sha256;
   return records;
 }
 

@@ -42,8 +42,11 @@ class Operands {
   // Throws "io/file-changed" if a file changed since it was opened.
   void CheckUnchanged() const;
 
-  // For the report; after Load() with data hashes, if asked for.
-  std::vector<InputRecord> Records(bool with_hashes) const;
+  // For the report.
+  std::vector<InputRecord> Records() const;
+
+  // The same with data hashes, after Load(). The operands are hashed side by side.
+  std::vector<InputRecord> HashedRecords(const Parallel& parallel) const;
 
  private:
   struct Source {

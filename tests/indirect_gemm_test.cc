@@ -22,12 +22,17 @@ namespace {
 template <class Compute>
 using Fold = std::conditional_t<std::is_same_v<Compute, double>, FoldDouble, FoldFloat>;
 
-// A product with random offsets: operands, blocks of segments, rows of the result.
+// A product with random offsets: operands, blocks of segments, rows of the result in one tile or
+// several.
 template <class Compute>
 struct Product {
   Product(uint64_t seed, const GemmTile<Compute>& tile, int64_t num_rows_in, int64_t num_cols_in,
           int64_t num_blocks)
-      : random(seed), num_rows(num_rows_in), num_cols(num_cols_in) {
+      : random(seed),
+        num_rows(num_rows_in),
+        num_cols(num_cols_in),
+        num_tiles((num_rows_in + tile.rows - 1) / tile.rows),
+        rows_of_last(num_rows_in - (num_tiles - 1) * tile.rows) {
     b_step = tile.cols + Draw(3);
     a_step = 1 + Draw(4);
     in_pairs = sizeof(Compute) == 4 && Draw(3) == 0;
@@ -38,13 +43,13 @@ struct Product {
       }
       block_ends.push_back(static_cast<int64_t>(segments.size()));
     }
-    for (int i = 0; i < tile.rows; ++i) {
+    for (int i = 0; i < num_tiles * tile.rows; ++i) {
       a_rows.push_back(i < num_rows ? Draw(200) : a_rows.back());
       c_rows.push_back(i * (tile.cols + 5) + 3);
     }
     for (int i = 0; i < 400; ++i) a.push_back(Value());
     for (int64_t i = 0; i < 100 + 9 * b_step + tile.cols; ++i) b.push_back(Value());
-    c.assign(static_cast<size_t>(tile.rows * (tile.cols + 5) + 3), Compute{77});
+    c.assign(static_cast<size_t>(num_tiles * tile.rows * (tile.cols + 5) + 3), Compute{77});
   }
 
   int64_t Draw(int64_t below) {
@@ -71,6 +76,7 @@ struct Product {
       ends_from_first.push_back(block_ends[static_cast<size_t>(i)] - first);
     }
     args.a = a.data();
+    args.num_tiles = num_tiles;
     args.a_rows = a_rows.data();
     args.a_step = a_step;
     args.b = b.data();
@@ -82,7 +88,7 @@ struct Product {
     args.sums = sums;
     args.c = c.data();
     args.c_rows = c_rows.data();
-    args.num_rows = num_rows;
+    args.num_rows = rows_of_last;
     args.num_cols = num_cols;
     return args;
   }
@@ -109,7 +115,7 @@ struct Product {
   }
 
   std::mt19937_64 random;
-  int64_t num_rows, num_cols, a_step, b_step;
+  int64_t num_rows, num_cols, num_tiles, rows_of_last, a_step, b_step;
   bool in_pairs;
   std::vector<GemmSegment> segments;
   std::vector<int64_t> block_ends, ends_from_first, a_rows, c_rows;
@@ -151,10 +157,10 @@ void CheckTiles(const KernelTable& table) {
   const ScopedFpEnvironment environment;
   uint64_t seed = 0;
   for (const GemmTile<Compute>& tile : table.Gemm<Compute>().tiles) {
-    AlignedArray<double> sums(int64_t{tile.rows} * tile.cols * 2);
+    AlignedArray<double> sums(int64_t{tile.rows} * tile.cols * 2 * 3);
     for (int trial = 0; trial < 40; ++trial) {
       ++seed;
-      const int64_t num_rows = tile.rows - trial % tile.rows;
+      const int64_t num_rows = trial % 3 * tile.rows + tile.rows - trial % tile.rows;
       const int64_t num_cols = tile.cols - trial * 3 % tile.cols;
       const int64_t num_blocks = 1 + trial % 4;
       Product<Compute> product(seed, tile, num_rows, num_cols, num_blocks);

@@ -119,15 +119,12 @@ int64_t SumsOfTile(const GemmTile<Compute>& tile) {
 }
 
 // Runs the micro-kernel on rows that are handed over one at a time. `args` holds everything but the
-// rows; when its sums are kept, each tile has its own, one behind the other from args.sums.
+// rows; when its sums are kept, those of all tiles lie one behind the other from args.sums.
 template <class Compute>
 class RowGatherer {
  public:
   RowGatherer(std::span<const GemmTile<Compute>> tiles, const GemmTileArgs<Compute>& args)
-      : tiles_(tiles), args_(args) {
-    args_.a_rows = a_rows_;
-    args_.c_rows = c_rows_;
-  }
+      : tiles_(tiles), args_(args) {}
 
   void SetSegments(const GemmSegment* segments, const int64_t* block_ends, int64_t num_blocks) {
     args_.segments = segments;
@@ -138,26 +135,40 @@ class RowGatherer {
   void Add(int64_t a_row, int64_t c_row) {
     a_rows_[num_rows_] = a_row;
     c_rows_[num_rows_] = c_row;
-    if (++num_rows_ == tiles_.front().rows) Flush();
+    if (++num_rows_ == kTilesAtOnce * tiles_.front().rows) Flush();
   }
 
-  // Runs the last, unfilled tile.
+  // Runs what is left, the last tile maybe unfilled.
   void Flush() {
-    if (num_rows_ == 0) return;
-    const GemmTile<Compute>& tile = SmallestTile(tiles_, num_rows_);
-    std::fill(a_rows_ + num_rows_, a_rows_ + tile.rows, a_rows_[num_rows_ - 1]);
-    args_.num_rows = num_rows_;
-    tile.run(args_);
-    if (args_.keep || args_.resume) args_.sums += SumsOfTile(tile);
+    const GemmTile<Compute>& tile = tiles_.front();
+    const int64_t whole = num_rows_ / tile.rows, left = num_rows_ % tile.rows;
+    if (whole > 0) RunTiles(tile, 0, whole, tile.rows);
+    if (left > 0) {
+      const GemmTile<Compute>& smaller = SmallestTile(tiles_, left);
+      std::fill_n(a_rows_ + num_rows_, smaller.rows - left, a_rows_[num_rows_ - 1]);
+      RunTiles(smaller, whole * tile.rows, 1, left);
+    }
     num_rows_ = 0;
   }
 
  private:
+  static constexpr int64_t kTilesAtOnce = 16;
+
+  // From the row `first` on; the last tile has num_rows.
+  void RunTiles(const GemmTile<Compute>& tile, int64_t first, int64_t num_tiles, int64_t num_rows) {
+    args_.a_rows = a_rows_ + first;
+    args_.c_rows = c_rows_ + first;
+    args_.num_tiles = num_tiles;
+    args_.num_rows = num_rows;
+    tile.run(args_);
+    if (args_.keep || args_.resume) args_.sums += num_tiles * SumsOfTile(tile);
+  }
+
   std::span<const GemmTile<Compute>> tiles_;
   GemmTileArgs<Compute> args_;
   int64_t num_rows_ = 0;
-  int64_t a_rows_[kMaxTileRows];
-  int64_t c_rows_[kMaxTileRows];
+  int64_t a_rows_[(kTilesAtOnce + 1) * kMaxTileRows];
+  int64_t c_rows_[(kTilesAtOnce + 1) * kMaxTileRows];
 };
 
 }  // namespace convgrad

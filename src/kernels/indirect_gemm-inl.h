@@ -1,8 +1,9 @@
 // The indirect matrix micro-kernel; see indirect_gemm.h. Included once per target.
 //
 // The accumulators of a whole tile stay in registers: every loop over them is unrolled, also those
-// that set and store, or GCC keeps the array in memory. Segments and blocks are loops inside the
-// kernel, because entering it anew for each filter row cost more than half of its speed.
+// that set and store, or GCC keeps the array in memory. Segments, blocks and tiles are loops inside
+// the kernel, because entering it anew for each filter row cost more than half of its speed, and
+// because only the next block has multiply-adds between which this one's sums can be folded.
 #if defined(CONVGRAD_KERNELS_INDIRECT_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_INDIRECT_GEMM_INL_H_
 #undef CONVGRAD_KERNELS_INDIRECT_GEMM_INL_H_
@@ -113,14 +114,62 @@ struct Multiplier<BFloat16Pair> {
 };
 #endif
 
+// The sums of the block computed last, which wait to be folded: a vector at a time, between the
+// next block's multiply-adds. In one go they would keep the multipliers waiting for a hundred
+// cycles, and the end of a tile for three hundred.
+template <class T>
+struct WaitingBlock {
+  const T* block;
+  int64_t folded;     // vectors of it that are done
+  bool starts, ends;  // the tile's sums; at their end they become the result
+  double* sums;
+  const int64_t* c_rows;
+};
+
+// The next vector of a block of a tile of rows x kVectors.
+template <int kVectors, class Element>
+HWY_INLINE void FoldVector(const GemmTileArgs<Element>& args, int64_t rows,
+                           WaitingBlock<ComputeType<Element>>& waiting) {
+  const hn::ScalableTag<ComputeType<Element>> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t at = waiting.folded * lanes;
+  const auto block = hn::Load(d, waiting.block + at);
+  double* sums = waiting.sums + at;
+  double* errors = sums + rows * kVectors * lanes;
+  hn::Vec<decltype(d)> result;
+  if (waiting.starts && waiting.ends) {
+    result = CanonicalNaN(d, hn::Add(block, hn::Zero(d)));  // -0 made +0
+  } else {
+    if (waiting.starts) ZeroSums(d, sums, errors);
+    FoldBlock(d, block, sums, errors);
+    if (waiting.ends) {
+      result = args.odd ? FoldResult<Finish::kOdd>(d, sums, errors)
+                        : FoldResult<Finish::kNearest>(d, sums, errors);
+    }
+  }
+  if (waiting.ends) {
+    const uint64_t vector = static_cast<uint64_t>(waiting.folded);
+    const int64_t col = static_cast<int64_t>(vector % kVectors) * lanes;
+    StoreUpTo(d, result, args.c + waiting.c_rows[vector / kVectors] + col, args.num_cols - col);
+  }
+  ++waiting.folded;
+}
+
+// What is left of the first num_rows rows. A call, for when no sums are in registers.
+template <int kVectors, class Element>
+HWY_NOINLINE void FoldRows(const GemmTileArgs<Element>& args, int64_t rows, int64_t num_rows,
+                           WaitingBlock<ComputeType<Element>>& waiting) {
+  while (waiting.folded < num_rows * kVectors) FoldVector<kVectors>(args, rows, waiting);
+}
+
 template <class Element, int kRows, int kVectors>
 class Tile {
  public:
   static void Run(const GemmTileArgs<Element>& args) {
     if constexpr (std::is_same_v<Element, float>) {
-      if (args.in_pairs) return RunBlocks<true>(args);
+      if (args.in_pairs) return RunTiles<true>(args);
     }
-    RunBlocks<false>(args);
+    RunTiles<false>(args);
   }
 
  private:
@@ -128,116 +177,112 @@ class Tile {
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
   using Times = Multiplier<Element>;
+  static constexpr int kCount = kRows * kVectors;
 
   // In pairs as an instance of its own: the steps back and forth cost 3 % where registers for
   // addresses are short.
   template <bool kInPairs>
-  static void RunBlocks(const GemmTileArgs<Element>& args) {
+  static void RunTiles(const GemmTileArgs<Element>& args) {
     const D d;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    const bool single = args.num_blocks == 1 && !args.resume && !args.keep;
-    if (single) {
-      PrefetchResult(args);
-    } else if (!args.resume) {
-      ZeroSums(args.sums);
-    }
+    HWY_ALIGN T block_sums[kCount * hn::MaxLanes(d)];
+    const int64_t doubles = kCount * static_cast<int64_t>(hn::Lanes(d) * (sizeof(T) / 4));
+    WaitingBlock<T> waiting{block_sums, kCount, false, false, nullptr, nullptr};
     const char* ahead = static_cast<const char*>(args.ahead != nullptr ? args.ahead : args.b);
     V acc[kRows][kVectors];
-    const GemmSegment* segment = args.segments;
-    for (int64_t block = 0; block < args.num_blocks; ++block) {
+    for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
+      if (args.num_blocks == 1 && !args.resume && !args.keep) PrefetchResult(args, tile);
+      const GemmSegment* segment = args.segments;
+      for (int64_t block = 0; block < args.num_blocks; ++block) {
 #pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
+        for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
-      }
-      for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
-           ++segment) {
-        // Pointers of the rows and one common index: with as many increments as rows the loop would
-        // be bound by them.
-        const Element* rows[kRows];
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) rows[i] = args.a + args.a_rows[i] + segment->a;
-        const Element* b = args.b + segment->b;
-        int64_t at = 0;
-        int64_t back = 1;
-        if (kInPairs && segment->length > 1) {  // one on, one back, three on, ...
-          at = args.a_step;
-          b += args.b_step;
-          back = -1;
+          for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
         }
-        for (int64_t k = segment->length; k > 0; --k,
-                     at += kInPairs ? back * args.a_step : args.a_step,
-                     b += kInPairs ? back * args.b_step : args.b_step) {
-          if constexpr (kRows <= 8) {
-            __builtin_prefetch(ahead, 0, 2);
-            ahead += args.ahead_step;
-          }
-          typename Times::V column[kVectors];
+        for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
+             ++segment) {
+          AddSegment<kInPairs>(args, args.a_rows + tile * kRows, *segment, acc, waiting, ahead);
+        }
+        while (waiting.folded < kCount) FoldVector<kVectors>(args, kRows, waiting);
 #pragma GCC unroll 16
-          for (int v = 0; v < kVectors; ++v) column[v] = Times::Load(b + v * lanes);
+        for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
-          for (int i = 0; i < kRows; ++i) {
-            const auto factor = Times::Broadcast(rows[i] + at);
-#pragma GCC unroll 16
-            for (int v = 0; v < kVectors; ++v) acc[i][v] = Times::Add(factor, column[v], acc[i][v]);
-          }
-          if (kInPairs && (k & 1) != 0) {
-            at += 4 * args.a_step;
-            b += 4 * args.b_step;
+          for (int v = 0; v < kVectors; ++v) {
+            hn::Store(acc[i][v], d,
+                      block_sums + (i * kVectors + v) * static_cast<int>(hn::Lanes(d)));
           }
         }
+        waiting.folded = 0;
+        waiting.starts = block == 0 && !args.resume;
+        waiting.ends = block + 1 == args.num_blocks && !args.keep;
+        waiting.sums = args.sums + (args.resume || args.keep ? tile * doubles : 0);
+        waiting.c_rows = args.c_rows + tile * kRows;
       }
-      if (single) return StoreOnly(args, acc);
-      Fold(args.sums, acc);
     }
-    if (!args.keep) FinishTile(args, kRows, kVectors * lanes);
+    FoldRows<kVectors>(args, kRows, waiting.ends ? args.num_rows : kRows, waiting);
   }
 
-  // The lines of the result are asked for while the chains run.
-  static HWY_INLINE void PrefetchResult(const GemmTileArgs<Element>& args) {
+  // The lines of a short tile's result are asked for while its chains run.
+  static HWY_INLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
     constexpr int64_t kLine = 64 / sizeof(T);
-    for (int64_t i = 0; i < args.num_rows; ++i) {
-      const T* row = args.c + args.c_rows[i];
+    const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : kRows;
+    for (int64_t i = 0; i < num_rows; ++i) {
+      const T* row = args.c + args.c_rows[tile * kRows + i];
       for (int64_t j = 0; j < args.num_cols; j += kLine) __builtin_prefetch(row + j, 1);
     }
   }
 
-  // A loop of its own: a call (to memset) would make the compiler spill accumulators.
-  static HWY_INLINE void ZeroSums(double* sums) {
-    const hn::ScalableTag<double> d;
-    const size_t count = kRows * kVectors * hn::Lanes(D()) * (sizeof(T) / 4);
-    for (size_t i = 0; i < count; i += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, sums + i);
+  template <bool kInPairs>
+  static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const int64_t* a_rows,
+                                    const GemmSegment& segment, V (&acc)[kRows][kVectors],
+                                    WaitingBlock<T>& waiting, const char*& ahead) {
+    // Pointers of the rows and one common index: with as many increments as rows the loop would be
+    // bound by them.
+    const Element* rows[kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) rows[i] = args.a + a_rows[i] + segment.a;
+    const Element* b = args.b + segment.b;
+    int64_t at = 0;
+    int64_t back = 1;
+    if (kInPairs && segment.length > 1) {  // one on, one back, three on, ...
+      at = args.a_step;
+      b += args.b_step;
+      back = -1;
+    }
+    int64_t k = segment.length;
+    while (k > 0 && waiting.folded < kCount) {
+      AddTerm<kInPairs>(args, rows, acc, at, b, back, k, ahead);
+      FoldVector<kVectors>(args, kRows, waiting);
+    }
+    while (k > 0) AddTerm<kInPairs>(args, rows, acc, at, b, back, k, ahead);
   }
 
-  // A single block: its sum is the result, with -0 made +0.
-  static HWY_INLINE void StoreOnly(const GemmTileArgs<Element>& args,
-                                   const V (&acc)[kRows][kVectors]) {
-    const D d;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  // One term, the k-th from the segment's end, and on to the next.
+  template <bool kInPairs>
+  static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args,
+                                 const Element* const (&rows)[kRows], V (&acc)[kRows][kVectors],
+                                 int64_t& at, const Element*& b, int64_t back, int64_t& k,
+                                 const char*& ahead) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+    if constexpr (kRows <= 8) {
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += args.ahead_step;
+    }
+    typename Times::V column[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) column[v] = Times::Load(b + v * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      if (i >= args.num_rows) return;
-      T* row = args.c + args.c_rows[i];
+      const auto factor = Times::Broadcast(rows[i] + at);
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        const V sum = CanonicalNaN(d, hn::Add(acc[i][v], hn::Zero(d)));
-        StoreUpTo(d, sum, row + v * lanes, args.num_cols - v * lanes);
-      }
+      for (int v = 0; v < kVectors; ++v) acc[i][v] = Times::Add(factor, column[v], acc[i][v]);
     }
-  }
-
-  static HWY_INLINE void Fold(double* sums, const V (&acc)[kRows][kVectors]) {
-    const D d;
-    const size_t lanes = hn::Lanes(d);
-    double* errors = sums + kRows * kVectors * lanes;
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        const size_t at = (i * kVectors + v) * lanes;
-        FoldBlock(d, acc[i][v], sums + at, errors + at);
-      }
+    if (kInPairs && (k & 1) != 0) {
+      at += 4 * args.a_step;
+      b += 4 * args.b_step;
     }
+    at += kInPairs ? back * args.a_step : args.a_step;
+    b += kInPairs ? back * args.b_step : args.b_step;
+    --k;
   }
 };
 

@@ -27,7 +27,10 @@ template <class Element>
 struct GemmTileArgs {
   using Compute = ComputeType<Element>;
   const Element* a;
-  const int64_t* a_rows;  // as many as the kernel has rows; surplus ones repeat a valid row
+  // Tiles that differ in their rows alone, one after the other: a_rows and c_rows hold as many as
+  // the kernel has for each of them. Surplus rows of the last one repeat a valid a_row.
+  int64_t num_tiles = 1;
+  const int64_t* a_rows;
   int64_t a_step;
   const Element* b;  // readable for all columns of the kernel
   int64_t b_step;
@@ -45,12 +48,13 @@ struct GemmTileArgs {
 
   // The sums of finished blocks: rows x columns of the kernel in row-major order, then, for double
   // only, as many error terms. Aligned to kAlignment. `resume`: they hold earlier blocks; else they
-  // start from zero. `keep`: the sums stay there; else the finished tile goes to c.
+  // start from zero. `keep`: the sums stay there; else the finished tile goes to c. With either,
+  // every tile has its own, one behind the other; else they share one's.
   double* sums;
   bool resume, keep;
 
-  // c[c_rows[i] + j] for i < num_rows, j < num_cols; `odd`: rounded for a later rounding to 16
-  // bits.
+  // c[c_rows[i] + j] for j < num_cols and all rows, but of the last tile only i < num_rows; `odd`:
+  // rounded for a later rounding to 16 bits.
   Compute* c;
   const int64_t* c_rows;
   int64_t num_rows, num_cols;

@@ -82,6 +82,16 @@ HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* sum, [[maybe_unused]] d
   }
 }
 
+// The sums, and for double the errors, of Lanes(d) elements before their first block.
+template <class D>
+HWY_INLINE void ZeroSums(D d, double* sum, [[maybe_unused]] double* error) {
+  const hn::ScalableTag<double> dd;
+  for (size_t i = 0; i < hn::Lanes(d); i += hn::Lanes(dd)) {
+    hn::StoreU(hn::Zero(dd), dd, sum + i);
+    if constexpr (sizeof(hn::TFromD<D>) == 8) hn::StoreU(hn::Zero(dd), dd, error + i);
+  }
+}
+
 // How a finished sum becomes a number of the compute type: rounded to nearest (float32, float64),
 // or to odd, for sums that will be rounded again to 16 bits: the two roundings then equal one.
 enum class Finish { kNearest, kOdd };

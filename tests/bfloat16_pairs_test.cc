@@ -2,6 +2,7 @@
 // the limits of what the instruction can do (subnormals count as zero there) and beyond them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ostream>
 #include <random>
@@ -76,7 +77,92 @@ TEST(PackPairs, FollowsItsFormula) {
   }
 }
 
-// Numbers of exponents in [low, high], a few of them zero.
+// The number at `col` of a row of `matrix`, or zero off it.
+uint16_t OnRow(const Matrix& matrix, int64_t row, int64_t col) {
+  return col < 0 ? uint16_t{0} : matrix.At(row, col);
+}
+
+TEST(PackPairs, SplitsRowsThatAreNoNeighbours) {
+  const PackPairKernels* packing = FindPacking();
+  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
+  for (const int64_t cols : {1, 5, 16, 17, 70}) {
+    for (const int64_t block_cols : {1, 6, 16, 64}) {
+      for (const int missing : {0, 1, 2, 3}) {  // bit 0: the first rows, bit 1: the second ones
+        const int64_t rows = 5, block_stride = rows * block_cols + 3;
+        const int64_t blocks = (cols + block_cols - 1) / block_cols;
+        const Matrix matrix(rows + 2, cols);
+        const BFloat16* from = matrix.numbers.data();
+        std::vector<BFloat16Pair> to(static_cast<size_t>(blocks * block_stride), {{7}, {7}});
+        packing->pair_split((missing & 1) != 0 ? nullptr : from,
+                            (missing & 2) != 0 ? nullptr : from + 2 * matrix.stride, matrix.stride,
+                            to.data(), block_stride, rows, cols, block_cols);
+        for (int64_t i = 0; i < blocks * block_stride; ++i) {
+          const int64_t row = i % block_stride / block_cols;
+          const int64_t col = i / block_stride * block_cols + i % block_stride % block_cols;
+          uint16_t first = 7, second = 7;
+          if (row < rows && col < cols) {
+            first = (missing & 1) != 0 ? uint16_t{0} : matrix.At(row, col);
+            second = (missing & 2) != 0 ? uint16_t{0} : matrix.At(row + 2, col);
+          }
+          const BFloat16Pair pair = to[static_cast<size_t>(i)];
+          ASSERT_EQ(pair.first.bits, first) << i << " of " << cols << " by " << block_cols;
+          ASSERT_EQ(pair.second.bits, second) << i << " of " << cols << " by " << block_cols;
+        }
+      }
+    }
+  }
+}
+
+TEST(PackPairs, PairsNumbersApart) {
+  const PackPairKernels* packing = FindPacking();
+  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
+  for (const int64_t cols : {1, 7, 16, 35}) {
+    for (const int64_t apart : {1, 2, 5, 40}) {
+      for (const int64_t begin : {-41, -20, -1, 0, 3}) {
+        const Matrix matrix(18, cols);
+        const PairsApart pairs{cols, begin, apart, cols + 45};
+        const int64_t rows = matrix.rows, stride = pairs.count + 2, turned_stride = rows + 2;
+        std::vector<BFloat16Pair> to(static_cast<size_t>(rows * stride));
+        std::vector<BFloat16Pair> turned(static_cast<size_t>(pairs.count * turned_stride));
+        packing->pair_apart(matrix.numbers.data(), matrix.stride, pairs, to.data(), stride, rows);
+        packing->pair_apart_transposed(matrix.numbers.data(), matrix.stride, pairs, turned.data(),
+                                       turned_stride, rows);
+        for (int64_t row = 0; row < rows; ++row) {
+          for (int64_t i = 0; i < pairs.count; ++i) {
+            const BFloat16Pair pair = to[static_cast<size_t>(row * stride + i)];
+            const BFloat16Pair other = turned[static_cast<size_t>(i * turned_stride + row)];
+            ASSERT_EQ(pair.first.bits, OnRow(matrix, row, begin + i)) << row << "," << i;
+            ASSERT_EQ(pair.second.bits, OnRow(matrix, row, begin + i + apart)) << row << "," << i;
+            ASSERT_EQ(pair.first.bits, other.first.bits) << row << "," << i;
+            ASSERT_EQ(pair.second.bits, other.second.bits) << row << "," << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PackPairs, FindsTheLeastAndTheGreatestMagnitude) {
+  const PackPairKernels* packing = FindPacking();
+  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
+  for (const int64_t count : {1, 31, 32, 33, 100}) {
+    std::vector<BFloat16> numbers(static_cast<size_t>(count), BFloat16{0x8000});
+    const auto none = packing->magnitudes(numbers.data(), count);
+    EXPECT_EQ(none.least, 0xFFFF);
+    EXPECT_EQ(none.greatest, 0);
+    for (int64_t i = 0; i < count; ++i) {
+      numbers[static_cast<size_t>(i)] = {0xBF80};
+      numbers[static_cast<size_t>((i + 1) % count)] = {0x0001};
+      numbers[static_cast<size_t>((i + 2) % count)] = {0xFF80};
+      const auto found = packing->magnitudes(numbers.data(), count);
+      EXPECT_EQ(found.least, count == 1 ? 0x7F80 : 0x0001);
+      EXPECT_EQ(found.greatest, 0x7F80);
+      std::fill(numbers.begin(), numbers.end(), BFloat16{0x8000});
+    }
+  }
+}
+
+// Numbers of exponents in [low, high], a few of them zeros of both signs.
 Tensor Numbers(const Shape& shape, int low, int high, uint64_t seed) {
   Tensor tensor(DType::kBFloat16, shape);
   std::mt19937_64 random(seed);
@@ -84,7 +170,8 @@ Tensor Numbers(const Shape& shape, int low, int high, uint64_t seed) {
     const uint64_t exponent =
         static_cast<uint64_t>(low + 127) + random() % static_cast<uint64_t>(high - low + 1);
     const uint64_t bits = (random() & 0x807F) | exponent << 7;
-    tensor.mutable_data<BFloat16>()[i] = {static_cast<uint16_t>(random() % 16 == 0 ? 0 : bits)};
+    tensor.mutable_data<BFloat16>()[i] = {
+        static_cast<uint16_t>(random() % 16 == 0 ? bits & 0x8000 : bits)};
   }
   return tensor;
 }
@@ -101,6 +188,26 @@ std::ostream& operator<<(std::ostream& out, const Exponents& e) {
 
 class Pairs : public ::testing::TestWithParam<Exponents> {};
 
+// With the instruction where there is one, and without it.
+void ExpectBitsOfReference(const Problem& problem, const Tensor& first, const Tensor& second) {
+  Execution execution;
+  execution.algorithm = "reference";
+  const Tensor expected = Compute(problem, first, second, execution);
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    execution.algorithm = algorithm.name;
+    if (execution.algorithm == "reference" || !algorithm.accepts(problem)) continue;
+    for (const KernelTable& kernels : SupportedKernels()) {
+      if (kernels.isa == Isa::kScalar && SupportedKernels().size() > 1) continue;
+      execution.isa = kernels.isa;
+      execution.num_threads = kernels.has_bf16_pairs ? 3 : 1;
+      const Tensor actual = Compute(problem, first, second, execution);
+      EXPECT_EQ(std::memcmp(actual.raw(), expected.raw(), static_cast<size_t>(actual.num_bytes())),
+                0)
+          << problem.ToLine() << " algorithm=" << algorithm.name << " isa=" << NameOf(kernels.isa);
+    }
+  }
+}
+
 // Odd channels, padding, several blocks, groups, both formats.
 TEST_P(Pairs, GiveTheBitsOfTheReference) {
   const Exponents e = GetParam();
@@ -113,13 +220,42 @@ TEST_P(Pairs, GiveTheBitsOfTheReference) {
       const auto& roles = InfoOf(op).operands;
       const Tensor first = Numbers(problem.ShapeOf(roles[0]), e.first_low, e.first_high, 1);
       const Tensor second = Numbers(problem.ShapeOf(roles[1]), e.second_low, e.second_high, 2);
-      Execution execution;
-      const Tensor actual = Compute(problem, first, second, execution);
-      execution.algorithm = "reference";
-      const Tensor expected = Compute(problem, first, second, execution);
-      EXPECT_EQ(std::memcmp(actual.raw(), expected.raw(), static_cast<size_t>(actual.num_bytes())),
-                0)
-          << problem.ToLine();
+      ExpectBitsOfReference(problem, first, second);
+    }
+  }
+}
+
+// Output columns are the pairs here: even and odd widths, padding that parts pairs, strides,
+// dilation, lone taps, rows of several blocks, groups, several runs, few and odd channels.
+TEST_P(Pairs, GiveTheBitsOfTheReferenceForFilterGradients) {
+  constexpr const char* kSizes[] = {
+      "in=2,7,6,12 filter=3,3,12,20 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "in=3,6,7,70 filter=3,3,70,65 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "in=2,9,10,24 filter=3,3,24,40 strides=2,2 dilations=1,1 pads=0,1,0,1",
+      "in=2,9,13,24 filter=3,4,24,40 strides=2,3 dilations=1,2 pads=2,1,4,3",
+      "in=2,8,9,10 filter=1,3,10,33 strides=1,1 dilations=1,4 pads=0,0,4,4",
+      "in=2,8,8,40 filter=1,1,40,36 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "in=2,7,7,40 filter=1,1,40,36 strides=1,1 dilations=1,1 pads=0,0,0,0",
+      "in=2,8,8,40 filter=3,1,40,36 strides=2,1 dilations=1,1 pads=1,1,0,2",
+      "in=2,8,9,40 filter=1,1,40,36 strides=2,2 dilations=1,1 pads=0,0,1,0",
+      "in=1,5,5,30 filter=1,2,30,30 strides=1,5 dilations=1,7 pads=0,0,5,6",
+      "in=1,3,300,30 filter=2,3,30,34 strides=1,1 dilations=1,1 pads=0,1,1,1",
+      "in=2,6,6,40 filter=3,3,20,64 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "in=3,90,41,26 filter=1,3,26,34 strides=1,1 dilations=1,1 pads=0,0,1,1",
+      "in=2,19,20,3 filter=7,7,3,40 strides=2,2 dilations=1,1 pads=3,2,3,2",
+      "in=2,12,13,6 filter=3,3,3,64 strides=1,1 dilations=1,2 pads=1,1,1,1",
+      "in=2,9,9,17 filter=3,3,17,23 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "in=2,9,9,20 filter=3,3,20,3 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "in=2,9,1,20 filter=3,1,20,30 strides=1,1 dilations=1,1 pads=1,1,0,0"};
+  const Exponents e = GetParam();
+  for (const char* sizes : kSizes) {
+    Problem problem = ParseProblem(std::string("conv2d_backprop_filter bfloat16 NHWC ") + sizes +
+                                   " padding=EXPLICIT");
+    for (const DataFormat format : {DataFormat::kNHWC, DataFormat::kNCHW}) {
+      problem.data_format = format;
+      ExpectBitsOfReference(
+          problem, Numbers(problem.ShapeOf(Role::kInput), e.first_low, e.first_high, 3),
+          Numbers(problem.ShapeOf(Role::kOutBackprop), e.second_low, e.second_high, 4));
     }
   }
 }

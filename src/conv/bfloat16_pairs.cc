@@ -9,37 +9,19 @@
 namespace convgrad {
 namespace {
 
-// The least magnitude that is not zero, if there is one, and the greatest, as bits.
-struct Magnitudes {
-  uint16_t least = 0xFFFF, greatest = 0;
-
-  void Add(const Magnitudes& other) {
-    least = std::min(least, other.least);
-    greatest = std::max(greatest, other.greatest);
-  }
-};
-
-Magnitudes MagnitudesOf(const BFloat16* numbers, int64_t count) {
-  uint16_t least_less_one = 0xFFFE, greatest = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const uint16_t magnitude = numbers[i].bits & 0x7FFF;
-    // Less one, zero is the greatest of all.
-    least_less_one = std::min(least_less_one, static_cast<uint16_t>(magnitude - 1));
-    greatest = std::max(greatest, magnitude);
-  }
-  return {static_cast<uint16_t>(least_less_one + 1), greatest};
-}
-
-Magnitudes MagnitudesOf(const Parallel& parallel, const void* tensor, int64_t count) {
+BFloat16Magnitudes MagnitudesOf(const ConvArgs& args, const void* tensor, int64_t count) {
   constexpr int64_t kPiece = 1 << 16;
   const auto* numbers = static_cast<const BFloat16*>(tensor);
-  std::vector<Magnitudes> pieces(static_cast<size_t>(CeilDiv(count, kPiece)));
-  parallel.For(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
-    pieces[static_cast<size_t>(i)] =
-        MagnitudesOf(numbers + i * kPiece, std::min(kPiece, count - i * kPiece));
+  std::vector<BFloat16Magnitudes> pieces(static_cast<size_t>(CeilDiv(count, kPiece)));
+  args.parallel.For(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
+    pieces[static_cast<size_t>(i)] = args.kernels.pack_bf16_pairs.magnitudes(
+        numbers + i * kPiece, std::min(kPiece, count - i * kPiece));
   });
-  Magnitudes result;
-  for (const Magnitudes& piece : pieces) result.Add(piece);
+  BFloat16Magnitudes result{0xFFFF, 0};
+  for (const BFloat16Magnitudes& piece : pieces) {
+    result.least = std::min(result.least, piece.least);
+    result.greatest = std::max(result.greatest, piece.greatest);
+  }
   return result;
 }
 
@@ -47,9 +29,14 @@ Magnitudes MagnitudesOf(const Parallel& parallel, const void* tensor, int64_t co
 
 bool ServesPairs(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
-  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
-  return kernels.has_bf16_pairs && TermsInPairs(problem) &&
-         (forward ? g.group_in_c : g.group_out_c) > 1;
+  if (!kernels.has_bf16_pairs || !TermsInPairs(problem)) return false;
+  switch (InfoOf(problem.op).direction) {
+    case Direction::kForward: return g.group_in_c > 1;
+    case Direction::kBackpropInput: return g.group_out_c > 1;
+    // A stride beyond the input would pair little but padding.
+    case Direction::kBackpropFilter: return g.out_w > 1 && g.stride_w <= g.in_w;
+  }
+  return false;
 }
 
 bool PairsAreExact(const ConvArgs& args) {
@@ -59,8 +46,8 @@ bool PairsAreExact(const ConvArgs& args) {
     const void* tensor = role == Role::kInput    ? args.input
                          : role == Role::kFilter ? args.filter
                                                  : args.out_backprop;
-    const Magnitudes magnitudes =
-        MagnitudesOf(args.parallel, tensor, *CheckedProduct(args.problem.ShapeOf(role)));
+    const BFloat16Magnitudes magnitudes =
+        MagnitudesOf(args, tensor, *CheckedProduct(args.problem.ShapeOf(role)));
     const int least = magnitudes.least >> kFractionBits;
     if (magnitudes.greatest >= kInfinity || least == 0) return false;
     exponents += least - kBias - kFractionBits;

@@ -1,6 +1,6 @@
 // Operands as pairs of bfloat16 numbers, for processors that multiply and add two at a time: when
 // that is exact, and how source and filter of a forward convolution or an input gradient are
-// packed.
+// packed. Those of a filter gradient are its operands' business (grid_columns.h).
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@
 
 namespace convgrad {
 
-// Whether the canonical order of `problem` takes terms in pairs of channels and the processor has
-// the instruction.
+// Whether the canonical order of `problem` takes terms in pairs, there are some, and the processor
+// has the instruction.
 bool ServesPairs(const Problem& problem, const KernelTable& kernels);
 
 // The instruction takes subnormal numbers for zero, operands and sums alike. It gives the bits of

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <type_traits>
 
+#include "conv/bfloat16_pairs.h"
 #include "conv/filter_gradient_operands.h"
 #include "conv/filter_gradient_plan.h"
 #include "conv/filter_gradient_runner.h"
+#include "conv/grid_columns.h"
 #include "conv/input_lanes_operands.h"
 
 namespace convgrad {
@@ -16,29 +18,54 @@ namespace {
 
 using Plan = FilterGradientPlan;
 
-template <class Stored>
+template <class Stored, class Element>
 Plan MakePlan(const Problem& problem, const KernelTable& table, int num_threads, FilterForm form) {
-  using Compute = ComputeType<Stored>;
-  const auto& kernels = table.Gemm<Compute>();
+  constexpr bool kPairs = std::is_same_v<Element, BFloat16Pair>;
+  const auto& kernels = table.Gemm<Element>();
   const int64_t num_cols = Plan::NumCols(problem.geometry, form);
   const Panels panels = Plan::PutsInputsInLanes(form)
                             ? CutPanelsOfFewRows(kernels, problem.geometry.group_out_c, num_cols)
                             : CutPanels(kernels, num_cols);
-  const GemmTile<Compute>& tile = TilesOfWidth(kernels, panels.cols).front();
-  return Plan(
-      problem,
-      {tile.rows, SumsOfTile(tile), panels, sizeof(Compute), std::is_same_v<Stored, Compute>},
-      num_threads, form);
+  const GemmTile<Element>& tile = TilesOfWidth(kernels, panels.cols).front();
+  return Plan(problem,
+              {tile.rows, SumsOfTile(tile), panels, sizeof(Element),
+               std::is_same_v<Stored, Element>, kPairs},
+              num_threads, form);
+}
+
+// f(TypeTag<Stored>, TypeTag<Element>) with the form of the operands' elements, pairs wherever they
+// may serve.
+template <class F>
+decltype(auto) VisitElements(const Problem& problem, const KernelTable& kernels, FilterForm form,
+                             F&& f) {
+  return VisitFloat(problem.dtype, [&](auto stored) -> decltype(auto) {
+    using Stored = typename decltype(stored)::Type;
+    if constexpr (std::is_same_v<Stored, BFloat16>) {
+      if (!Plan::PutsInputsInLanes(form) && ServesPairs(problem, kernels)) {
+        return f(stored, TypeTag<BFloat16Pair>{});
+      }
+    }
+    return f(stored, TypeTag<ComputeType<Stored>>{});
+  });
 }
 
 template <class Stored>
-void RunForm(const ConvArgs& args, FilterForm form) {
-  const Plan plan = MakePlan<Stored>(args.problem, args.kernels, args.parallel.num_threads(), form);
+void RunWidened(const ConvArgs& args, FilterForm form) {
+  const Plan plan = MakePlan<Stored, ComputeType<Stored>>(args.problem, args.kernels,
+                                                          args.parallel.num_threads(), form);
   if (plan.inputs_in_lanes) {
     FilterGradientRunner<Stored, InputLanesOperands<Stored>>(args, plan).Run();
   } else {
-    FilterGradientRunner<Stored, FilterGradientOperands<Stored>>(args, plan).Run();
+    using Operands = FilterGradientOperands<Stored, WidenedColumns<Stored>>;
+    FilterGradientRunner<Stored, Operands>(args, plan).Run();
   }
+}
+
+void RunInPairs(const ConvArgs& args, FilterForm form) {
+  using Operands = FilterGradientOperands<BFloat16, PairedColumns>;
+  const Plan plan = MakePlan<BFloat16, BFloat16Pair>(args.problem, args.kernels,
+                                                     args.parallel.num_threads(), form);
+  FilterGradientRunner<BFloat16, Operands>(args, plan).Run();
 }
 
 bool HasPadding(const Problem& problem) {
@@ -105,32 +132,42 @@ bool AcceptsInputLanes(const Problem& problem) {
 // that does not belong in the sum; whenever there is a NaN, the form without padding decides.
 template <FilterForm (*kFormOf)(const Problem&)>
 void RunAlgorithm(const ConvArgs& args) {
-  VisitFloat(args.problem.dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    const FilterForm form = kFormOf(args.problem);
-    RunForm<Stored>(args, form);
+  const FilterForm form = kFormOf(args.problem);
+  VisitElements(args.problem, args.kernels, form, [&](auto stored, auto element) {
+    using Stored = typename decltype(stored)::Type;
+    if constexpr (std::is_same_v<typename decltype(element)::Type, BFloat16Pair>) {
+      if (PairsAreExact(args)) return RunInPairs(args, form);
+    }
+    RunWidened<Stored>(args, form);
     const int64_t count = *CheckedProduct(args.problem.ResultShape());
     if (Plan::Joins(form) && HasPadding(args.problem) && HasNaN<Stored>(args.result, count)) {
-      RunForm<Stored>(args, FilterForm::kApart);
+      RunWidened<Stored>(args, FilterForm::kApart);
     }
   });
 }
 
 template <FilterForm (*kFormOf)(const Problem&)>
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  return VisitFloat(problem.dtype, [&](auto tag) {
-    const auto bytes = [&](FilterForm form) {
-      return MakePlan<typename decltype(tag)::Type>(problem, kernels, num_threads, form)
+  const FilterForm form = kFormOf(problem);
+  return VisitElements(problem, kernels, form, [&](auto stored, auto element) {
+    using Stored = typename decltype(stored)::Type;
+    using Element = typename decltype(element)::Type;
+    const auto widened = [&](FilterForm either) {
+      return MakePlan<Stored, ComputeType<Stored>>(problem, kernels, num_threads, either)
           .ScratchBytes();
     };
-    return std::max(bytes(kFormOf(problem)), bytes(FilterForm::kApart));
+    // Pairs may have to give way to numbers of the compute type, and joined taps to lone ones.
+    return std::max({MakePlan<Stored, Element>(problem, kernels, num_threads, form).ScratchBytes(),
+                     widened(form), widened(FilterForm::kApart)});
   });
 }
 
 template <FilterForm (*kFormOf)(const Problem&)>
 std::string Tiles(const Problem& problem, const KernelTable& kernels) {
-  return VisitFloat(problem.dtype, [&](auto tag) {
-    return MakePlan<typename decltype(tag)::Type>(problem, kernels, 1, kFormOf(problem)).Tiles();
+  const FilterForm form = kFormOf(problem);
+  return VisitElements(problem, kernels, form, [&](auto stored, auto element) {
+    using Stored = typename decltype(stored)::Type;
+    return MakePlan<Stored, typename decltype(element)::Type>(problem, kernels, 1, form).Tiles();
   });
 }
 

@@ -33,7 +33,7 @@ class FilterGradientAhead {
     if (plan_.format == DataFormat::kNCHW) in.row_begin = 0, in.row_end = g.in_h;
     input_ = BytesOf(args_.input, in, g.in_h, g.in_w * g.in_c);
     output_ = BytesOf(args_.out_backprop, out, g.out_h, g.out_w * g.out_c);
-    step_ = CeilDiv(input_.count + output_.count, stage.num_pixels(g.out_w) * tiles_);
+    step_ = CeilDiv(input_.count + output_.count, stage.num_pixels(plan_.out_cols) * tiles_);
   }
 
   // While blocks [block, block_end) are added to a tile, its share is to be fetched from here on,

@@ -19,10 +19,13 @@ namespace convgrad {
 //                      widening those of the tensor itself
 //               joined as NHWC
 // out_backprop: [panel][pixel][columns of a panel], or as it lies
-template <class Stored>
+//
+// In pairs a pixel of out_backprop is two neighbours of a row, and a pixel of the input what they
+// meet. `Packing` is how rows are packed: WidenedColumns or PairedColumns.
+template <class Stored, class Packing>
 class FilterGradientOperands {
  public:
-  using Compute = ComputeType<Stored>;
+  using Element = typename Packing::Element;
   using Pass = FilterGradientPlan::Pass;
 
   FilterGradientOperands(const ConvArgs& args, const FilterGradientPlan& plan);
@@ -30,11 +33,11 @@ class FilterGradientOperands {
   void Pack(const Pass& pass, const PixelStage& stage);
   // Offset of a row of the result's matrix (inside its tap when apart) from the group's pixel.
   int64_t RowOffset(int64_t row) const;
-  const Compute* Rows(int64_t group_in_pass) const {
+  const Element* Rows(int64_t group_in_pass) const {
     return input_ + group_in_pass * group_stride_;
   }
   // Panels of a group, and groups, are neighbours also where they lie.
-  const Compute* Columns(int64_t panel_in_pass) const {
+  const Element* Columns(int64_t panel_in_pass) const {
     return output_ + panel_in_pass * panel_stride_;
   }
   int64_t InputPixel(int64_t image, int64_t grid_row, int64_t grid_col) const {
@@ -43,8 +46,7 @@ class FilterGradientOperands {
   }
   int64_t OutputPixel(int64_t image, int64_t row, int64_t col) const {
     const Slab& out = stage_->output;
-    return (((image - out.image_begin) * out.num_rows() + row - out.row_begin) *
-                plan_.geometry.out_w +
+    return (((image - out.image_begin) * out.num_rows() + row - out.row_begin) * plan_.out_cols +
             col) *
            column_step();
   }
@@ -57,7 +59,9 @@ class FilterGradientOperands {
   }
 
  private:
-  struct Plane {  // of one of the two tensors
+  static constexpr int64_t kNumbers =
+      std::is_same_v<Element, BFloat16Pair> ? 2 : 1;  // of an element
+  struct Plane {                                      // of one of the two tensors
     const Stored* tensor;
     int64_t pixels, channels;  // of an image
 
@@ -73,34 +77,36 @@ class FilterGradientOperands {
   void PackJoined();
   void PackPlanes();
   void PackOutput();
-  struct PixelRun {  // neighbours in an image
-    int64_t image, first, count;
+  struct OutputPiece {  // of an image, from the start of a row on
+    int64_t image, row;
+    GridPiece columns;
   };
-  void PackPanels(const PixelRun& run, int64_t channel, int64_t num_channels, Compute* to) const;
+  void PackPanels(const OutputPiece& piece, int64_t channel, int64_t num_channels,
+                  Element* to) const;
 
   const ConvArgs& args_;
   const FilterGradientPlan& plan_;
-  const PackKernels<Stored>& pack_;
+  const Packing pack_;
   const Plane input_plane_, output_plane_;
-  AlignedArray<Compute> input_scratch_, output_scratch_;
-  const Compute* output_ = nullptr;
+  AlignedArray<Element> input_scratch_, output_scratch_;
+  const Element* output_ = nullptr;
   const Pass* pass_ = nullptr;
   const PixelStage* stage_ = nullptr;
   Slab grid_{};
   // How the input of the stage lies.
-  const Compute* input_ = nullptr;
+  const Element* input_ = nullptr;
   Slab origin_{};  // of its pixels
   int64_t pixel_stride_ = 0, row_stride_ = 0, image_stride_ = 0;
   int64_t channel_stride_ = 0, block_stride_ = 0, group_stride_ = 0;
   int64_t panel_stride_ = 0;
 };
 
-template <class Stored>
-FilterGradientOperands<Stored>::FilterGradientOperands(const ConvArgs& args,
-                                                       const FilterGradientPlan& plan)
+template <class Stored, class Packing>
+FilterGradientOperands<Stored, Packing>::FilterGradientOperands(const ConvArgs& args,
+                                                                const FilterGradientPlan& plan)
     : args_(args),
       plan_(plan),
-      pack_(args.kernels.Pack<Stored>()),
+      pack_(args.kernels),
       input_plane_{static_cast<const Stored*>(args.input), plan.geometry.in_h * plan.geometry.in_w,
                    plan.geometry.in_c},
       output_plane_{static_cast<const Stored*>(args.out_backprop),
@@ -110,12 +116,12 @@ FilterGradientOperands<Stored>::FilterGradientOperands(const ConvArgs& args,
     input = std::max(input, plan.InputElements(stage, plan.passes.front()));
     output = std::max(output, plan.OutputElements(stage, plan.passes.front()));
   }
-  if (!plan.UsesInputInPlace()) input_scratch_ = AlignedArray<Compute>(input);
-  if (!plan.UsesOutputInPlace()) output_scratch_ = AlignedArray<Compute>(output);
+  if (!plan.UsesInputInPlace()) input_scratch_ = AlignedArray<Element>(input);
+  if (!plan.UsesOutputInPlace()) output_scratch_ = AlignedArray<Element>(output);
 }
 
-template <class Stored>
-void FilterGradientOperands<Stored>::Pack(const Pass& pass, const PixelStage& stage) {
+template <class Stored, class Packing>
+void FilterGradientOperands<Stored, Packing>::Pack(const Pass& pass, const PixelStage& stage) {
   pass_ = &pass;
   stage_ = &stage;
   grid_ = plan_.GridSlab(stage);
@@ -132,8 +138,8 @@ void FilterGradientOperands<Stored>::Pack(const Pass& pass, const PixelStage& st
   PackOutput();
 }
 
-template <class Stored>
-void FilterGradientOperands<Stored>::PlaceInput() {
+template <class Stored, class Packing>
+void FilterGradientOperands<Stored, Packing>::PlaceInput() {
   const ConvGeometry& g = plan_.geometry;
   origin_ = grid_;
   input_ = input_scratch_.data();
@@ -152,22 +158,21 @@ void FilterGradientOperands<Stored>::PlaceInput() {
   row_stride_ = plan_.cols.count;
   channel_stride_ = grid_.num_rows() * row_stride_;
   image_stride_ = channels * channel_stride_;
-  if constexpr (std::is_same_v<Stored, Compute>) {
-    if (plan_.UsesInputInPlace()) {
-      origin_ = {};
-      row_stride_ = plan_.rows.step * g.in_w;
-      channel_stride_ = input_plane_.pixels;
-      image_stride_ = g.in_c * channel_stride_;
-      input_ = input_plane_.tensor + plan_.rows.first * g.in_w +
-               pass_->group_begin * g.group_in_c * channel_stride_;
-    }
+  if (plan_.UsesInputInPlace()) {
+    origin_ = {};
+    const int64_t row = g.in_w / kNumbers;
+    row_stride_ = plan_.rows.step * row;
+    channel_stride_ = g.in_h * row;
+    image_stride_ = g.in_c * channel_stride_;
+    input_ = static_cast<const Element*>(args_.input) + plan_.rows.first * row +
+             pass_->group_begin * g.group_in_c * channel_stride_;
   }
   block_stride_ = plan_.ChannelBlock() * channel_stride_;
   group_stride_ = g.group_in_c * channel_stride_;
 }
 
-template <class Stored>
-int64_t FilterGradientOperands<Stored>::RowOffset(int64_t row) const {
+template <class Stored, class Packing>
+int64_t FilterGradientOperands<Stored, Packing>::RowOffset(int64_t row) const {
   const ConvGeometry& g = plan_.geometry;
   if (!plan_.joined) {
     const int64_t block = plan_.ChannelBlock();
@@ -178,59 +183,53 @@ int64_t FilterGradientOperands<Stored>::RowOffset(int64_t row) const {
          tap % g.kernel_w * g.dilation_w * pixel_stride_ + channel * channel_stride_;
 }
 
-template <class Stored>
-void FilterGradientOperands<Stored>::PackApart() {
+template <class Stored, class Packing>
+void FilterGradientOperands<Stored, Packing>::PackApart() {
   const ConvGeometry& g = plan_.geometry;
-  const AxisGrid &rows = plan_.rows, &cols = plan_.cols;
+  const AxisGrid& rows = plan_.rows;
+  const GridColumns cols = plan_.InputColumns();
   // Without jumps all rows of an image are one line.
-  const bool dense = rows.step == 1 && cols.step == 1;
+  const bool dense = rows.step == 1 && Packing::Covers(cols);
   const int64_t lines = dense ? 1 : grid_.num_rows();
-  const int64_t line_pixels = dense ? grid_.num_rows() * cols.count : cols.count;
+  const GridColumns line_cols = cols.OfRows(grid_.num_rows() / lines);
   staging::ForLines(
-      args_.parallel, grid_.num_images(), lines, line_pixels,
+      args_.parallel, grid_.num_images(), lines, line_cols.count,
       [&](int64_t n, int64_t line, int64_t pixel, int64_t num_pixels) {
         const int64_t image = grid_.image_begin + n;
         const int64_t row = rows.first + (grid_.row_begin + line) * rows.step;
-        const Stored* from = input_plane_.At(image, row * g.in_w + cols.first + pixel * cols.step);
-        Compute* to = input_scratch_.data() + InputPixel(image, grid_.row_begin + line, pixel);
+        const Stored* from = input_plane_.At(image, row * g.in_w);
+        Element* to = input_scratch_.data() + InputPixel(image, grid_.row_begin + line, pixel);
         for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-          pack_.split_widen(from + group * g.group_in_c, cols.step * g.in_c, to, block_stride_,
-                            num_pixels, g.group_in_c, plan_.ChannelBlock());
+          pack_.Split({line_cols, pixel, num_pixels}, from + group * g.group_in_c, g.in_c,
+                      {g.group_in_c, plan_.ChannelBlock(), block_stride_}, to);
           to += group_stride_;
         }
       });
 }
 
-template <class Stored>
-void FilterGradientOperands<Stored>::PackJoined() {
+template <class Stored, class Packing>
+void FilterGradientOperands<Stored, Packing>::PackJoined() {
   const ConvGeometry& g = plan_.geometry;
-  const AxisGrid &rows = plan_.rows, &cols = plan_.cols;
-  const int64_t first = std::clamp<int64_t>(-cols.first, 0, cols.count);
-  const int64_t last = std::clamp<int64_t>(g.in_w - cols.first, first, cols.count);
+  const GridColumns cols = plan_.InputColumns();
   const int64_t channel = pass_->group_begin * g.group_in_c;
   args_.parallel.For(grid_.num_images() * grid_.num_rows(), [&](int64_t i) {
     const int64_t image = grid_.image_begin + i / grid_.num_rows();
     const int64_t grid_row = grid_.row_begin + i % grid_.num_rows();
-    const int64_t row = rows.first + grid_row;
-    Compute* to = input_scratch_.data() + InputPixel(image, grid_row, 0);
-    Compute* const end = to + cols.count * pixel_stride_;
-    if (row < 0 || row >= g.in_h || first == last) return std::fill(to, end, Compute{0});
-    std::fill(to, to + first * pixel_stride_, Compute{0});
-    std::fill(to + last * pixel_stride_, end, Compute{0});
-    to += first * pixel_stride_;
-    const int64_t pixel = row * g.in_w + cols.first + first;
-    if (plan_.format == DataFormat::kNHWC) {
-      pack_.copy_widen(input_plane_.At(image, pixel) + channel, g.in_c, to, pixel_stride_,
-                       last - first, pixel_stride_);
+    const int64_t row = plan_.rows.first + grid_row;
+    Element* to = input_scratch_.data() + InputPixel(image, grid_row, 0);
+    if (row < 0 || row >= g.in_h) {
+      std::fill_n(to, cols.count * pixel_stride_, Element{});
+    } else if (plan_.format == DataFormat::kNHWC) {
+      pack_.Copy(cols, input_plane_.At(image, row * g.in_w) + channel, g.in_c, pixel_stride_, to);
     } else {
-      pack_.transpose_widen(input_plane_.PlaneOf(image, channel) + pixel, input_plane_.pixels, to,
-                            pixel_stride_, pixel_stride_, last - first, 0);
+      pack_.CopyTransposed(cols, input_plane_.PlaneOf(image, channel) + row * g.in_w,
+                           input_plane_.pixels, pixel_stride_, to);
     }
   });
 }
 
-template <class Stored>
-void FilterGradientOperands<Stored>::PackPlanes() {
+template <class Stored, class Packing>
+void FilterGradientOperands<Stored, Packing>::PackPlanes() {
   const ConvGeometry& g = plan_.geometry;
   const int64_t first_channel = pass_->group_begin * g.group_in_c;
   const int64_t channels = pass_->group_end * g.group_in_c - first_channel;
@@ -239,69 +238,70 @@ void FilterGradientOperands<Stored>::PackPlanes() {
     const Stored* from =
         input_plane_.PlaneOf(grid_.image_begin + i / channels, first_channel + i % channels) +
         plan_.rows.first * g.in_w + grid_.row_begin * step;
-    Compute* to = input_scratch_.data() + i * channel_stride_;
-    if (plan_.rows.step == 1) return pack_.widen(from, to, channel_stride_);
-    for (int64_t row = 0; row < grid_.num_rows(); ++row) {
-      pack_.widen(from + row * step, to + row * row_stride_, row_stride_);
-    }
+    pack_.CopyPlane(plan_.InputColumns(), from, step, grid_.num_rows(),
+                    input_scratch_.data() + i * channel_stride_);
   });
 }
 
-template <class Stored>
-void FilterGradientOperands<Stored>::PackOutput() {
+template <class Stored, class Packing>
+void FilterGradientOperands<Stored, Packing>::PackOutput() {
   const ConvGeometry& g = plan_.geometry;
   const Slab& out = stage_->output;
-  const int64_t first_pixel = out.row_begin * g.out_w;
   const Panels& panels = plan_.sizes.panels;
-  if constexpr (std::is_same_v<Stored, Compute>) {
+  if constexpr (std::is_same_v<Stored, Element>) {
     if (plan_.UsesOutputInPlace()) {
-      output_ = output_plane_.At(out.image_begin, first_pixel) +
+      output_ = output_plane_.At(out.image_begin, out.row_begin * g.out_w) +
                 pass_->group_begin * g.group_out_c + pass_->panel_begin * panels.cols;
       panel_stride_ = panels.cols;
       return;
     }
   }
   output_ = output_scratch_.data();
-  panel_stride_ = stage_->num_pixels(g.out_w) * panels.cols;
+  panel_stride_ = stage_->num_pixels(plan_.out_cols) * panels.cols;
   const int64_t panels_per_group = pass_->panel_end - pass_->panel_begin;
   const int64_t first_channel = pass_->panel_begin * panels.cols;
   const int64_t last_channel = std::min(g.group_out_c, pass_->panel_end * panels.cols);
+  const GridColumns cols = plan_.OutputColumns();
+  const int64_t lines = Packing::Covers(cols) ? 1 : out.num_rows();
+  const GridColumns line_cols = cols.OfRows(out.num_rows() / lines);
   staging::ForLines(
-      args_.parallel, out.num_images(), 1, out.num_rows() * g.out_w,
-      [&](int64_t n, int64_t, int64_t pixel, int64_t num_pixels) {
-        const int64_t image = out.image_begin + n;
-        Compute* to = output_scratch_.data() + OutputPixel(image, out.row_begin, pixel);
+      args_.parallel, out.num_images(), lines, line_cols.count,
+      [&](int64_t n, int64_t line, int64_t pixel, int64_t num_pixels) {
+        const OutputPiece piece{
+            out.image_begin + n, out.row_begin + line, {line_cols, pixel, num_pixels}};
+        Element* to = output_scratch_.data() + OutputPixel(piece.image, piece.row, pixel);
         for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
           // Surplus columns are computed and dropped: they must be numbers, not slow
           // subnormals.
           if (last_channel < pass_->panel_end * panels.cols) {
             std::fill_n(to + (panels_per_group - 1) * panel_stride_, num_pixels * panels.cols,
-                        Compute{0});
+                        Element{});
           }
-          PackPanels({image, first_pixel + pixel, num_pixels},
-                     group * g.group_out_c + first_channel, last_channel - first_channel, to);
+          PackPanels(piece, group * g.group_out_c + first_channel, last_channel - first_channel,
+                     to);
           to += panels_per_group * panel_stride_;
         }
       });
 }
 
 // Some channels of out_backprop into panels.
-template <class Stored>
-void FilterGradientOperands<Stored>::PackPanels(const PixelRun& run, int64_t channel,
-                                                int64_t num_channels, Compute* to) const {
+template <class Stored, class Packing>
+void FilterGradientOperands<Stored, Packing>::PackPanels(const OutputPiece& piece, int64_t channel,
+                                                         int64_t num_channels, Element* to) const {
   const int64_t cols = plan_.sizes.panels.cols;
+  const Plane& plane = output_plane_;
+  const int64_t first = piece.row * plan_.geometry.out_w;
   if (plan_.format == DataFormat::kNHWC) {
-    pack_.split_widen(output_plane_.At(run.image, run.first) + channel, output_plane_.channels, to,
-                      panel_stride_, run.count, num_channels, cols);
-    return;
+    return pack_.Split(piece.columns, plane.At(piece.image, first) + channel, plane.channels,
+                       {num_channels, cols, panel_stride_}, to);
   }
   // The next piece of the planes, or the next image's first one.
-  const Plane& plane = output_plane_;
-  const int64_t ahead =
-      run.first + run.count < plane.pixels ? run.count : plane.channels * plane.pixels - run.first;
+  const auto [line, begin, count] = piece.columns;
+  const int64_t at = first + begin * line.step, numbers = count * line.step;
+  const int64_t ahead = at + numbers < plane.pixels ? numbers : plane.channels * plane.pixels - at;
   for (int64_t done = 0; done < num_channels; done += cols) {
-    pack_.transpose_widen(plane.PlaneOf(run.image, channel + done) + run.first, plane.pixels, to,
-                          cols, std::min(cols, num_channels - done), run.count, ahead);
+    pack_.Transpose(piece.columns, plane.PlaneOf(piece.image, channel + done) + first, plane.pixels,
+                    std::min(cols, num_channels - done), to, cols, ahead);
     to += panel_stride_;
   }
 }

@@ -31,32 +31,22 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
       form(form_in),
       joined(Joins(form)),
       inputs_in_lanes(PutsInputsInLanes(form)),
-      in_pairs(TermsInPairs(problem)),
+      in_pairs(TermsInPairs(problem) && !sizes.pairs),
       num_threads(num_threads_in),
+      out_cols(sizes.pairs ? CeilDiv(geometry.out_w, int64_t{2}) : geometry.out_w),
       num_taps(geometry.kernel_h * geometry.kernel_w),
       tile_taps(joined ? 1 : num_taps),
       row_blocks(CeilDiv(NumRows(), sizes.tile_rows)),
-      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w, in_pairs)) {
+      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w, TermsInPairs(problem))) {
   const ConvGeometry& g = geometry;
-  if (joined && inputs_in_lanes) {
-    // A pixel of the grid has what all taps of an output pixel meet.
-    rows = {0, 1, g.out_h, 1, 0, 0};
-    cols = {0, 1, g.out_w, 1, 0, 0};
-  } else if (joined) {
-    rows = PaddedGrid(g.out_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
-    cols = PaddedGrid(g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
-  } else {
-    rows = InputGrid(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h, true);
-    // Planes are used, or transposed, by whole rows.
-    cols = InputGrid(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w,
-                     format == DataFormat::kNHWC);
-  }
+  if (sizes.pairs) CountInPairs(blocks);
+  PlaceGrid();
 
-  const int64_t num_pixels = g.batch * g.out_h * g.out_w;
-  const int64_t chunk_bytes = num_pixels * sizes.panels.cols * sizes.compute_bytes;
+  const int64_t num_pixels = g.batch * g.out_h * out_cols;
+  const int64_t chunk_bytes = num_pixels * sizes.panels.cols * sizes.element_bytes;
   one_call =
       NumRuns() == 1 && chunk_bytes <= kOneCallBytes &&
-      num_pixels * PixelNumbers({0, g.groups, 0, sizes.panels.count}) * sizes.compute_bytes <=
+      num_pixels * PixelNumbers({0, g.groups, 0, sizes.panels.count}) * sizes.element_bytes <=
           kMostStageBytes;
 
   const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
@@ -77,25 +67,25 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   }
 
   const Pass& widest = passes.front();
-  const int64_t pixel_bytes = PixelNumbers(widest) * sizes.compute_bytes;
+  const int64_t pixel_bytes = PixelNumbers(widest) * sizes.element_bytes;
   const int64_t sum_bytes = TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)};
   const int64_t stage_bytes =
       std::min(std::max(sum_bytes, kStageBytesPerThread * num_threads), kMostStageBytes);
   // Only whole images of planes lie together, so that they can be fetched ahead.
   const bool whole_images =
-      format == DataFormat::kNCHW && pixel_bytes * g.out_h * g.out_w <= kImageBytes;
-  stages = SplitStages(blocks, g.out_h, g.out_w,
+      format == DataFormat::kNCHW && pixel_bytes * g.out_h * out_cols <= kImageBytes;
+  stages = SplitStages(blocks, g.out_h, out_cols,
                        one_call ? num_pixels
-                                : std::max<int64_t>(whole_images ? g.out_h * g.out_w : 1,
+                                : std::max<int64_t>(whole_images ? g.out_h * out_cols : 1,
                                                     stage_bytes / pixel_bytes));
 
   chunk_blocks = one_call
                      ? kRunBlocks
                      : std::clamp<int64_t>(
-                           kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.compute_bytes), 1,
+                           kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.element_bytes), 1,
                            kRunBlocks);
   const int64_t row_block_bytes =
-      std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.compute_bytes;
+      std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.element_bytes;
   group_row_blocks = std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, 16);
   group_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, group_row_blocks));  // groups alike
   int64_t stage_runs = 1;
@@ -106,6 +96,28 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   const int64_t wanted_runs =
       num_threads == 1 ? 1 : CeilDiv(kTilesPerThread * num_threads, TilesOf(widest));
   runs_at_once = std::clamp<int64_t>(std::min(wanted_runs, kSumBytes / sum_bytes), 1, stage_runs);
+}
+
+void FilterGradientPlan::PlaceGrid() {
+  const ConvGeometry& g = geometry;
+  if (joined && inputs_in_lanes) {
+    // A pixel of the grid has what all taps of an output pixel meet.
+    rows = {0, 1, g.out_h, 1, 0, 0};
+    cols = {0, 1, out_cols, 1, 0, 0};
+    return;
+  }
+  if (joined) {
+    rows = PaddedGrid(g.out_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
+    cols = PaddedGrid(g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
+    if (sizes.pairs) cols.stride *= 2;
+    return;
+  }
+  rows = InputGrid(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h, true);
+  // Planes are used, or transposed, by whole rows.
+  const bool sparse = format == DataFormat::kNHWC;
+  cols = !sizes.pairs ? InputGrid(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, sparse)
+                      : PairGrid(g.in_w, g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w,
+                                 sparse || PlanesHoldPairs());
 }
 
 FilterGradientPlan::TilePlace FilterGradientPlan::PlaceOf(int64_t tile) const {
@@ -140,7 +152,7 @@ int64_t FilterGradientPlan::OutputWidth(const Pass& pass) const {
 }
 
 int64_t FilterGradientPlan::PixelNumbers(const Pass& pass) const {
-  const int64_t grid_pixels = CeilDiv(rows.count * cols.count, geometry.out_h * geometry.out_w);
+  const int64_t grid_pixels = CeilDiv(rows.count * cols.count, geometry.out_h * out_cols);
   return grid_pixels * InputWidth(pass) + OutputWidth(pass);
 }
 
@@ -150,7 +162,7 @@ int64_t FilterGradientPlan::InputElements(const PixelStage& stage, const Pass& p
 }
 
 int64_t FilterGradientPlan::OutputElements(const PixelStage& stage, const Pass& pass) const {
-  return stage.num_pixels(geometry.out_w) * OutputWidth(pass);
+  return stage.num_pixels(out_cols) * OutputWidth(pass);
 }
 
 Slab FilterGradientPlan::PaddedSlab(const PixelStage& stage) const {
@@ -180,17 +192,17 @@ int64_t FilterGradientPlan::ScratchBytes() const {
   const int64_t segments =
       kBlockTerms * chunk_blocks * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
   return (elements + (inputs_in_lanes || !sizes.stores_compute_type ? ResultElements() : 0)) *
-             sizes.compute_bytes +
+             sizes.element_bytes +
          sums * int64_t{sizeof(double)} + num_threads * segments +
          static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
 }
 
 std::string FilterGradientPlan::Tiles() const {
   const char* inputs = joined ? "taps and channels" : "channels";
-  return fmt::format("{}x{} {} x {}, {} panels, {} blocks in {} runs", sizes.tile_rows,
+  return fmt::format("{}x{} {} x {}, {} panels, {} blocks in {} runs{}", sizes.tile_rows,
                      sizes.panels.cols, inputs_in_lanes ? "channels" : inputs,
                      inputs_in_lanes ? inputs : "channels", geometry.groups * sizes.panels.count,
-                     blocks.size(), NumRuns());
+                     blocks.size(), NumRuns(), sizes.pairs ? ", in pairs" : "");
 }
 
 }  // namespace convgrad

@@ -8,6 +8,7 @@
 
 #include "conv/algorithm.h"
 #include "conv/gemm_tiles.h"
+#include "conv/grid_columns.h"
 #include "conv/pixel_sum.h"
 
 namespace convgrad {
@@ -27,9 +28,10 @@ enum class FilterForm {
 struct FilterGradientPlan {
   struct Sizes {  // of the kernels
     int64_t tile_rows, tile_sums;
-    Panels panels;  // of one group
-    int64_t compute_bytes;
+    Panels panels;             // of one group
+    int64_t element_bytes;     // of an operand's element
     bool stores_compute_type;  // not a 16-bit type
+    bool pairs;                // elements are pairs of output columns and what they meet
   };
 
   FilterGradientPlan(const Problem& problem, const Sizes& sizes, int num_threads, FilterForm form);
@@ -68,16 +70,29 @@ struct FilterGradientPlan {
   // Rows of tiles are planes.
   bool InputIsPlanar() const { return format == DataFormat::kNCHW && !joined && !inputs_in_lanes; }
   bool UsesInputInPlace() const {
+    if (sizes.pairs) return InputIsPlanar() && PlanesHoldPairs();
     if (!sizes.stores_compute_type) return false;
     return InputIsPlanar() || (inputs_in_lanes && !joined && format == DataFormat::kNHWC &&
                                geometry.group_in_c % sizes.panels.cols == 0);
+  }
+  // The input's planes hold what the only tap of a filter row meets as pairs already.
+  bool PlanesHoldPairs() const {
+    const ConvGeometry& g = geometry;
+    return g.kernel_w == 1 && g.stride_w == 1 && g.out_w == g.in_w && g.in_w % 2 == 0;
+  }
+  // The columns that a stage holds of a row of the input, and of out_backprop.
+  GridColumns InputColumns() const {
+    return {cols.first, cols.step, geometry.stride_w, geometry.in_w, cols.count};
+  }
+  GridColumns OutputColumns() const {
+    return {0, sizes.pairs ? 2 : 1, 1, geometry.out_w, out_cols};
   }
   // Channels of the input that are packed side by side: those of a tile where tiles read them
   // often, else a cache line, so that packing moves whole lines.
   int64_t ChannelBlock() const {
     constexpr int64_t kManyUses = 40, kLine = 64;
     const bool often = tile_taps * sizes.panels.count > kManyUses;
-    return std::min(geometry.group_in_c, often ? sizes.tile_rows : kLine / sizes.compute_bytes);
+    return std::min(geometry.group_in_c, often ? sizes.tile_rows : kLine / sizes.element_bytes);
   }
   // Numbers that a stage holds of one pixel of the input's grid, and of one of out_backprop, when
   // they are packed.
@@ -111,19 +126,23 @@ struct FilterGradientPlan {
   int64_t ScratchBytes() const;
   std::string Tiles() const;
 
+  // How rows and columns of the input are kept.
+  void PlaceGrid();
+
   ConvGeometry geometry;
   DataFormat format;
   Sizes sizes;
   FilterForm form;
   bool joined, inputs_in_lanes;  // that form
-  bool in_pairs;                 // TermsInPairs
+  bool in_pairs;                 // terms are taken two by two, elements one by one
   int num_threads;
+  int64_t out_cols;  // elements of a row of out_backprop
   int64_t num_taps;
-  int64_t tile_taps;   // taps that are tiles of their own: all, or 1 when joined
-  int64_t row_blocks;  // of one group and tap
-  AxisGrid rows, cols;
-  std::vector<PixelBlock> blocks;
-  bool one_call;  // of the micro-kernel makes a tile: no sums need to be kept
+  int64_t tile_taps;               // taps that are tiles of their own: all, or 1 when joined
+  int64_t row_blocks;              // of one group and tap
+  AxisGrid rows, cols;             // of the input; cols from elements of out_backprop
+  std::vector<PixelBlock> blocks;  // their columns count elements
+  bool one_call;                   // of the micro-kernel makes a tile: no sums need to be kept
   std::vector<Pass> passes;
   std::vector<PixelStage> stages;  // of every pass
   int64_t chunk_blocks;            // taken by one call of the micro-kernel

@@ -26,8 +26,8 @@ class PixelList {
     }
   }
 
-  template <class Compute>
-  void Give(GemmTileArgs<Compute>& tile) const {
+  template <class Element>
+  void Give(GemmTileArgs<Element>& tile) const {
     tile.segments = segments_.data();
     tile.block_ends = block_ends_.data();
     tile.num_blocks = static_cast<int64_t>(block_ends_.size());
@@ -77,6 +77,7 @@ template <class Stored, class Operands>
 class FilterGradientRunner {
  public:
   using Compute = ComputeType<Stored>;
+  using Element = typename Operands::Element;
   using Pass = FilterGradientPlan::Pass;
 
   FilterGradientRunner(const ConvArgs& args, const FilterGradientPlan& plan);
@@ -87,13 +88,13 @@ class FilterGradientRunner {
   struct Place {
     int64_t panel, row_block;  // panel of the pass
     int64_t group_in_pass;
-    GemmTile<Compute> tile;
+    GemmTile<Element> tile;
     int64_t num_rows, num_cols;
     int64_t first;  // where the tile's first number is in the result
   };
 
   Place PlaceOf(const Pass& pass, int64_t tile_index) const;
-  void SetResult(const Place& place, GemmTileArgs<Compute>& args, int64_t* c_rows) const;
+  void SetResult(const Place& place, GemmTileArgs<Element>& args, int64_t* c_rows) const;
   void RunStage(const Pass& pass, const PixelStage& stage);
   struct BlockRange {
     int64_t begin, end;
@@ -109,7 +110,7 @@ class FilterGradientRunner {
   void RunTask(const Pass& pass, const PixelStage& stage, int64_t first_run, int64_t last_run,
                const Part& part);
   void RunTiles(const Pass& pass, const PixelStage& stage, int64_t run, int64_t begin, int64_t end);
-  void RunTile(const Place& place, GemmTileArgs<Compute>& args) const;
+  void RunTile(const Place& place, GemmTileArgs<Element>& args) const;
   void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
   void FinishTotals(const Pass& pass);
   void TurnResult() const;
@@ -123,7 +124,7 @@ class FilterGradientRunner {
 
   const ConvArgs& args_;
   const FilterGradientPlan& plan_;
-  const IndirectGemmKernels<Compute>& kernels_;
+  const IndirectGemmKernels<Element>& kernels_;
   Operands operands_;
   FilterGradientAhead ahead_;
   const int64_t tiles_held_, num_cols_;
@@ -140,7 +141,7 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
                                                              const FilterGradientPlan& plan)
     : args_(args),
       plan_(plan),
-      kernels_(args.kernels.Gemm<Compute>()),
+      kernels_(args.kernels.Gemm<Element>()),
       operands_(args, plan),
       ahead_(args, plan, sizeof(Stored)),
       tiles_held_(plan.TilesOf(plan.passes.front())),
@@ -215,7 +216,7 @@ auto FilterGradientRunner<Stored, Operands>::PlaceOf(const Pass& pass, int64_t t
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place,
-                                                       GemmTileArgs<Compute>& args,
+                                                       GemmTileArgs<Element>& args,
                                                        int64_t* c_rows) const {
   for (int64_t i = 0; i < place.num_rows; ++i) {
     c_rows[i] = place.first + i * (plan_.inputs_in_lanes ? num_cols_ : plan_.geometry.out_c);
@@ -275,7 +276,7 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Pi
   const auto [first_block, last_block] = BlocksOf(stage, run);
   for (int64_t block = first_block; block < last_block; block += plan_.chunk_blocks) {
     const int64_t block_end = std::min(last_block, block + plan_.chunk_blocks);
-    GemmTileArgs<Compute> args{};
+    GemmTileArgs<Element> args{};
     args.resume = block > run * kRunBlocks;
     args.ahead_step = ahead_.step();
     args.keep = plan_.NumRuns() > 1 || block_end < num_blocks;
@@ -294,7 +295,7 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Pi
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunTile(const Place& place,
-                                                     GemmTileArgs<Compute>& args) const {
+                                                     GemmTileArgs<Element>& args) const {
   int64_t a_rows[kMaxTileRows], c_rows[kMaxTileRows];
   for (int64_t i = 0; i < place.tile.rows; ++i) {
     a_rows[i] = operands_.RowOffset(place.row_block * plan_.sizes.tile_rows +
@@ -326,7 +327,7 @@ void FilterGradientRunner<Stored, Operands>::FinishTotals(const Pass& pass) {
   args_.parallel.For(plan_.TilesOf(pass), [&](int64_t i) {
     const Place place = PlaceOf(pass, i);
     int64_t c_rows[kMaxTileRows];
-    GemmTileArgs<Compute> args{};
+    GemmTileArgs<Element> args{};
     SetResult(place, args, c_rows);
     args.sums = TotalOf(i);
     kernels_.finish(args, place.tile.rows, place.tile.cols);

@@ -21,6 +21,7 @@ template <class Stored>
 class InputLanesOperands {
  public:
   using Compute = ComputeType<Stored>;
+  using Element = Compute;
   using Pass = FilterGradientPlan::Pass;
 
   InputLanesOperands(const ConvArgs& args, const FilterGradientPlan& plan);

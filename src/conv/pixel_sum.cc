@@ -18,6 +18,21 @@ AxisGrid PaddedGrid(int64_t out, int64_t stride, int64_t dilation, int64_t pad, 
   return {-pad, 1, (out - 1) * stride + (kernel - 1) * dilation + 1, stride, dilation, 0};
 }
 
+AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int64_t pad,
+                  int64_t kernel, bool sparse) {
+  if (!sparse || kernel != 1) {
+    return {-stride, 1, in + stride, 2 * stride, dilation, stride - pad};
+  }
+  return {-pad, 2 * stride, CeilDiv(out, int64_t{2}), 1, dilation, 0};
+}
+
+void CountInPairs(std::vector<PixelBlock>& blocks) {
+  for (PixelBlock& block : blocks) {
+    block.col_begin /= 2;  // even
+    block.col_end = CeilDiv(block.col_end, int64_t{2});
+  }
+}
+
 std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
                                     int64_t out_w, int64_t max_pixels) {
   std::vector<PixelStage> stages;

@@ -28,6 +28,13 @@ AxisGrid InputGrid(int64_t in, int64_t stride, int64_t dilation, int64_t pad, in
                    bool sparse);
 // Every position that output positions [0, out) meet, padding included: `first` is negative then.
 AxisGrid PaddedGrid(int64_t out, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel);
+// The same for pairs of output columns: index i holds first + i * step and the position `stride`
+// further, of which one at least is on the input; positions are those of pairs. With a single tap
+// and `sparse` every output pair has one.
+AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int64_t pad,
+                  int64_t kernel, bool sparse);
+// Columns of blocks count pairs from now on.
+void CountInPairs(std::vector<PixelBlock>& blocks);
 
 // Consecutive blocks whose operands are packed together: whole images, or rows of one image.
 struct PixelStage {

@@ -23,35 +23,52 @@ using PairTag = hn::ScalableTag<float>;
 using PairVector = hn::Vec<PairTag>;
 inline constexpr int64_t kPairs = hn::MaxLanes(PairTag());
 
-// kPairs pairs from, and to, memory; the first `count` of them, the others zero.
-HWY_INLINE PairVector LoadPairs(const BFloat16* from, int64_t num_numbers) {
-  if (num_numbers >= 2 * kPairs) return hn::LoadU(PairTag(), reinterpret_cast<const float*>(from));
-  BFloat16 part[2 * kPairs] = {};
-  std::memcpy(part, from, static_cast<size_t>(num_numbers) * sizeof(BFloat16));
-  return hn::LoadU(PairTag(), reinterpret_cast<const float*>(part));
-}
-HWY_INLINE void StorePairs(PairVector pairs, BFloat16Pair* to, int64_t count) {
-  if (count >= kPairs) return hn::StoreU(pairs, PairTag(), reinterpret_cast<float*>(to));
-  BFloat16Pair part[kPairs];
-  hn::StoreU(pairs, PairTag(), reinterpret_cast<float*>(part));
-  std::memcpy(to, part, static_cast<size_t>(count) * sizeof(BFloat16Pair));
+using NumberTag = hn::ScalableTag<uint16_t>;          // of kPairs pairs
+using HalfNumberTag = hn::Rebind<uint16_t, PairTag>;  // of kPairs numbers
+
+HWY_INLINE const uint16_t* BitsOf(const BFloat16* numbers) {
+  return reinterpret_cast<const uint16_t*>(numbers);
 }
 
-// One number of each of two rows; `second` may be null.
-HWY_INLINE PairVector CombineRows(const BFloat16* first, const BFloat16* second, int64_t count) {
-  const hn::ScalableTag<uint32_t> d;
-  const hn::Rebind<uint16_t, decltype(d)> dh;
-  const auto load = [&](const BFloat16* row) {
-    BFloat16 part[kPairs] = {};
-    if (count < kPairs) {
-      std::memcpy(part, row, static_cast<size_t>(count) * sizeof(BFloat16));
-      row = part;
-    }
-    return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const uint16_t*>(row)));
+// kPairs pairs from, and to, memory; the first `count` of them, the others zero.
+HWY_INLINE PairVector LoadPairs(const BFloat16* from, int64_t num_numbers) {
+  const NumberTag d;
+  const auto kept = hn::FirstN(d, static_cast<size_t>(HWY_MIN(num_numbers, 2 * kPairs)));
+  return hn::BitCast(PairTag(), hn::MaskedLoad(kept, d, BitsOf(from)));
+}
+HWY_INLINE void StorePairs(PairVector pairs, BFloat16Pair* to, int64_t count) {
+  auto* floats = reinterpret_cast<float*>(to);
+  if (count >= kPairs) return hn::StoreU(pairs, PairTag(), floats);
+  hn::BlendedStore(pairs, hn::FirstN(PairTag(), static_cast<size_t>(count)), PairTag(), floats);
+}
+
+// Numbers [begin, end) of the kPairs that start at `from`, each with a zero above it.
+HWY_INLINE hn::Vec<hn::ScalableTag<uint32_t>> LoadNumbers(const BFloat16* from, int64_t begin,
+                                                          int64_t end) {
+  const HalfNumberTag d;
+  const auto first = [&](int64_t count) {
+    return hn::FirstN(d, static_cast<size_t>(HWY_MAX(0, HWY_MIN(count, kPairs))));
   };
-  const auto low = load(first);
-  if (second == nullptr) return hn::BitCast(PairTag(), low);
-  return hn::BitCast(PairTag(), hn::Or(low, hn::ShiftLeft<16>(load(second))));
+  const auto kept = hn::AndNot(first(begin), first(end));
+  return hn::PromoteTo(hn::ScalableTag<uint32_t>(), hn::MaskedLoad(kept, d, BitsOf(from)));
+}
+
+HWY_INLINE PairVector Combine(hn::Vec<hn::ScalableTag<uint32_t>> first,
+                              hn::Vec<hn::ScalableTag<uint32_t>> second) {
+  return hn::BitCast(PairTag(), hn::Or(first, hn::ShiftLeft<16>(second)));
+}
+
+// One number of each of two rows, the first `count` of them; a null row reads as zeros.
+HWY_INLINE PairVector CombineRows(const BFloat16* first, const BFloat16* second, int64_t count) {
+  return Combine(LoadNumbers(first, 0, first == nullptr ? 0 : count),
+                 LoadNumbers(second, 0, second == nullptr ? 0 : count));
+}
+
+// Pair i and the following ones.
+HWY_INLINE PairVector CombineApart(const BFloat16* row, const PairsApart& pairs, int64_t i) {
+  const int64_t first = pairs.begin + i, second = first + pairs.apart;
+  return Combine(LoadNumbers(row + first, -first, pairs.cols - first),
+                 LoadNumbers(row + second, -second, pairs.cols - second));
 }
 
 // Transposes lines of pairs square by square: load(line, i) is the pairs from i on of a
@@ -115,9 +132,71 @@ void PairRowsTransposed(const BFloat16* from, int64_t from_stride, BFloat16Pair*
   TransposePairs((rows + 1) / 2, cols, load, to, to_stride);
 }
 
+void PairSplit(const BFloat16* first, const BFloat16* second, int64_t from_stride, BFloat16Pair* to,
+               int64_t block_stride, int64_t rows, int64_t cols, int64_t block_cols) {
+  for (int64_t row = 0; row < rows; ++row) {
+    BFloat16Pair* block = to + row * block_cols;
+    for (int64_t begin = 0; begin < cols; begin += block_cols) {
+      const int64_t end = HWY_MIN(cols, begin + block_cols);
+      for (int64_t col = begin; col < end; col += kPairs) {
+        StorePairs(CombineRows(first == nullptr ? nullptr : first + col,
+                               second == nullptr ? nullptr : second + col, end - col),
+                   block + (col - begin), end - col);
+      }
+      block += block_stride;
+    }
+    if (first != nullptr) first += from_stride;
+    if (second != nullptr) second += from_stride;
+  }
+}
+
+void PairApart(const BFloat16* from, int64_t from_stride, const PairsApart& pairs, BFloat16Pair* to,
+               int64_t to_stride, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < pairs.count; i += kPairs) {
+      StorePairs(CombineApart(from + row * from_stride, pairs, i), to + row * to_stride + i,
+                 pairs.count - i);
+    }
+  }
+}
+
+void PairApartTransposed(const BFloat16* from, int64_t from_stride, const PairsApart& pairs,
+                         BFloat16Pair* to, int64_t to_stride, int64_t rows) {
+  const auto load = [&](int64_t row, int64_t i) {
+    return CombineApart(from + row * from_stride, pairs, i);
+  };
+  TransposePairs(rows, pairs.count, load, to, to_stride);
+}
+
+BFloat16Magnitudes PairMagnitudes(const BFloat16* numbers, int64_t count) {
+  const NumberTag d;
+  constexpr int64_t kNumbers = 2 * kPairs;
+  const auto one = hn::Set(d, 1), sign = hn::Set(d, 0x8000);
+  auto least_less_one = hn::Set(d, 0xFFFF), greatest = hn::Zero(d);
+  for (int64_t i = 0; i < count; i += kNumbers) {
+    const auto kept = hn::FirstN(d, static_cast<size_t>(HWY_MIN(count - i, kNumbers)));
+    const auto magnitude = hn::AndNot(sign, hn::MaskedLoad(kept, d, BitsOf(numbers + i)));
+    // Less one, zero is the greatest of all.
+    least_less_one = hn::Min(least_less_one, hn::Sub(magnitude, one));
+    greatest = hn::Max(greatest, magnitude);
+  }
+  uint16_t least[kNumbers], most[kNumbers];
+  hn::StoreU(least_less_one, d, least);
+  hn::StoreU(greatest, d, most);
+  BFloat16Magnitudes result{0xFFFF, 0};
+  for (int64_t i = 0; i < kNumbers; ++i) {
+    if (least[i] != 0xFFFF)
+      result.least = HWY_MIN(result.least, static_cast<uint16_t>(least[i] + 1));
+    result.greatest = HWY_MAX(result.greatest, most[i]);
+  }
+  return result;
+}
+
 inline void FillPackPairs(KernelTable& table) {
   if (!table.has_bf16_pairs) return;
-  table.pack_bf16_pairs = {PairCols, PairColsTransposed, PairRows, PairRowsTransposed};
+  table.pack_bf16_pairs = {
+      PairCols,  PairColsTransposed,  PairRows,      PairRowsTransposed, PairSplit,
+      PairApart, PairApartTransposed, PairMagnitudes};
 }
 
 #else

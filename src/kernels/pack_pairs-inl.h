@@ -60,6 +60,12 @@ HWY_INLINE PairVector Combine(hn::Vec<hn::ScalableTag<uint32_t>> first,
 
 // One number of each of two rows, the first `count` of them; a null row reads as zeros.
 HWY_INLINE PairVector CombineRows(const BFloat16* first, const BFloat16* second, int64_t count) {
+  if (first != nullptr && second != nullptr && count >= kPairs) {
+    const hn::ScalableTag<uint32_t> d;
+    const HalfNumberTag dh;
+    return Combine(hn::PromoteTo(d, hn::LoadU(dh, BitsOf(first))),
+                   hn::PromoteTo(d, hn::LoadU(dh, BitsOf(second))));
+  }
   return Combine(LoadNumbers(first, 0, first == nullptr ? 0 : count),
                  LoadNumbers(second, 0, second == nullptr ? 0 : count));
 }
@@ -132,17 +138,31 @@ void PairRowsTransposed(const BFloat16* from, int64_t from_stride, BFloat16Pair*
   TransposePairs((rows + 1) / 2, cols, load, to, to_stride);
 }
 
+// Columns [0, cols) of one row, where both are there.
+HWY_INLINE void CombineRow(const BFloat16* first, const BFloat16* second, BFloat16Pair* to,
+                           int64_t cols) {
+  for (int64_t col = 0; col < cols; col += kPairs) {
+    StorePairs(CombineRows(first == nullptr ? nullptr : first + col,
+                           second == nullptr ? nullptr : second + col, cols - col),
+               to + col, cols - col);
+  }
+}
+
 void PairSplit(const BFloat16* first, const BFloat16* second, int64_t from_stride, BFloat16Pair* to,
                int64_t block_stride, int64_t rows, int64_t cols, int64_t block_cols) {
+  // The machine's own prefetcher does not follow several short streams.
+  constexpr int64_t kAhead = (16 << 10) / sizeof(BFloat16), kLine = 64 / sizeof(BFloat16);
+  const int64_t ahead = HWY_MAX(kAhead / from_stride, 1) * from_stride;
   for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t col = 0; col < cols; col += kLine) {
+      if (first != nullptr) FetchLines(first + col, from_stride, 1, ahead);
+      if (second != nullptr) FetchLines(second + col, from_stride, 1, ahead);
+    }
     BFloat16Pair* block = to + row * block_cols;
-    for (int64_t begin = 0; begin < cols; begin += block_cols) {
-      const int64_t end = HWY_MIN(cols, begin + block_cols);
-      for (int64_t col = begin; col < end; col += kPairs) {
-        StorePairs(CombineRows(first == nullptr ? nullptr : first + col,
-                               second == nullptr ? nullptr : second + col, end - col),
-                   block + (col - begin), end - col);
-      }
+    for (int64_t col = 0; col < cols; col += block_cols) {
+      CombineRow(first == nullptr ? nullptr : first + col,
+                 second == nullptr ? nullptr : second + col, block,
+                 HWY_MIN(block_cols, cols - col));
       block += block_stride;
     }
     if (first != nullptr) first += from_stride;

@@ -93,7 +93,12 @@ class FilterGradientRunner {
     int64_t first;  // where the tile's first number is in the result
   };
 
-  Place PlaceOf(const Pass& pass, int64_t tile_index) const;
+  Place PlaceOf(const Pass& pass, const FilterGradientPlan::TilePlace& at) const;
+  // The same place for the next row block.
+  void MoveToNextRows(Place& place) const;
+  void SetRows(Place& place) const;
+  // From one row of the result's matrix to the next.
+  int64_t RowPitch() const { return plan_.inputs_in_lanes ? num_cols_ : plan_.geometry.out_c; }
   void SetResult(const Place& place, GemmTileArgs<Element>& args, int64_t* c_rows) const;
   void RunStage(const Pass& pass, const PixelStage& stage);
   struct BlockRange {
@@ -192,26 +197,41 @@ void FilterGradientRunner<Stored, Operands>::TurnResult() const {
 }
 
 template <class Stored, class Operands>
-auto FilterGradientRunner<Stored, Operands>::PlaceOf(const Pass& pass, int64_t tile_index) const
+auto FilterGradientRunner<Stored, Operands>::PlaceOf(const Pass& pass,
+                                                     const FilterGradientPlan::TilePlace& at) const
     -> Place {
   const ConvGeometry& g = plan_.geometry;
-  Place place;
-  const FilterGradientPlan::TilePlace at = plan_.PlaceOf(tile_index);
+  Place place{};
   place.row_block = at.row_block;
   place.panel = at.panel;
   const int64_t panels = pass.panel_end - pass.panel_begin;
   const int64_t panel = pass.panel_begin + place.panel % panels;  // of the group
   place.group_in_pass = place.panel / panels;
-  const int64_t row = place.row_block * plan_.sizes.tile_rows;
-  place.num_rows = std::min(plan_.sizes.tile_rows, plan_.NumRows() - row);
   place.num_cols = plan_.sizes.panels.ColsOf(panel, num_cols_);
   const int64_t group = pass.group_begin + place.group_in_pass;
-  const int64_t col = panel * plan_.sizes.panels.cols;
-  place.first = plan_.inputs_in_lanes
-                    ? ((group * plan_.tile_taps + at.tap) * g.group_out_c + row) * num_cols_ + col
-                    : (at.tap * g.group_in_c + row) * g.out_c + group * g.group_out_c + col;
-  place.tile = SmallestTile(TilesOfWidth(kernels_, place.num_cols), place.num_rows);
+  const int64_t matrix = plan_.inputs_in_lanes
+                             ? (group * plan_.tile_taps + at.tap) * g.group_out_c * num_cols_
+                             : at.tap * g.group_in_c * g.out_c + group * g.group_out_c;
+  place.first =
+      matrix + at.row_block * plan_.sizes.tile_rows * RowPitch() + panel * plan_.sizes.panels.cols;
+  SetRows(place);
   return place;
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::SetRows(Place& place) const {
+  const int64_t rows =
+      std::min(plan_.sizes.tile_rows, plan_.NumRows() - place.row_block * plan_.sizes.tile_rows);
+  if (rows == place.num_rows) return;
+  place.num_rows = rows;
+  place.tile = SmallestTile(TilesOfWidth(kernels_, place.num_cols), rows);
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::MoveToNextRows(Place& place) const {
+  place.row_block += 1;
+  place.first += plan_.sizes.tile_rows * RowPitch();
+  SetRows(place);
 }
 
 template <class Stored, class Operands>
@@ -219,7 +239,7 @@ void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place,
                                                        GemmTileArgs<Element>& args,
                                                        int64_t* c_rows) const {
   for (int64_t i = 0; i < place.num_rows; ++i) {
-    c_rows[i] = place.first + i * (plan_.inputs_in_lanes ? num_cols_ : plan_.geometry.out_c);
+    c_rows[i] = place.first + i * RowPitch();
   }
   args.c = result_;
   args.c_rows = c_rows;
@@ -281,13 +301,15 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Pi
     args.ahead_step = ahead_.step();
     args.keep = plan_.NumRuns() > 1 || block_end < num_blocks;
     for (int64_t tile = begin; tile < end;) {
-      const FilterGradientPlan::TilePlace place = plan_.PlaceOf(tile);
-      list.Build(plan_, operands_, block, block_end, place.tap);
+      const FilterGradientPlan::TilePlace at = plan_.PlaceOf(tile);
+      list.Build(plan_, operands_, block, block_end, at.tap);
       list.Give(args);
-      for (const int64_t next = std::min(place.next_tap, end); tile < next; ++tile) {
+      Place place = PlaceOf(pass, at);
+      for (const int64_t next = std::min(at.next_tap, end); tile < next; ++tile) {
         args.sums = SumsOf(run, tile);
         args.ahead = ahead_.At(block, block_end, tile);
-        RunTile(PlaceOf(pass, tile), args);
+        RunTile(place, args);
+        MoveToNextRows(place);
       }
     }
   }
@@ -315,7 +337,7 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::FoldRuns(const Pass& pass, int64_t run_begin,
                                                       int64_t run_end) {
   args_.parallel.For(plan_.TilesOf(pass), [&](int64_t i) {
-    const Place place = PlaceOf(pass, i);
+    const Place place = PlaceOf(pass, plan_.PlaceOf(i));
     for (int64_t run = run_begin; run < run_end; ++run) {
       kernels_.add_run(SumsOf(run, i), TotalOf(i), int64_t{place.tile.rows} * place.tile.cols);
     }
@@ -325,7 +347,7 @@ void FilterGradientRunner<Stored, Operands>::FoldRuns(const Pass& pass, int64_t 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::FinishTotals(const Pass& pass) {
   args_.parallel.For(plan_.TilesOf(pass), [&](int64_t i) {
-    const Place place = PlaceOf(pass, i);
+    const Place place = PlaceOf(pass, plan_.PlaceOf(i));
     int64_t c_rows[kMaxTileRows];
     GemmTileArgs<Element> args{};
     SetResult(place, args, c_rows);

@@ -64,7 +64,8 @@ Plan<Stored, Element>::Plan(const Problem& problem, const KernelTable& table, in
       phases(PhasesOf(sum)),
       source_staged(problem.data_format == DataFormat::kNCHW ||
                     (kPairs ? sum.source_c % 2 != 0 : !std::is_same_v<Stored, Compute>)),
-      result_staged(problem.data_format == DataFormat::kNCHW || !std::is_same_v<Stored, Compute>),
+      result_staged(problem.data_format == DataFormat::kNCHW ||
+                    !(kPairs || std::is_same_v<Stored, Compute>)),
       panels(CutPanels(kernels, sum.result_c)),
       num_threads(num_threads_in) {
   if constexpr (kPairs) CountInPairs(sum, phases);
@@ -75,7 +76,7 @@ Plan<Stored, Element>::Plan(const Problem& problem, const KernelTable& table, in
       NumPanels());
   const Slab whole{0, sum.batch, 0, sum.result_h};
   const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
-  if (result_staged) {
+  if (source_staged || result_staged) {
     const int64_t bytes = sum.batch * (source.Image() * int64_t{sizeof(Element)} +
                                        result.Image() * int64_t{sizeof(Compute)});
     const int64_t filter_bytes = NumPanels() * PanelElements() * int64_t{sizeof(Element)};
@@ -219,6 +220,7 @@ class Runner {
   AlignedArray<Compute> result_scratch_;
   const Element* source_ = nullptr;
   Compute* result_ = nullptr;
+  BFloat16* narrowed_ = nullptr;  // of pairs, if it is not staged
   PixelOffsets source_offsets_{{}, 0, 0, 0}, result_offsets_{{}, 0, 0, 0};
 };
 
@@ -254,7 +256,11 @@ void Runner<Stored, Element>::Load(const Slab& stage) {
     result_offsets_ =
         PixelOffsets(plan_.result, stage.image_begin, stage.row_begin, stage.num_rows());
   } else {
-    result_ = static_cast<Compute*>(args_.result);
+    if constexpr (Cut::kPairs) {
+      narrowed_ = static_cast<Stored*>(args_.result);
+    } else {
+      result_ = static_cast<Compute*>(args_.result);
+    }
     result_offsets_ = PixelOffsets(plan_.result, 0, 0, plan_.result.h);
   }
 }
@@ -303,7 +309,12 @@ void Runner<Stored, Element>::RunTask(const Slab& chunk, const FilterPanel& pane
   tile.b_step = plan_.panels.cols;
   tile.in_pairs = sum.in_pairs;
   tile.sums = scratch.sums.data();
-  tile.c = result_ + panel.group * sum.result_c + panel.first_channel;
+  const int64_t first_channel = panel.group * sum.result_c + panel.first_channel;
+  if (narrowed_ != nullptr) {
+    tile.narrowed = narrowed_ + first_channel;
+  } else {
+    tile.c = result_ + first_channel;
+  }
   tile.num_cols = panel.num_channels;
   tile.odd = sizeof(Stored) == 2;
   const auto tiles = TilesOfWidth(plan_.kernels, panel.num_channels);

@@ -191,8 +191,8 @@ int64_t FilterGradientPlan::ScratchBytes() const {
       sizes.tile_sums;
   const int64_t segments =
       kBlockTerms * chunk_blocks * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
-  return (elements + (inputs_in_lanes || !sizes.stores_compute_type ? ResultElements() : 0)) *
-             sizes.element_bytes +
+  const bool unfinished = inputs_in_lanes || (!sizes.stores_compute_type && !sizes.pairs);
+  return (elements + (unfinished ? ResultElements() : 0)) * sizes.element_bytes +
          sums * int64_t{sizeof(double)} + num_threads * segments +
          static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
 }

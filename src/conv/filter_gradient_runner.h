@@ -84,6 +84,8 @@ class FilterGradientRunner {
   void Run();
 
  private:
+  // The micro-kernel gives the result its final type.
+  static constexpr bool kNarrows = std::is_same_v<Element, BFloat16Pair>;
   // Everything of a tile's place but its sums.
   struct Place {
     int64_t panel, row_block;  // panel of the pass
@@ -158,7 +160,7 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (!plan.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
   }
-  if (result_ == nullptr) {
+  if (result_ == nullptr && !kNarrows) {
     unfinished_ = AlignedArray<Compute>(plan.ResultElements());
     result_ = unfinished_.data();
   }
@@ -177,7 +179,7 @@ void FilterGradientRunner<Stored, Operands>::Run() {
   }
   if (plan_.inputs_in_lanes) {
     TurnResult();
-  } else if constexpr (!std::is_same_v<Stored, Compute>) {
+  } else if constexpr (!std::is_same_v<Stored, Compute> && !kNarrows) {
     args_.kernels.template Pack<Stored>().narrow(result_, static_cast<Stored*>(args_.result),
                                                  unfinished_.size());
   }
@@ -241,7 +243,11 @@ void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place,
   for (int64_t i = 0; i < place.num_rows; ++i) {
     c_rows[i] = place.first + i * RowPitch();
   }
-  args.c = result_;
+  if constexpr (kNarrows) {
+    args.narrowed = static_cast<Stored*>(args_.result);
+  } else {
+    args.c = result_;
+  }
   args.c_rows = c_rows;
   args.num_rows = place.num_rows;
   args.num_cols = place.num_cols;

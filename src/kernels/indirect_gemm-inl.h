@@ -43,6 +43,34 @@ HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
   }
 }
 
+#if HWY_TARGET == HWY_AVX3
+// The same, rounded to the final type. The instruction takes subnormal numbers for zero and keeps
+// payloads: sums of pairs are none of the first, and canonical where they are NaN. As assembly, as
+// below.
+template <class D>
+HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
+  const hn::Rebind<uint16_t, D> dh;
+  hn::Vec<decltype(dh)> narrowed;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(narrowed.raw) : "v"(value.raw));
+  auto* bits = reinterpret_cast<uint16_t*>(to);
+  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
+    hn::StoreU(narrowed, dh, bits);
+  } else if (count > 0) {
+    hn::BlendedStore(narrowed, hn::FirstN(dh, static_cast<size_t>(count)), dh, bits);
+  }
+}
+#endif
+
+// `count` numbers of a tile's result, to this place of c.
+template <class D, class Element>
+HWY_INLINE void StoreResult(D d, hn::Vec<D> value, const GemmTileArgs<Element>& args, int64_t at,
+                            int64_t count) {
+  if constexpr (std::is_same_v<Element, BFloat16Pair>) {
+    if (args.narrowed != nullptr) return StoreUpTo(d, value, args.narrowed + at, count);
+  }
+  StoreUpTo(d, value, args.c + at, count);
+}
+
 template <Finish kFinish, class D, class Element>
 void FinishRows(D d, const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -50,7 +78,7 @@ void FinishRows(D d, const GemmTileArgs<Element>& args, int64_t rows, int64_t co
   for (int64_t i = 0; i < args.num_rows; ++i) {
     for (int64_t j = 0; j < args.num_cols; j += lanes) {
       const auto result = FoldResult<kFinish>(d, args.sums + i * cols + j, errors + i * cols + j);
-      StoreUpTo(d, result, args.c + args.c_rows[i] + j, args.num_cols - j);
+      StoreResult(d, result, args, args.c_rows[i] + j, args.num_cols - j);
     }
   }
 }
@@ -150,7 +178,7 @@ HWY_INLINE void FoldVector(const GemmTileArgs<Element>& args, int64_t rows,
   if (waiting.ends) {
     const uint64_t vector = static_cast<uint64_t>(waiting.folded);
     const int64_t col = static_cast<int64_t>(vector % kVectors) * lanes;
-    StoreUpTo(d, result, args.c + waiting.c_rows[vector / kVectors] + col, args.num_cols - col);
+    StoreResult(d, result, args, waiting.c_rows[vector / kVectors] + col, args.num_cols - col);
   }
   ++waiting.folded;
 }
@@ -223,10 +251,18 @@ class Tile {
 
   // The lines of a short tile's result are asked for while its chains run.
   static HWY_INLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
-    constexpr int64_t kLine = 64 / sizeof(T);
+    if constexpr (std::is_same_v<Element, BFloat16Pair>) {
+      if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed);
+    }
+    PrefetchRows(args, tile, args.c);
+  }
+  template <class Result>
+  static HWY_INLINE void PrefetchRows(const GemmTileArgs<Element>& args, int64_t tile,
+                                      const Result* to) {
+    constexpr int64_t kLine = 64 / sizeof(Result);
     const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : kRows;
     for (int64_t i = 0; i < num_rows; ++i) {
-      const T* row = args.c + args.c_rows[tile * kRows + i];
+      const Result* row = to + args.c_rows[tile * kRows + i];
       for (int64_t j = 0; j < args.num_cols; j += kLine) __builtin_prefetch(row + j, 1);
     }
   }

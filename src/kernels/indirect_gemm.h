@@ -54,8 +54,9 @@ struct GemmTileArgs {
   bool resume, keep;
 
   // c[c_rows[i] + j] for j < num_cols and all rows, but of the last tile only i < num_rows; `odd`:
-  // rounded for a later rounding to 16 bits.
+  // rounded for a later rounding to 16 bits, also one that happens here.
   Compute* c;
+  BFloat16* narrowed;  // in place of c, if not null: numbers of the final type; pairs only
   const int64_t* c_rows;
   int64_t num_rows, num_cols;
   bool odd;

@@ -1,0 +1,125 @@
+// Numbers between storage and compute form, one at a time and by vectors: exact widening, rounding
+// to nearest even. Included once per target.
+#if defined(CONVGRAD_KERNELS_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_CONVERT_INL_H_
+#undef CONVGRAD_KERNELS_CONVERT_INL_H_
+#else
+#define CONVGRAD_KERNELS_CONVERT_INL_H_
+#endif
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "base/float16.h"
+#include "kernels/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+// One number: the tails of the vector loops, and all of the scalar target.
+
+HWY_INLINE float WidenOne(Float16 value) {
+  return ToFloat(value);
+}
+HWY_INLINE float WidenOne(BFloat16 value) {
+  return ToFloat(value);
+}
+HWY_INLINE float WidenOne(float value) {
+  return value;
+}
+HWY_INLINE double WidenOne(double value) {
+  return value;
+}
+
+template <class Stored>
+HWY_INLINE Stored NarrowOne(ComputeType<Stored> value) {
+  if constexpr (std::is_same_v<Stored, Float16>) {
+    return ToFloat16(value);
+  } else if constexpr (std::is_same_v<Stored, BFloat16>) {
+    return ToBFloat16(value);
+  } else {
+    return value != value ? std::numeric_limits<Stored>::quiet_NaN() : value;
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+
+// Lanes(d) numbers from storage form. Targets with vectors all convert float16 in hardware,
+// exactly.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWidened(D d, const Float16* from) {
+  const hn::Rebind<hwy::float16_t, D> dh;
+  return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWidened(D d, const BFloat16* from) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> dh;
+  const auto bits = hn::PromoteTo(du, hn::LoadU(dh, reinterpret_cast<const uint16_t*>(from)));
+  return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWidened(D d, const hn::TFromD<D>* from) {
+  return hn::LoadU(d, from);
+}
+
+// The inverse, rounding to nearest even. In hardware for float16; bfloat16 by integers, since the
+// vector library truncates.
+template <class D>
+HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, Float16* to) {
+  const hn::Rebind<hwy::float16_t, D> dh;
+  const auto narrow = hn::DemoteTo(dh, CanonicalNaN(d, value));
+  hn::StoreU(narrow, dh, reinterpret_cast<hwy::float16_t*>(to));
+}
+template <class D>
+HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, BFloat16* to) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> dh;
+  const auto bits = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
+  const auto nan = hn::BitCast(du, hn::VecFromMask(d, hn::IsNaN(value)));
+  const auto kept = hn::IfVecThenElse(nan, hn::Set(du, 0x7FC00000), rounded);
+  hn::StoreU(hn::TruncateTo(dh, hn::ShiftRight<16>(kept)), dh, reinterpret_cast<uint16_t*>(to));
+}
+template <class D>
+HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, hn::TFromD<D>* to) {
+  hn::StoreU(CanonicalNaN(d, value), d, to);
+}
+
+// The same for the first `count` < Lanes(d) numbers; the other lanes of a load are zero.
+template <class D, class Stored>
+HWY_INLINE hn::Vec<D> LoadWidenedFirst(D d, const Stored* from, int64_t count) {
+  if constexpr (sizeof(Stored) >= 4) {
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+  } else {
+    Stored part[hn::MaxLanes(d)] = {};
+    std::memcpy(part, from, static_cast<size_t>(count) * sizeof(Stored));
+    return LoadWidened(d, part);
+  }
+}
+template <class D, class Stored>
+HWY_INLINE void StoreNarrowedFirst(D d, hn::Vec<D> value, Stored* to, int64_t count) {
+#if defined(__x86_64__)
+  constexpr bool kMasked = sizeof(Stored) >= 4;
+#else  // the library's masked store writes whole vectors there
+  constexpr bool kMasked = false;
+#endif
+  if constexpr (kMasked) {
+    hn::BlendedStore(CanonicalNaN(d, value), hn::FirstN(d, static_cast<size_t>(count)), d, to);
+  } else {
+    Stored part[hn::MaxLanes(d)];
+    StoreNarrowed(d, value, part);
+    std::memcpy(to, part, static_cast<size_t>(count) * sizeof(Stored));
+  }
+}
+
+#endif  // HWY_TARGET
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

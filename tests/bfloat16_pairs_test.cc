@@ -225,6 +225,29 @@ TEST_P(Pairs, GiveTheBitsOfTheReference) {
   }
 }
 
+// Planes are paired where they lie: few and odd channels, groups, several bands, and padding, which
+// takes another way.
+TEST_P(Pairs, GiveTheBitsOfTheReferenceForPlanes) {
+  const Exponents e = GetParam();
+  for (const Op op : {Op::kConv2D, Op::kConv2DBackpropInput}) {
+    for (const char* sizes :
+         {"in=2,70,9,8 filter=1,1,70,20 strides=1,1 dilations=1,1 pads=0,0,0,0",
+          "in=1,300,5,5 filter=1,1,300,33 strides=1,1 dilations=1,1 pads=0,0,0,0",
+          "in=2,42,6,7 filter=1,1,21,26 strides=1,1 dilations=1,1 pads=0,0,0,0",
+          "in=1,20,60,70 filter=1,1,20,12 strides=1,1 dilations=1,1 pads=0,0,0,0",
+          "in=1,130,60,41 filter=1,1,130,12 strides=1,1 dilations=1,1 pads=0,0,0,0",
+          "in=2,20,9,8 filter=1,1,20,17 strides=1,1 dilations=1,1 pads=1,0,0,1",
+          "in=2,20,9,8 filter=1,1,20,17 strides=2,2 dilations=1,1 pads=0,0,0,0"}) {
+      const Problem problem = ParseProblem(std::string(InfoOf(op).name) + " bfloat16 NCHW " +
+                                           sizes + " padding=EXPLICIT");
+      const auto& roles = InfoOf(op).operands;
+      ExpectBitsOfReference(problem,
+                            Numbers(problem.ShapeOf(roles[0]), e.first_low, e.first_high, 5),
+                            Numbers(problem.ShapeOf(roles[1]), e.second_low, e.second_high, 6));
+    }
+  }
+}
+
 // Output columns are the pairs here: even and odd widths, padding that parts pairs, strides,
 // dilation, lone taps, rows of several blocks, groups, several runs, few and odd channels.
 TEST_P(Pairs, GiveTheBitsOfTheReferenceForFilterGradients) {

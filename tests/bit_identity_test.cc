@@ -225,7 +225,8 @@ void CheckShapesOf(const char* algorithm, std::span<const char* const> ops,
   int accepted = 0;
   for (const char* op : ops) {
     for (const char* shape : shapes) {
-      for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
+      for (const DType dtype :
+           {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
         const Problem problem = ParseProblem(std::string(op) + " " + InfoOf(dtype).name + " " +
                                              shape + " padding=EXPLICIT");
         CheckProblem(problem, ++seed, values);

@@ -19,20 +19,23 @@
 namespace convgrad {
 namespace {
 
-template <class Stored>
-using Plan = PixelLanesPlan<Stored>;
+template <class Stored, class Element = ComputeType<Stored>>
+using Plan = PixelLanesPlan<Stored, Element>;
 
-template <class Stored>
+template <class Stored, class Element = ComputeType<Stored>>
 class Runner {
  public:
   using Compute = ComputeType<Stored>;
+  static constexpr bool kPairs = Plan<Stored, Element>::kPairs;
+  // What the micro-kernel gives.
+  using Result = std::conditional_t<kPairs, Stored, Compute>;
 
-  Runner(const ConvArgs& args, const Plan<Stored>& plan);
+  Runner(const ConvArgs& args, const Plan<Stored, Element>& plan);
   void Run();
 
  private:
   struct ThreadScratch {
-    AlignedArray<Compute> planes;  // [source channel][row residue][column residue][plane]
+    AlignedArray<Element> planes;  // [source channel][row residue][column residue][plane]
     AlignedArray<Compute> result;  // [channel of the group][band of a phase]
     AlignedArray<double> sums;
   };
@@ -44,25 +47,27 @@ class Runner {
 
   TermList ListTerms(size_t row_phase, size_t col_phase, const TapPhase& phase) const;
   void RunBand(int64_t image, int64_t band);
+  void PackFilterBlock(const FilterPanel& block, Element* to) const;
+  void PackBand(int64_t image, int64_t first_position, Element* planes) const;
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
-  void RunPhase(int64_t group, size_t phase, int64_t num_pixels, const Compute* planes,
-                ThreadScratch& scratch, Compute* to) const;
+  void RunPhase(int64_t group, size_t phase, int64_t num_pixels, const Element* planes,
+                ThreadScratch& scratch, Result* to) const;
   void StorePhase(int64_t image, int64_t group, const TapPhase& phase, int64_t first_position,
                   int64_t num_positions, const Compute* from) const;
 
   const ConvArgs& args_;
-  const Plan<Stored>& plan_;
+  const Plan<Stored, Element>& plan_;
   const PackKernels<Stored>& pack_;
   const Stored* source_;
-  AlignedArray<Compute> filter_;  // [group][row block][terms][tile rows]
+  AlignedArray<Element> filter_;  // [group][row block][terms][tile rows]
   std::vector<TermList> terms_;   // by phase
   int64_t b_step_;
   std::vector<ThreadScratch> threads_;
 };
 
-template <class Stored>
-Runner<Stored>::Runner(const ConvArgs& args, const Plan<Stored>& plan)
+template <class Stored, class Element>
+Runner<Stored, Element>::Runner(const ConvArgs& args, const Plan<Stored, Element>& plan)
     : args_(args),
       plan_(plan),
       pack_(args.kernels.Pack<Stored>()),
@@ -77,9 +82,9 @@ Runner<Stored>::Runner(const ConvArgs& args, const Plan<Stored>& plan)
   }
 }
 
-template <class Stored>
-auto Runner<Stored>::ListTerms(size_t row_phase, size_t col_phase, const TapPhase& phase) const
-    -> TermList {
+template <class Stored, class Element>
+auto Runner<Stored, Element>::ListTerms(size_t row_phase, size_t col_phase,
+                                        const TapPhase& phase) const -> TermList {
   TermList list;
   const auto& rows = plan_.rows.taps[row_phase];
   const auto& cols = plan_.cols.taps[col_phase];
@@ -104,40 +109,48 @@ auto Runner<Stored>::ListTerms(size_t row_phase, size_t col_phase, const TapPhas
   return list;
 }
 
-template <class Stored>
-void Runner<Stored>::Run() {
+template <class Stored, class Element>
+void Runner<Stored, Element>::Run() {
   const TapSum& sum = plan_.sum;
   const int64_t block_elements = TermsOf(sum, plan_.phases) * plan_.tile_rows;
   args_.parallel.For(sum.groups * plan_.row_blocks, [&](int64_t i) {
     const int64_t first = i % plan_.row_blocks * plan_.tile_rows;
-    PackFilter(pack_, sum, plan_.phases, static_cast<const Stored*>(args_.filter),
-               {i / plan_.row_blocks, first, std::min(plan_.tile_rows, sum.result_c - first),
-                plan_.tile_rows},
-               filter_.data() + i * block_elements);
+    PackFilterBlock({i / plan_.row_blocks, first, std::min(plan_.tile_rows, sum.result_c - first),
+                     plan_.tile_rows},
+                    filter_.data() + i * block_elements);
   });
   args_.parallel.For(sum.batch * plan_.num_bands,
                      [&](int64_t i) { RunBand(i / plan_.num_bands, i % plan_.num_bands); });
 }
 
+template <class Stored, class Element>
+void Runner<Stored, Element>::PackFilterBlock(const FilterPanel& block, Element* to) const {
+  const auto* filter = static_cast<const Stored*>(args_.filter);
+  if constexpr (kPairs) {
+    PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, plan_.sum, plan_.phases, filter,
+                    block, to);
+  } else {
+    PackFilter(pack_, plan_.sum, plan_.phases, filter, block, to);
+  }
+}
+
 // The same positions of every phase's rows, for one image.
-template <class Stored>
-void Runner<Stored>::RunBand(int64_t image, int64_t band) {
+template <class Stored, class Element>
+void Runner<Stored, Element>::RunBand(int64_t image, int64_t band) {
   ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (scratch.planes.size() == 0) {
-    scratch.planes = AlignedArray<Compute>(plan_.BandSourceElements());
-    std::fill_n(scratch.planes.data(), scratch.planes.size(), Compute{0});
+    scratch.planes = AlignedArray<Element>(plan_.BandSourceElements());
+    std::fill_n(scratch.planes.data(), scratch.planes.size(), Element{});
     scratch.result = AlignedArray<Compute>(plan_.BandResultElements());
     scratch.sums = AlignedArray<double>(kMaxTileRows * plan_.kernels.tiles.back().cols * 2);
   }
   const int64_t first = band * plan_.band_positions;
-  const Compute* planes = scratch.planes.data();
-  if constexpr (std::is_same_v<Stored, Compute>) {
+  const Element* planes = scratch.planes.data();
+  if constexpr (std::is_same_v<Stored, Element>) {
     if (plan_.source_in_place)
       planes = source_ + image * plan_.source.Image() + first * plan_.source.w;
   }
-  if (!plan_.source_in_place) {
-    PackPlanes(image, first, plan_.PlaneRows(plan_.band_positions), scratch.planes.data());
-  }
+  if (!plan_.source_in_place) PackBand(image, first, scratch.planes.data());
   for (int64_t group = 0; group < plan_.sum.groups; ++group) {
     for (size_t i = 0; i < plan_.phases.size(); ++i) {
       const TapPhase& phase = plan_.phases[i];
@@ -146,10 +159,10 @@ void Runner<Stored>::RunBand(int64_t image, int64_t band) {
       const int64_t num_pixels = (positions - 1) * plan_.cols.extent + phase.cols->count;
       if (plan_.result_in_place) {
         auto* result =
-            static_cast<Compute*>(args_.result) + first * plan_.result.w +
+            static_cast<Result*>(args_.result) + first * plan_.result.w +
             (image * plan_.sum.groups + group) * plan_.sum.result_c * plan_.result_stride;
         RunPhase(group, i, num_pixels, planes, scratch, result);
-      } else {
+      } else if constexpr (!kPairs) {
         RunPhase(group, i, num_pixels, planes, scratch, scratch.result.data());
         StorePhase(image, group, phase, first, positions, scratch.result.data());
       }
@@ -157,10 +170,30 @@ void Runner<Stored>::RunBand(int64_t image, int64_t band) {
   }
 }
 
+template <class Stored, class Element>
+void Runner<Stored, Element>::PackBand(int64_t image, int64_t first_position,
+                                       Element* planes) const {
+  if constexpr (kPairs) {  // whole planes
+    const DataShape& shape = plan_.source;
+    const int64_t plane = shape.h * shape.w, first = first_position * shape.w;
+    const int64_t pixels = std::min(plan_.band_positions * shape.w, plane - first);
+    const ConvGeometry& g = args_.problem.geometry;
+    const int64_t channels = plan_.sum.forward ? g.group_in_c : g.group_out_c;
+    for (int64_t group = 0; group < plan_.sum.groups; ++group) {
+      args_.kernels.pack_bf16_pairs.pair_rows(
+          source_ + (image * plan_.sum.groups + group) * channels * plane + first, plane,
+          planes + group * plan_.sum.source_c * plan_.channel_stride, plan_.channel_stride,
+          channels, pixels);
+    }
+  } else {
+    PackPlanes(image, first_position, plan_.PlaneRows(plan_.band_positions), planes);
+  }
+}
+
 // Padding at the sides is never written: it stays zero.
-template <class Stored>
-void Runner<Stored>::PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows,
-                                Compute* planes) const {
+template <class Stored, class Element>
+void Runner<Stored, Element>::PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows,
+                                         Compute* planes) const {
   const PlaneAxis &rows = plan_.rows, &cols = plan_.cols;
   for (size_t r = 0; r < rows.residues.size(); ++r) {
     for (size_t c = 0; c < cols.residues.size(); ++c) {
@@ -182,9 +215,9 @@ void Runner<Stored>::PackPlanes(int64_t image, int64_t first_position, int64_t p
 }
 
 // One row of one column residue, all channels: channel q to `to` + q * channel_stride.
-template <class Stored>
-void Runner<Stored>::PackRow(int64_t image, int64_t source_row, int64_t col_residue,
-                             Compute* to) const {
+template <class Stored, class Element>
+void Runner<Stored, Element>::PackRow(int64_t image, int64_t source_row, int64_t col_residue,
+                                      Compute* to) const {
   const PlaneAxis& cols = plan_.cols;
   const DataShape& shape = plan_.source;
   const int64_t begin = std::max<int64_t>(0, cols.low);
@@ -211,12 +244,13 @@ void Runner<Stored>::PackRow(int64_t image, int64_t source_row, int64_t col_resi
   }
 }
 
-template <class Stored>
-void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
-                              const Compute* planes, ThreadScratch& scratch, Compute* to) const {
+template <class Stored, class Element>
+void Runner<Stored, Element>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
+                                       const Element* planes, ThreadScratch& scratch,
+                                       Result* to) const {
   const TapSum& sum = plan_.sum;
   const TermList& terms = terms_[phase];
-  GemmTileArgs<Compute> args{};
+  GemmTileArgs<Element> args{};
   args.a_step = plan_.tile_rows;
   args.b_step = b_step_;
   args.in_pairs = sum.in_pairs;
@@ -228,12 +262,12 @@ void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
   const int64_t block_elements = TermsOf(sum, plan_.phases) * plan_.tile_rows;
   const Panels panels = CutPanels(plan_.kernels, num_pixels);
   const int64_t group_size = sum.source_c * plan_.channel_stride;
-  const Compute* const first = planes + group * group_size;
+  const Element* const first = planes + group * group_size;
   for (int64_t panel = 0; panel < panels.count; ++panel) {
     args.num_cols = panels.ColsOf(panel, num_pixels);
     args.b = first + panel * panels.cols;
     // Of these planes or of those that follow, every block of rows fetches another line.
-    const Compute* next = panel + 1 < panels.count ? args.b + panels.cols : first + group_size;
+    const Element* next = panel + 1 < panels.count ? args.b + panels.cols : first + group_size;
     for (int64_t block = 0; block < plan_.row_blocks; ++block) {
       const int64_t row = block * plan_.tile_rows;
       args.num_rows = std::min(plan_.tile_rows, sum.result_c - row);
@@ -244,23 +278,27 @@ void Runner<Stored>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
         c_rows[i] = (row + i) * plan_.result_stride;
       }
       if (plan_.source_in_place) {
-        const int64_t line = block * (64 / int64_t{sizeof(Compute)});
+        const int64_t line = block * (64 / int64_t{sizeof(Element)});
         args.ahead = line < panels.cols ? next + line : nullptr;
-        args.ahead_step = args.ahead == nullptr ? 0 : b_step_ * int64_t{sizeof(Compute)};
+        args.ahead_step = args.ahead == nullptr ? 0 : b_step_ * int64_t{sizeof(Element)};
       }
       args.a = filter_.data() + (group * plan_.row_blocks + block) * block_elements;
       args.a_rows = a_rows;
-      args.c = to + panel * panels.cols;
+      if constexpr (kPairs) {
+        args.narrowed = to + panel * panels.cols;
+      } else {
+        args.c = to + panel * panels.cols;
+      }
       args.c_rows = c_rows;
       tile.run(args);
     }
   }
 }
 
-template <class Stored>
-void Runner<Stored>::StorePhase(int64_t image, int64_t group, const TapPhase& phase,
-                                int64_t first_position, int64_t num_positions,
-                                const Compute* from) const {
+template <class Stored, class Element>
+void Runner<Stored, Element>::StorePhase(int64_t image, int64_t group, const TapPhase& phase,
+                                         int64_t first_position, int64_t num_positions,
+                                         const Compute* from) const {
   const DataShape& shape = plan_.result;
   const int64_t channels = plan_.sum.result_c, first_channel = group * channels;
   Stored* to = static_cast<Stored*>(args_.result) + image * shape.Image();
@@ -334,14 +372,28 @@ bool Accepts(const Problem& problem) {
   return terms.valid * 1.5 >= terms.all;
 }
 
+// Products of pairs of channels take half the time. Whole planes are paired where they are; else
+// channels side by side are what it takes, which is channel-lanes' way.
+enum class PairForm { kNone, kPlanes, kChannelLanes };
+PairForm PairFormOf(const Problem& problem, const KernelTable& kernels) {
+  const TapSum sum(problem);
+  if (sum.result_c <= kFewChannels || !ServesPairs(problem, kernels)) return PairForm::kNone;
+  const bool planes =
+      ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases)) && MeetsWholePlanes(sum);
+  return planes ? PairForm::kPlanes : PairForm::kChannelLanes;
+}
+
 void Run(const ConvArgs& args) {
+  const PairForm pairs = PairFormOf(args.problem, args.kernels);
+  if (pairs == PairForm::kPlanes && PairsAreExact(args)) {
+    const Plan<BFloat16, BFloat16Pair> plan(args.problem, args.kernels,
+                                            args.parallel.num_threads());
+    return Runner<BFloat16, BFloat16Pair>(args, plan).Run();
+  }
+  if (pairs == PairForm::kChannelLanes) return kConv2DChannelLanes.run(args);
   VisitFloat(args.problem.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     const Plan<Stored> plan(args.problem, args.kernels, args.parallel.num_threads());
-    // Products of pairs, which need channels side by side, take half the time.
-    if (plan.sum.result_c > kFewChannels && ServesPairs(args.problem, args.kernels)) {
-      return kConv2DChannelLanes.run(args);
-    }
     const TermCount terms = CountTerms(plan.sum);
     const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
     if (terms.valid < terms.all && !IsFinite<Stored>(args.filter, filter_size)) {
@@ -353,18 +405,31 @@ void Run(const ConvArgs& args) {
 }
 
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  return VisitFloat(problem.dtype, [&](auto tag) {
+  const int64_t widened = VisitFloat(problem.dtype, [&](auto tag) {
     const Plan<typename decltype(tag)::Type> plan(problem, kernels, num_threads);
     return std::max(plan.ScratchBytes(),
                     kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads));
   });
+  if (PairFormOf(problem, kernels) != PairForm::kPlanes) return widened;
+  const Plan<BFloat16, BFloat16Pair> plan(problem, kernels, num_threads);
+  return std::max(plan.ScratchBytes(), widened);
+}
+
+template <class Stored, class Element>
+std::string DescribeTiles(const Plan<Stored, Element>& plan) {
+  return fmt::format("{}x{} channels x pixels, {} bands of {} rows{}", plan.tile_rows,
+                     plan.kernels.tiles.back().cols, plan.num_bands, plan.band_positions,
+                     plan.kPairs ? ", in pairs" : "");
 }
 
 std::string Tiles(const Problem& problem, const KernelTable& kernels) {
+  switch (PairFormOf(problem, kernels)) {
+    case PairForm::kNone: break;
+    case PairForm::kPlanes: return DescribeTiles(Plan<BFloat16, BFloat16Pair>(problem, kernels, 1));
+    case PairForm::kChannelLanes: return kConv2DChannelLanes.tiles(problem, kernels);
+  }
   return VisitFloat(problem.dtype, [&](auto tag) {
-    const Plan<typename decltype(tag)::Type> plan(problem, kernels, 1);
-    return fmt::format("{}x{} channels x pixels, {} bands of {} rows", plan.tile_rows,
-                       plan.kernels.tiles.back().cols, plan.num_bands, plan.band_positions);
+    return DescribeTiles(Plan<typename decltype(tag)::Type>(problem, kernels, 1));
   });
 }
 

@@ -31,9 +31,12 @@ inline bool MeetsWholePlanes(const TapSum& sum) {
          sum.source_w == sum.result_w;
 }
 
-template <class Stored>
+// Operands are held as Element: numbers of the compute type, or pairs of channels of bfloat16
+// numbers, for sums that meet whole planes.
+template <class Stored, class Element>
 struct PixelLanesPlan {
   using Compute = ComputeType<Stored>;
+  static constexpr bool kPairs = std::is_same_v<Element, BFloat16Pair>;
 
   PixelLanesPlan(const Problem& problem, const KernelTable& table, int num_threads);
   PixelLanesPlan(const PixelLanesPlan&) = delete;  // phases point into sum
@@ -55,9 +58,9 @@ struct PixelLanesPlan {
   // Rows of a plane that `positions` positions along the rows of a phase need.
   int64_t PlaneRows(int64_t positions) const { return positions - most_positions + rows.extent; }
 
-  const IndirectGemmKernels<Compute>& kernels;
+  const IndirectGemmKernels<Element>& kernels;
   TapSum sum;
-  DataShape source, result;
+  DataShape source, result;  // channels of the source as elements
   std::vector<TapPhase> phases;
   PlaneAxis rows, cols;
   int64_t most_positions;             // of a phase's rows
@@ -66,33 +69,34 @@ struct PixelLanesPlan {
   int64_t plane_size;                 // elements of one plane of a band
   int64_t channel_stride;             // of all planes of a source channel
   bool result_is_planes;              // a band's rows are neighbours in the result too
-  bool result_in_place;               // and of the compute type
+  bool result_in_place;               // and of the type that the micro-kernel gives it
   bool source_in_place;               // 1x1 filters meet its planes as they lie
   int64_t result_stride;              // of a result channel in a band
   int num_threads;
 };
 
-template <class Stored>
-PixelLanesPlan<Stored>::PixelLanesPlan(const Problem& problem, const KernelTable& table,
-                                       int num_threads_in)
-    : kernels(table.Gemm<Compute>()),
+template <class Stored, class Element>
+PixelLanesPlan<Stored, Element>::PixelLanesPlan(const Problem& problem, const KernelTable& table,
+                                                int num_threads_in)
+    : kernels(table.Gemm<Element>()),
       sum(problem),
-      source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
       result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
       phases(PhasesOf(sum)),
       rows(sum.row_phases),
       cols(sum.col_phases),
       num_threads(num_threads_in) {
+  if constexpr (kPairs) CountInPairs(sum, phases);
+  source = {problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups};
   const auto tiles = TilesOfWidth(kernels, kernels.tiles.back().cols);
   tile_rows = SmallestTile(tiles, sum.result_c).rows;
   row_blocks = CeilDiv(sum.result_c, tile_rows);
   most_positions = sum.row_phases.front().count;
   const int64_t planes = static_cast<int64_t>(rows.residues.size() * cols.residues.size());
-  const int64_t row_bytes = planes * source.c * cols.extent * int64_t{sizeof(Compute)};
+  const int64_t row_bytes = planes * source.c * cols.extent * int64_t{sizeof(Element)};
   const int64_t halo = rows.extent - most_positions;
   result_is_planes = ResultIsPlanes(problem.data_format, sum, cols);
-  result_in_place = result_is_planes && std::is_same_v<Stored, Compute>;
-  source_in_place = result_in_place && MeetsWholePlanes(sum) && VectorsFitPlanes();
+  result_in_place = result_is_planes && (kPairs || std::is_same_v<Stored, Compute>);
+  source_in_place = !kPairs && result_in_place && MeetsWholePlanes(sum) && VectorsFitPlanes();
   const int64_t cached =
       source_in_place ? most_positions : kBandBytes / std::max<int64_t>(1, row_bytes) - halo;
   const int64_t shared = num_threads == 1
@@ -113,10 +117,10 @@ PixelLanesPlan<Stored>::PixelLanesPlan(const Problem& problem, const KernelTable
   result_stride = result_in_place ? result.h * result.w : band_positions * cols.extent;
 }
 
-template <class Stored>
-int64_t PixelLanesPlan<Stored>::ScratchBytes() const {
-  return (FilterElements() + num_threads * (BandSourceElements() + BandResultElements())) *
-             int64_t{sizeof(Compute)} +
+template <class Stored, class Element>
+int64_t PixelLanesPlan<Stored, Element>::ScratchBytes() const {
+  return (FilterElements() + num_threads * BandSourceElements()) * int64_t{sizeof(Element)} +
+         num_threads * BandResultElements() * int64_t{sizeof(Compute)} +
          num_threads * int64_t{kMaxTileRows} * kernels.tiles.back().cols * 2 *
              int64_t{sizeof(double)};
 }

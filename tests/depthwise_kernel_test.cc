@@ -11,6 +11,7 @@
 #include "conv/canonical_order.h"
 #include "kernels/depthwise.h"
 #include "kernels/kernel_table.h"
+#include "tensor/dtype.h"
 
 namespace convgrad {
 namespace {
@@ -18,12 +19,12 @@ namespace {
 template <class Compute>
 using FoldOf = std::conditional_t<std::is_same_v<Compute, double>, FoldDouble, FoldFloat>;
 
-template <class Compute>
-std::vector<Compute> RandomNumbers(int64_t count, uint64_t seed) {
+template <class Element>
+std::vector<Element> RandomNumbers(int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform(-1, 1);
-  std::vector<Compute> numbers;
-  for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<Compute>(uniform(random)));
+  std::vector<Element> numbers;
+  for (int64_t i = 0; i < count; ++i) numbers.push_back(Narrow<Element>(uniform(random)));
   return numbers;
 }
 
@@ -57,24 +58,35 @@ RowCase RandomCase(std::mt19937_64& random) {
   return c;
 }
 
-// Source rows with their filters, readable a vector beyond the last channel.
-template <class Compute>
+// A case that the kernels of a 16-bit type take.
+template <class Element>
+RowCase CaseFor(RowCase c, const KernelTable& table) {
+  if (sizeof(Element) > 2) return c;
+  c.channels += table.DepthwiseRows<Element>().group - 1;
+  c.num_blocks = 1;
+  return c;
+}
+
+// Source rows with their filters, readable a vector beyond the last channel where the kernels may.
+template <class Element>
 struct Row {
   explicit Row(const RowCase& c, uint64_t seed)
-      : source(RandomNumbers<Compute>(c.num_rows * c.num_cols * c.channels + 16, seed)),
-        filter(RandomNumbers<Compute>(c.num_rows * c.num_taps * c.channels + 16, seed + 1)),
-        out_backprop(RandomNumbers<Compute>(c.count * c.channels + 16, seed + 2)) {}
-  const Compute* SourceRow(const RowCase& c, int64_t row) const {
+      : source(RandomNumbers<Element>(c.num_rows * c.num_cols * c.channels + kBeyond, seed)),
+        filter(RandomNumbers<Element>(c.num_rows * c.num_taps * c.channels + kBeyond, seed + 1)),
+        out_backprop(RandomNumbers<Element>(c.count * c.channels + kBeyond, seed + 2)) {}
+  const Element* SourceRow(const RowCase& c, int64_t row) const {
     return source.data() + row * c.num_cols * c.channels;
   }
-  const Compute* FilterRow(const RowCase& c, int64_t row) const {
+  const Element* FilterRow(const RowCase& c, int64_t row) const {
     return filter.data() + row * c.num_taps * c.channels;
   }
-  std::vector<Compute> source, filter, out_backprop;
+  static constexpr int64_t kBeyond = sizeof(Element) > 2 ? 16 : 0;
+  std::vector<Element> source, filter, out_backprop;
 };
 
-template <class Compute>
-Compute ExpectedForward(const RowCase& c, const Row<Compute>& row, int64_t t, int64_t channel) {
+template <class Element>
+Element ExpectedForward(const RowCase& c, const Row<Element>& row, int64_t t, int64_t channel) {
+  using Compute = ComputeType<Element>;
   FoldOf<Compute> fold;
   for (int64_t block = 0; block < c.num_blocks; ++block) {
     Compute chain = 0;
@@ -83,27 +95,30 @@ Compute ExpectedForward(const RowCase& c, const Row<Compute>& row, int64_t t, in
       for (int64_t k = 0; k < c.num_taps; ++k) {
         const int64_t col = c.origin + t * c.stride + k;
         if (col < 0 || col >= c.num_cols) continue;
-        chain = std::fma(row.SourceRow(c, r)[col * c.channels + channel],
-                         row.FilterRow(c, r)[k * c.channels + channel], chain);
+        const double x = Widen(row.SourceRow(c, r)[col * c.channels + channel]);
+        const double weight = Widen(row.FilterRow(c, r)[k * c.channels + channel]);
+        chain = std::fma(static_cast<Compute>(x), static_cast<Compute>(weight), chain);
       }
     }
     fold.AddBlock(chain);
   }
   fold.EndRun();
-  return static_cast<Compute>(fold.Result());
+  return Narrow<Element>(fold.Result());
 }
 
-template <class Compute>
-void CheckForward(const KernelTable& table, const RowCase& c, uint64_t seed) {
-  const Row<Compute> row(c, seed);
-  std::vector<DepthwiseSegment<Compute>> segments;
+template <class Element>
+void CheckForward(const KernelTable& table, const RowCase& any, uint64_t seed) {
+  const RowCase c = CaseFor<Element>(any, table);
+  const Row<Element> row(c, seed);
+  std::vector<DepthwiseSegment<Element>> segments;
   for (int64_t r = 0; r < c.num_rows; ++r) {
     segments.push_back({row.SourceRow(c, r), nullptr, row.FilterRow(c, r), c.origin, c.num_taps});
   }
   std::vector<int64_t> block_ends;
   for (int64_t b = 1; b <= c.num_blocks; ++b) block_ends.push_back(c.num_rows * b / c.num_blocks);
-  std::vector<Compute> out(static_cast<size_t>(c.count * c.channels + 1), 42);
-  DepthwiseForwardRow<Compute> call = {};
+  const Element mark = Narrow<Element>(42);
+  std::vector<Element> out(static_cast<size_t>(c.count * c.channels + 1), mark);
+  DepthwiseForwardRow<Element> call = {};
   call.segments = segments.data();
   call.block_ends = block_ends.data();
   call.num_blocks = c.num_blocks;
@@ -112,38 +127,52 @@ void CheckForward(const KernelTable& table, const RowCase& c, uint64_t seed) {
   call.source_stride = call.filter_stride = call.out_stride = call.channels = c.channels;
   call.num_cols = c.num_cols;
   call.stride = c.stride;
-  table.Depthwise<Compute>().forward(call);
+  table.DepthwiseRows<Element>().forward(call);
   for (int64_t t = 0; t < c.count; ++t) {
     for (int64_t channel = 0; channel < c.channels; ++channel) {
-      ASSERT_EQ(out[t * c.channels + channel], ExpectedForward(c, row, t, channel))
+      ASSERT_EQ(Widen(out[t * c.channels + channel]), Widen(ExpectedForward(c, row, t, channel)))
           << NameOf(table.isa) << " result " << t << " channel " << channel << ", " << c.Name();
     }
   }
-  ASSERT_EQ(out.back(), 42) << "written beyond the last result";
+  ASSERT_EQ(Widen(out.back()), 42) << "written beyond the last result";
 }
 
-template <class Compute>
-void CheckGradient(const KernelTable& table, const RowCase& c, uint64_t seed) {
-  const Row<Compute> row(c, seed);
-  const int64_t lanes = table.Depthwise<Compute>().lanes;
-  const int64_t num_slots = (c.channels + lanes - 1) / lanes;
-  std::vector<Compute> sums(static_cast<size_t>(c.num_rows * c.num_taps * num_slots * lanes), 0);
-  std::vector<DepthwiseSegment<Compute>> segments;
+// Where the sum of a channel is among those of a tap. The last group is of the last channels.
+template <class Element>
+int64_t SumOf(const DepthwiseRowKernels<Element>& kernels, int64_t channels, int64_t channel) {
+  const int64_t group = kernels.group, last = (channels - 1) / group * group;
+  if (channel < last) {
+    const int64_t i = channel % group;
+    return channel - i + i % kernels.parts * (group / kernels.parts) + i / kernels.parts;
+  }
+  const int64_t i = channel - std::max<int64_t>(0, channels - group);
+  return last + i % kernels.parts * (group / kernels.parts) + i / kernels.parts;
+}
+
+template <class Element>
+void CheckGradient(const KernelTable& table, const RowCase& any, uint64_t seed) {
+  using Compute = ComputeType<Element>;
+  const RowCase c = CaseFor<Element>(any, table);
+  const Row<Element> row(c, seed);
+  const auto& kernels = table.DepthwiseRows<Element>();
+  const int64_t tap_size = (c.channels + kernels.group - 1) / kernels.group * kernels.group;
+  std::vector<Compute> sums(static_cast<size_t>(c.num_rows * c.num_taps * tap_size), 0);
+  std::vector<DepthwiseSegment<Element>> segments;
   for (int64_t r = 0; r < c.num_rows; ++r) {
-    Compute* first = sums.data() + r * c.num_taps * num_slots * lanes;
+    Compute* first = sums.data() + r * c.num_taps * tap_size;
     segments.push_back({row.SourceRow(c, r), first, nullptr, c.origin, c.num_taps});
   }
-  DepthwiseGradientRow<Compute> call = {};
+  DepthwiseGradientRow<Element> call = {};
   call.segments = segments.data();
   call.num_segments = c.num_rows;
   call.out_backprop = row.out_backprop.data();
   call.count = c.count;
   call.source_stride = call.out_backprop_stride = call.channels = c.channels;
   call.num_cols = c.num_cols;
-  call.sums_stride = num_slots * lanes;
+  call.sums_stride = tap_size;
   call.stride = c.stride;
   call.dilation = c.dilation;
-  table.Depthwise<Compute>().gradient(call);
+  kernels.gradient(call);
   for (int64_t r = 0; r < c.num_rows; ++r) {
     for (int64_t k = 0; k < c.num_taps; ++k) {
       for (int64_t channel = 0; channel < c.channels; ++channel) {
@@ -151,15 +180,12 @@ void CheckGradient(const KernelTable& table, const RowCase& c, uint64_t seed) {
         for (int64_t t = 0; t < c.count; ++t) {
           const int64_t col = c.origin + t * c.stride + k * c.dilation;
           if (col < 0 || col >= c.num_cols) continue;
-          chain = std::fma(row.SourceRow(c, r)[col * c.channels + channel],
-                           row.out_backprop[t * c.channels + channel], chain);
+          const double x = Widen(row.SourceRow(c, r)[col * c.channels + channel]);
+          const double g = Widen(row.out_backprop[t * c.channels + channel]);
+          chain = std::fma(static_cast<Compute>(x), static_cast<Compute>(g), chain);
         }
-        // The last slot holds the last channels.
-        const int64_t slot = std::min(channel / lanes, num_slots - 1);
-        const int64_t first =
-            slot == num_slots - 1 ? std::max<int64_t>(0, c.channels - lanes) : slot * lanes;
-        const int64_t at = slot * lanes + channel - first;
-        ASSERT_EQ(sums[(r * c.num_taps + k) * num_slots * lanes + at], chain)
+        const int64_t at = SumOf(kernels, c.channels, channel);
+        ASSERT_EQ(sums[(r * c.num_taps + k) * tap_size + at], chain)
             << NameOf(table.isa) << " tap " << k << " channel " << channel << ", " << c.Name();
       }
     }
@@ -223,8 +249,12 @@ TEST(DepthwiseKernels, FollowTheFormula) {
   for (uint64_t seed = 0; seed < 1500 && !HasFailure(); ++seed) {
     const RowCase c = RandomCase(random);
     for (const KernelTable& table : SupportedKernels()) {
+      CheckForward<Float16>(table, c, seed);
+      CheckForward<BFloat16>(table, c, seed);
       CheckForward<float>(table, c, seed);
       CheckForward<double>(table, c, seed);
+      CheckGradient<Float16>(table, c, seed);
+      CheckGradient<BFloat16>(table, c, seed);
       CheckGradient<float>(table, c, seed);
       CheckGradient<double>(table, c, seed);
     }

@@ -15,7 +15,8 @@
 namespace convgrad {
 namespace {
 
-template <class Stored>
+// Element is what the kernel reads: Stored where both operands are in place, else Compute.
+template <class Stored, class Element>
 class FilterEngine {
  public:
   using Compute = ComputeType<Stored>;
@@ -24,6 +25,7 @@ class FilterEngine {
       : plan_(plan),
         parallel_(args.parallel),
         kernels_(args.kernels.Depthwise<Compute>()),
+        row_kernels_(args.kernels.DepthwiseRows<Element>()),
         pack_(args.kernels.Pack<Stored>()),
         input_packer_(args.kernels, plan.input, ByPlane(plan), InputForm(plan), plan.multiplier),
         output_packer_(args.kernels, plan.output, ByPlane(plan), StripForm::kPlain, 1),
@@ -39,8 +41,8 @@ class FilterEngine {
  private:
   // The kernel's call for one row of a block.
   struct RowCall {
-    DepthwiseGradientRow<Compute> row;
-    std::vector<DepthwiseSegment<Compute>> segments;
+    DepthwiseGradientRow<Element> row;
+    std::vector<DepthwiseSegment<Element>> segments;
     int64_t last_input;  // row that it reads
   };
 
@@ -80,15 +82,16 @@ class FilterEngine {
   void StartBand(Piece* piece, const Band& band, const FilterUnit& unit,
                  const FilterUnit& next_unit, const Band& next) const;
   void AddBand(Piece* piece, const Band& band, double* fold) const;
-  const Compute* InputRow(const Piece& piece, int64_t image, int64_t row) const;
-  const Compute* OutputRow(const Piece& piece, int64_t image, int64_t row, int64_t col) const;
+  const Element* InputRow(const Piece& piece, int64_t image, int64_t row) const;
+  const Element* OutputRow(const Piece& piece, int64_t image, int64_t row, int64_t col) const;
   void FetchAhead(const Piece& piece, int64_t image, int64_t last, int64_t row,
-                  DepthwiseGradientRow<Compute>* call) const;
+                  DepthwiseGradientRow<Element>* call) const;
   void FindCall(const Piece& piece, const PixelBlock& block, int64_t image, int64_t row,
                 RowCall* call) const;
-  void AddSegments(const Piece& piece, const Compute* source, int64_t row_tap, int64_t origin,
+  void AddSegments(const Piece& piece, const Element* source, int64_t row_tap, int64_t origin,
                    RowCall* call) const;
   void FoldRuns(Range units, int64_t num_runs);
+  void OrderGroups(Compute* sums, int64_t count) const;
   void Finish(const FilterUnit& unit, double* total);
 
   double* Errors(double* fold) const { return plan_.f64 ? fold + plan_.UnitSize() : nullptr; }
@@ -100,6 +103,7 @@ class FilterEngine {
   const FilterPlan& plan_;
   const Parallel& parallel_;
   const DepthwiseKernels<Compute>& kernels_;
+  const DepthwiseRowKernels<Element>& row_kernels_;
   const PackKernels<Stored>& pack_;
   const StripPacker<Stored> input_packer_, output_packer_;
   const Stored* input_;
@@ -109,8 +113,8 @@ class FilterEngine {
   AlignedArray<double> totals_, runs_;
 };
 
-template <class Stored>
-FilterEngine<Stored>::Piece::Piece(const FilterPlan& plan) : memory(plan.piece_bytes()) {
+template <class Stored, class Element>
+FilterEngine<Stored, Element>::Piece::Piece(const FilterPlan& plan) : memory(plan.piece_bytes()) {
   // Lanes beyond the channels are read.
   std::memset(memory.data(), 0, static_cast<size_t>(memory.size()));
   sums = reinterpret_cast<Compute*>(memory.data());
@@ -119,16 +123,16 @@ FilterEngine<Stored>::Piece::Piece(const FilterPlan& plan) : memory(plan.piece_b
   intermediate = output.data + plan.output_size;
 }
 
-template <class Stored>
-auto FilterEngine<Stored>::PieceOfThread() -> Piece& {
+template <class Stored, class Element>
+auto FilterEngine<Stored, Element>::PieceOfThread() -> Piece& {
   std::unique_ptr<Piece>& piece = pieces_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (piece == nullptr) piece = std::make_unique<Piece>(plan_);
   return *piece;
 }
 
 // Numbers the input rows that the band's outputs read with the unit's taps.
-template <class Stored>
-void FilterEngine<Stored>::FindSlots(Piece* piece) const {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::FindSlots(Piece* piece) const {
   const Range rows = piece->input.part.rows;
   const Dimension& d = plan_.rows;
   piece->slots.assign(static_cast<size_t>(rows.size()), -1);
@@ -145,9 +149,9 @@ void FilterEngine<Stored>::FindSlots(Piece* piece) const {
 }
 
 // The part moved to an image.
-template <class Stored>
-StripPart FilterEngine<Stored>::InImage(StripPart part, const DataLayout& layout,
-                                        int64_t image) const {
+template <class Stored, class Element>
+StripPart FilterEngine<Stored, Element>::InImage(StripPart part, const DataLayout& layout,
+                                                 int64_t image) const {
   part.image = image;
   if (layout.format == DataFormat::kNCHW) {
     part.channels = {image * layout.c + part.channels.begin, image * layout.c + part.channels.end};
@@ -156,9 +160,9 @@ StripPart FilterEngine<Stored>::InImage(StripPart part, const DataLayout& layout
 }
 
 // A strip's part in an image, with what to fetch ahead: the following image of the band, or `next`.
-template <class Stored>
-StripPart FilterEngine<Stored>::InImage(const Strip& strip, const DataLayout& layout, int64_t image,
-                                        int64_t image_end) const {
+template <class Stored, class Element>
+StripPart FilterEngine<Stored, Element>::InImage(const Strip& strip, const DataLayout& layout,
+                                                 int64_t image, int64_t image_end) const {
   StripPart here = InImage(strip.part, layout, image);
   if (!plan_.fetch_ahead) return here;
   const StripPart there = image + 1 < image_end ? InImage(strip.part, layout, image + 1)
@@ -168,8 +172,8 @@ StripPart FilterEngine<Stored>::InImage(const Strip& strip, const DataLayout& la
 }
 
 // The numbered rows of one image, neighbours together.
-template <class Stored>
-void FilterEngine<Stored>::PackInput(const Piece& piece, int64_t image) const {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::PackInput(const Piece& piece, int64_t image) const {
   const StripPart part = InImage(piece.input, plan_.input, image, piece.bounds.image_end);
   const int64_t row_size = part.cols.size() * part.channels.size() * plan_.multiplier;
   if (part.cols.size() == 0) return;
@@ -187,21 +191,22 @@ void FilterEngine<Stored>::PackInput(const Piece& piece, int64_t image) const {
   }
 }
 
-template <class Stored>
-void FilterEngine<Stored>::PackOutput(const Piece& piece, int64_t image) const {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::PackOutput(const Piece& piece, int64_t image) const {
   output_packer_.Pack(out_backprop_,
                       InImage(piece.output, plan_.output, image, piece.bounds.image_end),
                       piece.intermediate, piece.output.data);
 }
 
 // One row of taps of the unit over one source row.
-template <class Stored>
-void FilterEngine<Stored>::AddSegments(const Piece& piece, const Compute* source, int64_t row_tap,
-                                       int64_t origin, RowCall* call) const {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::AddSegments(const Piece& piece, const Element* source,
+                                                int64_t row_tap, int64_t origin,
+                                                RowCall* call) const {
   const Range taps = piece.unit.col_taps;
   const int64_t tap_size = plan_.TapSize(piece.unit.channels.size());
   for (int64_t tap = taps.begin; tap < taps.end; tap += kMaxSegmentTaps) {
-    DepthwiseSegment<Compute> segment = {};
+    DepthwiseSegment<Element> segment = {};
     segment.source = source;
     segment.origin = origin + tap * plan_.cols.dilation;
     segment.num_taps = std::min(taps.end - tap, kMaxSegmentTaps);
@@ -213,39 +218,41 @@ void FilterEngine<Stored>::AddSegments(const Piece& piece, const Compute* source
 }
 
 // The first column that the strip, or the image, has of an input row.
-template <class Stored>
-auto FilterEngine<Stored>::InputRow(const Piece& piece, int64_t image, int64_t row) const
-    -> const Compute* {
+template <class Stored, class Element>
+auto FilterEngine<Stored, Element>::InputRow(const Piece& piece, int64_t image, int64_t row) const
+    -> const Element* {
   const Range channels = piece.unit.channels;
   if (plan_.input_in_place) {
-    return reinterpret_cast<const Compute*>(input_) +
+    return reinterpret_cast<const Element*>(input_) +
            plan_.input.AtPixel(image, row, 0, channels.begin);
   }
   const StripPart& part = piece.input.part;
   const int64_t pixel = piece.slots[row - part.rows.begin] * part.cols.size();
-  return piece.input.data + pixel * channels.size() * plan_.multiplier;
+  return reinterpret_cast<const Element*>(piece.input.data) +
+         pixel * channels.size() * plan_.multiplier;
 }
 
 // Column `col` of a row of out_backprop.
-template <class Stored>
-auto FilterEngine<Stored>::OutputRow(const Piece& piece, int64_t image, int64_t row,
-                                     int64_t col) const -> const Compute* {
+template <class Stored, class Element>
+auto FilterEngine<Stored, Element>::OutputRow(const Piece& piece, int64_t image, int64_t row,
+                                              int64_t col) const -> const Element* {
   const StripPart& part = piece.output.part;
   if (plan_.output_in_place) {
-    return reinterpret_cast<const Compute*>(out_backprop_) +
+    return reinterpret_cast<const Element*>(out_backprop_) +
            plan_.output.AtPixel(image, row, col, part.channels.begin);
   }
   const int64_t pixel = (row - part.rows.begin) * part.cols.size() + col - part.cols.begin;
-  return piece.output.data + pixel * part.channels.size();
+  return reinterpret_cast<const Element*>(piece.output.data) + pixel * part.channels.size();
 }
 
 // The rows behind those of the call, of tensors used in place; an image's last are followed by the
 // next image's. `last` is the last input row of the call.
-template <class Stored>
-void FilterEngine<Stored>::FetchAhead(const Piece& piece, int64_t image, int64_t last, int64_t row,
-                                      DepthwiseGradientRow<Compute>* call) const {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::FetchAhead(const Piece& piece, int64_t image, int64_t last,
+                                               int64_t row,
+                                               DepthwiseGradientRow<Element>* call) const {
   const DataLayout &in = plan_.input, &out = plan_.output;
-  DepthwiseNextRows<Compute>& next = call->next;
+  DepthwiseNextRows<Element>& next = call->next;
   const int64_t behind = in.batch * in.h - 1 - (image * in.h + last);
   if (plan_.input_in_place) {
     for (; next.count < std::min({plan_.rows.stride, behind, next.kMost}); ++next.count) {
@@ -258,9 +265,9 @@ void FilterEngine<Stored>::FetchAhead(const Piece& piece, int64_t image, int64_t
   }
 }
 
-template <class Stored>
-void FilterEngine<Stored>::FindCall(const Piece& piece, const PixelBlock& block, int64_t image,
-                                    int64_t row, RowCall* call) const {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::FindCall(const Piece& piece, const PixelBlock& block,
+                                             int64_t image, int64_t row, RowCall* call) const {
   const Dimension& rows = plan_.rows;
   const FilterUnit& unit = piece.unit;
   const int64_t size = unit.channels.size() * plan_.multiplier;
@@ -274,7 +281,7 @@ void FilterEngine<Stored>::FindCall(const Piece& piece, const PixelBlock& block,
     AddSegments(piece, InputRow(piece, image, in_row), tap, origin, call);
     call->last_input = in_row;
   }
-  DepthwiseGradientRow<Compute>& kernel_row = call->row;
+  DepthwiseGradientRow<Element>& kernel_row = call->row;
   kernel_row = {};
   kernel_row.segments = call->segments.data();
   kernel_row.num_segments = std::ssize(call->segments);
@@ -290,9 +297,10 @@ void FilterEngine<Stored>::FindCall(const Piece& piece, const PixelBlock& block,
 }
 
 // Finds where the band's strips and, unless those of the band before serve, its calls are.
-template <class Stored>
-void FilterEngine<Stored>::StartBand(Piece* piece, const Band& band, const FilterUnit& unit,
-                                     const FilterUnit& next_unit, const Band& next) const {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::StartBand(Piece* piece, const Band& band,
+                                              const FilterUnit& unit, const FilterUnit& next_unit,
+                                              const Band& next) const {
   const PixelBlock &b = band.bounds, &before = piece->bounds;
   const bool same_calls = before.row_begin == b.row_begin && before.row_end == b.row_end &&
                           before.col_begin == b.col_begin && before.col_end == b.col_end &&
@@ -320,8 +328,8 @@ void FilterEngine<Stored>::StartBand(Piece* piece, const Band& band, const Filte
 
 // The blocks of a band into `fold`. Either it is of one image, or it is one block, so that one
 // image at a time needs to be in the strips.
-template <class Stored>
-void FilterEngine<Stored>::AddBand(Piece* piece, const Band& band, double* fold) const {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::AddBand(Piece* piece, const Band& band, double* fold) const {
   const FilterUnit& unit = piece->unit;
   const int64_t count =
       unit.row_taps.size() * unit.col_taps.size() * plan_.TapSize(unit.channels.size());
@@ -336,7 +344,7 @@ void FilterEngine<Stored>::AddBand(Piece* piece, const Band& band, double* fold)
         if (plan_.output_in_place) FindCall(*piece, block, image, row, &call);
         if (call.segments.empty()) continue;
         FetchAhead(*piece, image, call.last_input, row, &call.row);
-        kernels_.gradient(call.row);
+        row_kernels_.gradient(call.row);
       }
       if (image + 1 == block.image_end) {
         kernels_.fold_block(piece->sums, fold, Errors(fold), count);
@@ -345,8 +353,8 @@ void FilterEngine<Stored>::AddBand(Piece* piece, const Band& band, double* fold)
   }
 }
 
-template <class Stored>
-void FilterEngine<Stored>::RunPiece(int64_t unit, int64_t run, double* fold) {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::RunPiece(int64_t unit, int64_t run, double* fold) {
   Piece& piece = PieceOfThread();
   std::fill_n(piece.sums, plan_.UnitSize(), Compute{0});
   std::fill_n(fold, plan_.FoldSize(), 0.0);
@@ -360,8 +368,8 @@ void FilterEngine<Stored>::RunPiece(int64_t unit, int64_t run, double* fold) {
   }
 }
 
-template <class Stored>
-void FilterEngine<Stored>::FoldRuns(Range units, int64_t num_runs) {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::FoldRuns(Range units, int64_t num_runs) {
   parallel_.For(units.size(), [&](int64_t slot) {
     double* total = TotalOf(slot);
     for (int64_t run = 0; run < num_runs; ++run) {
@@ -372,8 +380,20 @@ void FilterEngine<Stored>::FoldRuns(Range units, int64_t num_runs) {
 }
 
 // The rounded sums of one unit into the result.
-template <class Stored>
-void FilterEngine<Stored>::Finish(const FilterUnit& unit, double* total) {
+// Sums as the kernel leaves them, whole groups, in the order of the channels.
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::OrderGroups(Compute* sums, int64_t count) const {
+  const int64_t group = row_kernels_.group, parts = row_kernels_.parts;
+  if (parts == 1) return;
+  std::vector<Compute> parted(static_cast<size_t>(group));
+  for (Compute* first = sums; first != sums + count; first += group) {
+    std::copy_n(first, group, parted.begin());
+    for (int64_t i = 0; i < group; ++i) first[i] = parted[i % parts * (group / parts) + i / parts];
+  }
+}
+
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::Finish(const FilterUnit& unit, double* total) {
   const int64_t size = unit.channels.size() * plan_.multiplier;
   const int64_t tap_size = plan_.TapSize(unit.channels.size());
   AlignedArray<Compute> sums(tap_size);
@@ -382,6 +402,7 @@ void FilterEngine<Stored>::Finish(const FilterUnit& unit, double* total) {
       const int64_t at = (row * unit.col_taps.size() + col) * tap_size;
       double* error = plan_.f64 ? Errors(total) + at : nullptr;
       kernels_.finish(total + at, error, sums.data(), tap_size, sizeof(Stored) == 2);
+      OrderGroups(sums.data(), tap_size);
       const int64_t tap =
           (unit.row_taps.begin + row) * plan_.cols.kernel + unit.col_taps.begin + col;
       Stored* to = result_ + tap * plan_.output.c + unit.channels.begin * plan_.multiplier;
@@ -395,8 +416,8 @@ void FilterEngine<Stored>::Finish(const FilterUnit& unit, double* total) {
   }
 }
 
-template <class Stored>
-void FilterEngine<Stored>::RunUnits(Range units) {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::RunUnits(Range units) {
   std::fill_n(totals_.data(), totals_.size(), 0.0);
   for (int64_t first = 0; first < plan_.num_runs(); first += plan_.runs_at_once) {
     const int64_t num_runs = std::min(plan_.runs_at_once, plan_.num_runs() - first);
@@ -410,8 +431,8 @@ void FilterEngine<Stored>::RunUnits(Range units) {
                 [&](int64_t slot) { Finish(plan_.UnitAt(units.begin + slot), TotalOf(slot)); });
 }
 
-template <class Stored>
-void FilterEngine<Stored>::Run() {
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::Run() {
   for (int64_t begin = 0; begin < plan_.num_units(); begin += plan_.units_at_once) {
     RunUnits({begin, std::min(plan_.num_units(), begin + plan_.units_at_once)});
   }
@@ -419,8 +440,14 @@ void FilterEngine<Stored>::Run() {
 
 void RunFilter(const ConvArgs& args) {
   const FilterPlan plan(args.problem, args.kernels, args.parallel.num_threads());
-  VisitFloat(args.problem.dtype,
-             [&](auto tag) { FilterEngine<typename decltype(tag)::Type>(args, plan).Run(); });
+  VisitFloat(args.problem.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    if (plan.input_in_place) {
+      FilterEngine<Stored, Stored>(args, plan).Run();
+    } else {
+      FilterEngine<Stored, ComputeType<Stored>>(args, plan).Run();
+    }
+  });
 }
 
 int64_t FilterScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {

@@ -78,6 +78,7 @@ class BlockLanesEngine {
       : plan_(plan),
         parallel_(args.parallel),
         kernels_(args.kernels.Depthwise<Compute>()),
+        row_kernels_(args.kernels.DepthwiseRows<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
         lanes_(kernels_.lanes),
         input_(static_cast<const Stored*>(args.input)),
@@ -134,6 +135,7 @@ class BlockLanesEngine {
   const BlockLanesPlan& plan_;
   const Parallel& parallel_;
   const DepthwiseKernels<Compute>& kernels_;
+  const DepthwiseRowKernels<Compute>& row_kernels_;
   const PackKernels<Stored>& pack_;
   const int64_t lanes_;
   const Stored* input_;
@@ -240,7 +242,7 @@ void BlockLanesEngine<Stored>::AddChannel(Piece* piece, int64_t channel) const {
   call.stride = g.stride_w;
   call.dilation = g.dilation_w;
   call.channels = lanes_;
-  kernels_.gradient(call);
+  row_kernels_.gradient(call);
   for (DepthwiseSegment<Compute>& segment : piece->segments) {
     segment.source -= in_channel * lanes_;
     segment.sums -= channel * lanes_;

@@ -91,7 +91,7 @@ std::vector<Band> FilterPlan::BandsOfRun(int64_t run) const {
 void FilterPlan::ChooseUnits() {
   const int64_t unit = CeilDiv(lanes, multiplier);
   const int64_t num_taps = rows.kernel * cols.kernel;
-  const int64_t least = std::max(unit, kLeastUnitBytes / compute_bytes / multiplier);
+  const int64_t least = std::max(unit, kLeastUnitBytes / element_bytes / multiplier);
   int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
   if (input.format == DataFormat::kNCHW) {
     const int64_t few = std::max(unit, kMediumPlaneUnitBytes / compute_bytes / multiplier);
@@ -129,7 +129,7 @@ void FilterPlan::FillThreads(int num_threads) {
     chunks = ChannelChunks(input.c, unit, std::max(wanted, least_channels));
     GroupTaps();
   };
-  grow_chunks(pieces, std::max(unit, kSharedPixelBytes / compute_bytes / multiplier));
+  grow_chunks(pieces, std::max(unit, kSharedPixelBytes / element_bytes / multiplier));
   grow_chunks(least, unit);
   const auto grow_groups = [&](int64_t& groups, int64_t most) {
     const int64_t others = num_units() / groups * num_runs();
@@ -166,6 +166,19 @@ void FilterPlan::MeasureStrips() {
   intermediate_size = multiplier == 1 ? 0 : RoundUp(largest_part + lanes, int64_t{kAlignment});
 }
 
+// What is used where it lies, and in which form the kernels read it.
+void FilterPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
+  const bool nhwc = problem.data_format == DataFormat::kNHWC;
+  const int64_t stored_bytes = InfoOf(problem.dtype).bytes;
+  const int64_t group = VisitFloat(problem.dtype, [&](auto tag) {
+    return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
+  });
+  input_in_place = nhwc && multiplier == 1 && output.c >= group;
+  lanes = input_in_place ? group : f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  element_bytes = input_in_place ? stored_bytes : compute_bytes;
+  output_in_place = nhwc && stored_bytes == element_bytes && output.c >= lanes;
+}
+
 FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {
   const ConvGeometry& g = problem.geometry;
   rows = Dimension::Rows(g, true);
@@ -175,12 +188,8 @@ FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int n
   multiplier = g.group_out_c;
   f64 = problem.dtype == DType::kFloat64;
   compute_bytes = f64 ? 8 : 4;
-  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
-  const bool in_place = problem.data_format == DataFormat::kNHWC &&
-                        InfoOf(problem.dtype).bytes == compute_bytes && g.out_c >= lanes;
+  ChoosePlaces(problem, kernels);
   fetch_ahead = input.format == DataFormat::kNHWC || input.plane() < kLargePlane;
-  output_in_place = in_place;
-  input_in_place = in_place && multiplier == 1;
   blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
   ChooseUnits();
   FillThreads(num_threads);

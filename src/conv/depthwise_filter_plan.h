@@ -34,7 +34,8 @@ struct FilterPlan {
   DataLayout input, output;
   int64_t multiplier;
   int64_t compute_bytes;
-  int64_t lanes;
+  int64_t element_bytes;  // of what the kernels read: of the compute type, or stored
+  int64_t lanes;          // channels that the kernels take at a time
   bool f64;
   bool input_in_place, output_in_place;
   bool fetch_ahead;                // strips, while the ones before are packed
@@ -75,6 +76,7 @@ struct FilterPlan {
   }
 
  private:
+  void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
   void ChooseUnits();
   void GroupTaps();
   void FillThreads(int num_threads);

@@ -1,16 +1,17 @@
-// Depthwise forward and input gradient: the pieces of a ForwardPlan. A piece goes down its rows and
-// packs sources and unpacks results as it goes, so that memory works while the kernel does.
+// Depthwise forward and input gradient through strips: the pieces of a ForwardPlan. A piece goes
+// down its rows and packs sources and unpacks results as it goes, so that memory works while the
+// kernel does.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <type_traits>
 #include <vector>
 
 #include "base/checked.h"
 #include "conv/depthwise.h"
 #include "conv/depthwise_forward_calls.h"
+#include "conv/depthwise_forward_in_place.h"
 #include "conv/depthwise_forward_plan.h"
 
 namespace convgrad {
@@ -25,6 +26,7 @@ class ForwardEngine {
   ForwardEngine(const ConvArgs& args, const ForwardPlan& plan)
       : plan_(plan),
         kernels_(args.kernels.Depthwise<Compute>()),
+        row_kernels_(args.kernels.DepthwiseRows<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
         source_packer_(args.kernels, plan.source, plan.by_plane, SourceForm(plan), plan.multiplier),
         result_packer_(args.kernels, plan.result, plan.by_plane, StripForm::kPlain, 1),
@@ -34,14 +36,8 @@ class ForwardEngine {
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         packed_taps_(PackedTaps(plan.cols)),
-        pieces_(static_cast<size_t>(args.parallel.num_threads())) {
-    for (int64_t band = 0; band < plan.col_bands; ++band) {
-      const Range results = PartOf(plan.cols.num_results(), plan.col_bands, band);
-      const Range sources =
-          plan.source_in_place ? Range{0, plan.cols.num_sources()} : SourcesOf(plan.cols, results);
-      bands_.push_back({results, sources, LinesOf(plan.cols, results, sources)});
-    }
-  }
+        bands_(ColBandsOf(plan)),
+        pieces_(static_cast<size_t>(args.parallel.num_threads())) {}
 
   void RunPiece(int64_t index);
 
@@ -57,7 +53,7 @@ class ForwardEngine {
     Range channels = {0, 0}, rows = {0, 0};
     ForwardPlace<Compute> place = {};
     ForwardCallFinder<Compute> finder;
-    std::vector<RowCalls<Compute>> calls;  // of all rows, or of one where the source is in place
+    std::vector<RowCalls<Compute>> calls;  // of all rows
     int64_t packed_rows, packed_pixels;    // of the sources
     int64_t waiting_rows, stored_pixels;   // of the results in `out`: how many, how many are stored
   };
@@ -75,9 +71,6 @@ class ForwardEngine {
   void PackSources(Piece* piece, int64_t end_row) const;
   void PackPixels(Piece* piece, int64_t end_row) const;
   void PackRows(Piece* piece, int64_t end_row) const;
-  const RowCalls<Compute>& CallsOf(Piece* piece, int64_t row) const;
-  DepthwiseNextRows<Compute> NextRows(const Piece& piece, const TapLine& line,
-                                      int64_t sources_end) const;
   void RunRow(Piece* piece, int64_t row, const RowCalls<Compute>& calls) const;
   void StoreResults(Piece* piece, int64_t end_row) const;
 
@@ -96,13 +89,14 @@ class ForwardEngine {
 
   const ForwardPlan& plan_;
   const DepthwiseKernels<Compute>& kernels_;
+  const DepthwiseRowKernels<Compute>& row_kernels_;
   const PackKernels<Stored>& pack_;
   const StripPacker<Stored> source_packer_, result_packer_, source_pixels_, result_pixels_;
   const Stored* source_;
   const Stored* filter_;
   Stored* result_;
-  std::vector<int64_t> packed_taps_;
-  std::vector<ColBand> bands_;
+  const std::vector<int64_t> packed_taps_;
+  const std::vector<ColBand> bands_;
   std::vector<std::unique_ptr<Piece>> pieces_;  // by thread
 };
 
@@ -223,37 +217,13 @@ void ForwardEngine<Stored>::PackRows(Piece* piece, int64_t end_row) const {
 template <class Stored>
 void ForwardEngine<Stored>::PackSources(Piece* piece, int64_t end_row) const {
   const Range cols = piece->place.cols->sources;
-  if (plan_.source_in_place || cols.size() == 0) return;
+  if (cols.size() == 0) return;
   const bool all_rows = piece->place.slots.back() == std::ssize(piece->place.slots) - 1;
   if (all_rows && ByPixel(plan_.source, cols)) {
     PackPixels(piece, end_row);
   } else {
     PackRows(piece, end_row);
   }
-}
-
-template <class Stored>
-auto ForwardEngine<Stored>::CallsOf(Piece* piece, int64_t row) const -> const RowCalls<Compute>& {
-  if (!plan_.source_in_place) return piece->calls[static_cast<size_t>(row - piece->rows.begin)];
-  piece->finder.Find(row, &piece->calls[0]);
-  return piece->calls[0];
-}
-
-// The rows behind those that the current row reads; the image's last are followed by the next
-// image's.
-template <class Stored>
-auto ForwardEngine<Stored>::NextRows(const Piece& piece, const TapLine& line,
-                                     int64_t sources_end) const -> DepthwiseNextRows<Compute> {
-  DepthwiseNextRows<Compute> next = {};
-  if (!plan_.source_in_place || sources_end == 0) return next;
-  const int64_t last = piece.image * plan_.source.h + sources_end - 1;
-  const int64_t count = std::min(plan_.forward ? plan_.rows.stride : 1, next.kMost);
-  while (next.count < count && last + next.count + 1 < plan_.source.batch * plan_.source.h) {
-    next.rows[next.count] = piece.place.source + (sources_end + next.count) * piece.place.row_size +
-                            line.source_first * plan_.source.c;
-    ++next.count;
-  }
-  return next;
 }
 
 template <class Stored>
@@ -270,8 +240,7 @@ void ForwardEngine<Stored>::RunRow(Piece* piece, int64_t row,
   for (size_t i = 0; i < calls.lines.size(); ++i) {
     DepthwiseForwardRow<Compute> call = calls.lines[i].row;
     call.out = out + calls.lines[i].first_out * place.result_pixel_size;
-    call.next = NextRows(*piece, place.cols->lines[i], calls.sources_end);
-    kernels_.forward(call);
+    row_kernels_.forward(call);
   }
   ++piece->waiting_rows;
 }
@@ -304,36 +273,21 @@ void ForwardEngine<Stored>::StoreResults(Piece* piece, int64_t end_row) const {
 // Which piece it is, and where its numbers lie.
 template <class Stored>
 void ForwardEngine<Stored>::FindPlace(int64_t index, Piece* piece) const {
-  // NHWC: chunks of the same pixels follow each other, since they share lines.
-  const int64_t num_chunks = plan_.chunks.count(), num_bands = plan_.row_bands * plan_.col_bands;
-  const bool chunks_inside = plan_.source.format == DataFormat::kNHWC;
-  const int64_t chunk = chunks_inside ? index % num_chunks : index / num_bands % num_chunks;
-  const int64_t band = chunks_inside ? index / num_chunks % num_bands : index % num_bands;
+  const ForwardPiece next = plan_.PieceAt(index);
   ForwardPlace<Compute>& place = piece->place;
-  const ColBand* cols = &bands_[band % plan_.col_bands];
-  const Range rows = PartOf(plan_.rows.num_results(), plan_.row_bands, band / plan_.col_bands);
-  const Range channels = plan_.chunks[chunk];
-  const bool same_calls = cols == place.cols && rows.begin == piece->rows.begin &&
-                          rows.end == piece->rows.end && channels.size() == place.channels;
-  piece->image = index / (num_chunks * num_bands);
+  const ColBand* cols = &bands_[static_cast<size_t>(next.col_band)];
+  const Range rows = next.rows, channels = next.channels;
+  const bool same_calls =
+      cols == place.cols && rows == piece->rows && channels.size() == place.channels;
+  piece->image = next.image;
   piece->channels = channels;
   piece->rows = rows;
   piece->packed_rows = piece->packed_pixels = piece->waiting_rows = piece->stored_pixels = 0;
-  if (same_calls && !plan_.source_in_place) return;
+  if (same_calls) return;
   place.cols = cols;
   place.channels = channels.size();
   place.result_pixel_size =
       plan_.result_in_place ? plan_.result.c : plan_.ResultSize(place.channels);
-  if constexpr (std::is_same_v<Stored, Compute>) {
-    if (plan_.source_in_place) {
-      place.source = source_ + plan_.source.AtPixel(piece->image, 0, 0, channels.begin);
-      place.row_size = plan_.source.w * plan_.source.c;
-      place.pixel_size = plan_.source.c;
-      place.filter = filter_ + channels.begin;
-      piece->calls.resize(1);
-      return;
-    }
-  }
   place.source = piece->strip;
   place.pixel_size = plan_.SourceSize(place.channels);
   place.row_size = cols->sources.size() * place.pixel_size;
@@ -347,9 +301,9 @@ template <class Stored>
 void ForwardEngine<Stored>::RunPiece(int64_t index) {
   Piece& piece = PieceOfThread();
   FindPlace(index, &piece);
-  if (!plan_.source_in_place) PackFilter(piece);
+  PackFilter(piece);
   for (int64_t row = piece.rows.begin; row < piece.rows.end; ++row) {
-    const RowCalls<Compute>& calls = CallsOf(&piece, row);
+    const RowCalls<Compute>& calls = piece.calls[static_cast<size_t>(row - piece.rows.begin)];
     if (calls.sources_end > 0) PackSources(&piece, calls.sources_end);
     RunRow(&piece, row, calls);
     if (!plan_.result_in_place) StoreResults(&piece, row + 1);
@@ -358,6 +312,7 @@ void ForwardEngine<Stored>::RunPiece(int64_t index) {
 
 void RunForward(const ConvArgs& args) {
   const ForwardPlan plan(args.problem, args.kernels, args.parallel.num_threads());
+  if (plan.source_in_place) return RunForwardInPlace(args, plan);
   VisitFloat(args.problem.dtype, [&](auto tag) {
     ForwardEngine<typename decltype(tag)::Type> engine(args, plan);
     args.parallel.For(plan.num_pieces(), [&](int64_t piece) { engine.RunPiece(piece); });

@@ -7,22 +7,33 @@
 
 namespace convgrad {
 
-template <class Compute>
-ForwardCallFinder<Compute>::ForwardCallFinder(const ForwardPlan& plan,
-                                              const ForwardPlace<Compute>& place)
+std::vector<ColBand> ColBandsOf(const ForwardPlan& plan) {
+  std::vector<ColBand> bands;
+  for (int64_t band = 0; band < plan.col_bands; ++band) {
+    const Range results = PartOf(plan.cols.num_results(), plan.col_bands, band);
+    const Range sources =
+        plan.source_in_place ? Range{0, plan.cols.num_sources()} : SourcesOf(plan.cols, results);
+    bands.push_back({results, sources, LinesOf(plan.cols, results, sources)});
+  }
+  return bands;
+}
+
+template <class Element>
+ForwardCallFinder<Element>::ForwardCallFinder(const ForwardPlan& plan,
+                                              const ForwardPlace<Element>& place)
     : plan_(plan),
       place_(place),
       taps_of_row_(static_cast<int64_t>(PackedTaps(plan.cols).size())) {}
 
-template <class Compute>
-const Compute* ForwardCallFinder<Compute>::SourceRow(int64_t row) const {
+template <class Element>
+const Element* ForwardCallFinder<Element>::SourceRow(int64_t row) const {
   const int64_t i = row - place_.first_row;
   return place_.source + (place_.slots.empty() ? i : place_.slots[i]) * place_.row_size;
 }
 
 // The weights of term `term` (taps of the line, terms inside) of one row of the filter.
-template <class Compute>
-const Compute* ForwardCallFinder<Compute>::Weights(const TapLine& line, int64_t row_tap,
+template <class Element>
+const Element* ForwardCallFinder<Element>::Weights(const TapLine& line, int64_t row_tap,
                                                    int64_t term) const {
   if (plan_.source_in_place) {
     const int64_t tap = line.tap_first + term * line.tap_step;
@@ -33,16 +44,16 @@ const Compute* ForwardCallFinder<Compute>::Weights(const TapLine& line, int64_t 
 }
 
 // Terms [begin, end) of one row of the filter as segments.
-template <class Compute>
-void ForwardCallFinder<Compute>::AddSegments(const TapLine& line, const PointTap& tap,
+template <class Element>
+void ForwardCallFinder<Element>::AddSegments(const TapLine& line, const PointTap& tap,
                                              int64_t begin, int64_t end,
-                                             LineCall<Compute>* call) const {
+                                             LineCall<Element>* call) const {
   const int64_t terms = plan_.tap_terms();
-  const Compute* row = SourceRow(tap.source);
+  const Element* row = SourceRow(tap.source);
   const int64_t offset = line.source_first - place_.cols->sources.begin;
   const bool even = EvenTerms(line);
   for (int64_t term = begin; term < end;) {
-    DepthwiseSegment<Compute> segment = {};
+    DepthwiseSegment<Element> segment = {};
     int64_t last = end;
     if (even) {
       segment.source = row + offset * place_.pixel_size;
@@ -61,8 +72,8 @@ void ForwardCallFinder<Compute>::AddSegments(const TapLine& line, const PointTap
 }
 
 // The segments and blocks of one line of the row whose taps are taps_.
-template <class Compute>
-void ForwardCallFinder<Compute>::FindSegments(const TapLine& line, LineCall<Compute>* call) const {
+template <class Element>
+void ForwardCallFinder<Element>::FindSegments(const TapLine& line, LineCall<Element>* call) const {
   const int64_t terms = plan_.tap_terms(), row_terms = line.num_taps * terms;
   call->segments.clear();
   call->block_ends.clear();
@@ -83,12 +94,12 @@ void ForwardCallFinder<Compute>::FindSegments(const TapLine& line, LineCall<Comp
   }
 }
 
-template <class Compute>
-void ForwardCallFinder<Compute>::FindLine(const TapLine& line, LineCall<Compute>* call) const {
+template <class Element>
+void ForwardCallFinder<Element>::FindLine(const TapLine& line, LineCall<Element>* call) const {
   FindSegments(line, call);
   const int64_t terms = plan_.tap_terms(), size = plan_.ResultSize(place_.channels);
   const bool even = EvenTerms(line);
-  DepthwiseForwardRow<Compute>& row = call->row;
+  DepthwiseForwardRow<Element>& row = call->row;
   row = {};
   row.segments = call->segments.data();
   row.block_ends = call->block_ends.data();
@@ -99,13 +110,13 @@ void ForwardCallFinder<Compute>::FindLine(const TapLine& line, LineCall<Compute>
   row.stride = line.stride * terms * (even ? 1 : line.source_step);
   row.filter_stride = plan_.source_in_place ? line.tap_step * plan_.result.c : size;
   row.channels = size;
-  row.round_to_odd = plan_.stored_bytes < plan_.compute_bytes;
+  row.round_to_odd = plan_.stored_bytes < plan_.element_bytes;
   row.out_stride = line.result_step * place_.result_pixel_size;
   call->first_out = line.result_first - place_.cols->results.begin;
 }
 
-template <class Compute>
-void ForwardCallFinder<Compute>::Find(int64_t row, RowCalls<Compute>* calls) {
+template <class Element>
+void ForwardCallFinder<Element>::Find(int64_t row, RowCalls<Element>* calls) {
   FindTaps(plan_.rows, row, &taps_);
   calls->lines.resize(place_.cols->lines.size());
   calls->sources_end = 0;
@@ -117,6 +128,8 @@ void ForwardCallFinder<Compute>::Find(int64_t row, RowCalls<Compute>* calls) {
   }
 }
 
+template class ForwardCallFinder<Float16>;
+template class ForwardCallFinder<BFloat16>;
 template class ForwardCallFinder<float>;
 template class ForwardCallFinder<double>;
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "conv/canonical_order.h"
 
 namespace convgrad {
 namespace {
@@ -46,7 +47,7 @@ void ForwardPlan::ChooseChunks(int64_t num_channels) {
   chunks = ChannelChunks(num_channels, unit, wanted);
   // In NHWC by plane every chunk reads the same lines: rather cut columns.
   if (by_plane && source.format == DataFormat::kNHWC) return;
-  while (wanted > unit && StripSize(1, cols.num_results()) * compute_bytes > kStripBytes) {
+  while (wanted > unit && StripSize(1, cols.num_results()) * element_bytes > kStripBytes) {
     wanted = std::max(unit, RoundUp(wanted / 2, unit));
     chunks = ChannelChunks(num_channels, unit, wanted);
   }
@@ -61,7 +62,7 @@ void ForwardPlan::ChooseBands() {
   const int64_t least_rows = gathered ? std::min(num_rows, 4 * rows.kernel) : 1;
   const int64_t least_cols = gathered ? kLeastCols / 4 : kLeastCols;
   int64_t band_cols = num_cols;
-  while (band_cols > least_cols && StripSize(least_rows, band_cols) * compute_bytes > kStripBytes) {
+  while (band_cols > least_cols && StripSize(least_rows, band_cols) * element_bytes > kStripBytes) {
     band_cols = CeilDiv(band_cols, 2);
   }
   col_bands = CeilDiv(num_cols, band_cols);
@@ -69,7 +70,7 @@ void ForwardPlan::ChooseBands() {
   int64_t band_rows = 1, most_rows = std::min(num_rows, kMostBandRows);
   while (band_rows < most_rows) {
     const int64_t tried = band_rows + (most_rows - band_rows + 1) / 2;
-    if (StripSize(tried, band_cols) * compute_bytes <= kStripBytes) {
+    if (StripSize(tried, band_cols) * element_bytes <= kStripBytes) {
       band_rows = tried;
     } else {
       most_rows = tried - 1;
@@ -117,6 +118,43 @@ void ForwardPlan::MeasurePiece() {
   }
 }
 
+// What is used where it lies, and in which form the kernels read it.
+void ForwardPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
+  const ConvGeometry& g = problem.geometry;
+  const bool f64 = problem.dtype == DType::kFloat64;
+  const bool nhwc = problem.data_format == DataFormat::kNHWC;
+  const int64_t taps = g.kernel_h * g.kernel_w;
+  const int64_t group = VisitFloat(problem.dtype, [&](auto tag) {
+    return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
+  });
+  stored_bytes = InfoOf(problem.dtype).bytes;
+  element_bytes = f64 ? 8 : 4;
+  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  const bool widened = stored_bytes < element_bytes;
+  by_plane = result_in_place = source_in_place = false;
+  if (nhwc && multiplier == 1 && g.in_c >= group && (!widened || taps <= kBlockTerms)) {
+    source_in_place = result_in_place = true;
+    element_bytes = stored_bytes;
+    lanes = group;
+    return;
+  }
+  // Putting images side by side takes about as long as kGatherTerms terms a channel.
+  const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward) &&
+                      (g.in_c == 1 || taps * multiplier > kGatherTerms * g.in_c);
+  by_plane = !nhwc || narrow;
+  result_in_place = !by_plane && !widened;
+}
+
+ForwardPiece ForwardPlan::PieceAt(int64_t index) const {
+  // NHWC: chunks of the same pixels follow each other, since they share lines.
+  const int64_t num_chunks = chunks.count(), num_bands = row_bands * col_bands;
+  const bool chunks_inside = source.format == DataFormat::kNHWC;
+  const int64_t chunk = chunks_inside ? index % num_chunks : index / num_bands % num_chunks;
+  const int64_t band = chunks_inside ? index / num_chunks % num_bands : index % num_bands;
+  return {index / (num_chunks * num_bands), chunks[chunk],
+          PartOf(rows.num_results(), row_bands, band / col_bands), band % col_bands};
+}
+
 ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {
   const ConvGeometry& g = problem.geometry;
   forward = InfoOf(problem.op).direction == Direction::kForward;
@@ -127,18 +165,7 @@ ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int
   source = forward ? input : output;
   result = forward ? output : input;
   multiplier = g.group_out_c;
-  const bool f64 = problem.dtype == DType::kFloat64;
-  compute_bytes = f64 ? 8 : 4;
-  stored_bytes = InfoOf(problem.dtype).bytes;
-  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
-  const bool nhwc = problem.data_format == DataFormat::kNHWC;
-  // Putting images side by side takes about as long as kGatherTerms terms a channel.
-  const int64_t terms = g.kernel_h * g.kernel_w * multiplier;
-  const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward) &&
-                      (g.in_c == 1 || terms > kGatherTerms * g.in_c);
-  by_plane = !nhwc || narrow;
-  result_in_place = !by_plane && stored_bytes == compute_bytes;
-  source_in_place = result_in_place && multiplier == 1 && g.in_c >= lanes;
+  ChoosePlaces(problem, kernels);
   num_images = by_plane ? 1 : g.batch;
   const int64_t num_channels = by_plane ? g.batch * g.in_c : g.in_c;
   ChooseChunks(num_channels);

@@ -13,6 +13,13 @@
 
 namespace convgrad {
 
+// One piece of work.
+struct ForwardPiece {
+  int64_t image;  // 0 by plane
+  Range channels, rows;
+  int64_t col_band;
+};
+
 // What is dealt out how, and how much memory a piece takes.
 struct ForwardPlan {
   ForwardPlan(const Problem& problem, const KernelTable& kernels, int num_threads);
@@ -21,8 +28,9 @@ struct ForwardPlan {
   Dimension rows, cols;
   DataLayout source, result;
   int64_t multiplier;
-  int64_t compute_bytes, stored_bytes;
-  int64_t lanes;
+  int64_t stored_bytes;
+  int64_t element_bytes;  // of what the kernels read: of the compute type, or stored
+  int64_t lanes;          // channels that the kernels take at a time
   bool source_in_place, result_in_place;
   // Planes of all images are dealt out like channels: NCHW, and images with too few channels.
   bool by_plane;
@@ -36,14 +44,16 @@ struct ForwardPlan {
   int64_t SourceSize(int64_t channels) const { return channels * multiplier; }
   int64_t ResultSize(int64_t channels) const { return forward ? channels * multiplier : channels; }
   int64_t num_pieces() const { return num_images * chunks.count() * row_bands * col_bands; }
+  ForwardPiece PieceAt(int64_t index) const;
 
   // Elements, for the largest piece.
   int64_t filter_size = 0, strip_size = 0, intermediate_size = 0, out_size = 0;
   int64_t piece_bytes() const {
-    return (filter_size + strip_size + intermediate_size + out_size) * compute_bytes;
+    return (filter_size + strip_size + intermediate_size + out_size) * element_bytes;
   }
 
  private:
+  void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
   int64_t SourceRows(int64_t result_rows) const;
   int64_t SourceCols(int64_t result_cols) const;
   int64_t StripSize(int64_t result_rows, int64_t result_cols) const;

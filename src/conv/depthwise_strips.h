@@ -1,6 +1,6 @@
 // Strips: part of a data tensor as compute-type numbers with channels innermost, which is what the
 // depthwise kernels read. Made by transposing (NCHW), widening (16-bit types), repeating every
-// channel (multiplier) or parting a group's channels; f32 and f64 in NHWC are used where they lie.
+// channel (multiplier) or parting a group's channels; NHWC with multiplier 1 is used where it lies.
 #pragma once
 
 #include <cstdint>

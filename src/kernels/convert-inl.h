@@ -1,5 +1,6 @@
-// Numbers between storage and compute form, one at a time and by vectors: exact widening, rounding
-// to nearest even. Included once per target.
+// Numbers between storage and compute form, one at a time, by vectors and by groups of neighbours
+// that are cheaper to take apart: exact widening, rounding to nearest even. Included once per
+// target.
 #if defined(CONVGRAD_KERNELS_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_CONVERT_INL_H_
 #undef CONVGRAD_KERNELS_CONVERT_INL_H_
@@ -44,7 +45,16 @@ HWY_INLINE Stored NarrowOne(ComputeType<Stored> value) {
   }
 }
 
-#if HWY_TARGET != HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR
+template <class D, class Stored>
+HWY_INLINE hn::Vec<D> LoadWidened(D, const Stored* from) {
+  return hn::Vec<D>(WidenOne(*from));
+}
+template <class D, class Stored>
+HWY_INLINE void StoreNarrowed(D, hn::Vec<D> value, Stored* to) {
+  *to = NarrowOne<Stored>(value.raw);
+}
+#else
 
 // Lanes(d) numbers from storage form. Targets with vectors all convert float16 in hardware,
 // exactly.
@@ -65,8 +75,18 @@ HWY_INLINE hn::Vec<D> LoadWidened(D d, const hn::TFromD<D>* from) {
   return hn::LoadU(d, from);
 }
 
-// The inverse, rounding to nearest even. In hardware for float16; bfloat16 by integers, since the
+// The upper halves are the numbers rounded to bfloat16, to nearest even; by integers, since the
 // vector library truncates.
+template <class D, class DU = hn::RebindToUnsigned<D> >
+HWY_INLINE hn::Vec<DU> RoundToUpperHalf(D, hn::Vec<D> value) {
+  const DU du;
+  const auto bits = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Set(du, 0x7FC00000), rounded);
+}
+
+// The inverse of LoadWidened, rounding to nearest even; in hardware for float16.
 template <class D>
 HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, Float16* to) {
   const hn::Rebind<hwy::float16_t, D> dh;
@@ -75,21 +95,16 @@ HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, Float16* to) {
 }
 template <class D>
 HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, BFloat16* to) {
-  const hn::RebindToUnsigned<D> du;
   const hn::Rebind<uint16_t, D> dh;
-  const auto bits = hn::BitCast(du, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
-  const auto nan = hn::BitCast(du, hn::VecFromMask(d, hn::IsNaN(value)));
-  const auto kept = hn::IfVecThenElse(nan, hn::Set(du, 0x7FC00000), rounded);
-  hn::StoreU(hn::TruncateTo(dh, hn::ShiftRight<16>(kept)), dh, reinterpret_cast<uint16_t*>(to));
+  const auto narrow = hn::TruncateTo(dh, hn::ShiftRight<16>(RoundToUpperHalf(d, value)));
+  hn::StoreU(narrow, dh, reinterpret_cast<uint16_t*>(to));
 }
 template <class D>
 HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, hn::TFromD<D>* to) {
   hn::StoreU(CanonicalNaN(d, value), d, to);
 }
 
-// The same for the first `count` < Lanes(d) numbers; the other lanes of a load are zero.
+// Both for the first `count` < Lanes(d) numbers; the other lanes of a load are zero.
 template <class D, class Stored>
 HWY_INLINE hn::Vec<D> LoadWidenedFirst(D d, const Stored* from, int64_t count) {
   if constexpr (sizeof(Stored) >= 4) {
@@ -117,6 +132,49 @@ HWY_INLINE void StoreNarrowedFirst(D d, hn::Vec<D> value, Stored* to, int64_t co
 }
 
 #endif  // HWY_TARGET
+
+// A group: as many neighbours as fill kGroupParts vectors of the compute type, its parts. Of
+// bfloat16 the even numbers are one part and the odd ones the other: one instruction each then
+// widens them, and one joins the results.
+template <class Stored>
+inline constexpr int64_t kGroupParts = 1;
+template <>
+inline constexpr int64_t kGroupParts<BFloat16> = HWY_TARGET == HWY_SCALAR ? 1 : 2;
+
+template <class Stored>
+inline constexpr int64_t kGroupSize = kGroupParts<Stored>* static_cast<int64_t>(
+    hn::MaxLanes(hn::ScalableTag<ComputeType<Stored> >()));
+
+template <int64_t kPart, class D, class Stored>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const Stored* group) {
+  if constexpr (kGroupParts<Stored> == 1) {
+    return LoadWidened(d, group);
+  } else {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Repartition<uint16_t, D> dh;
+    const auto pairs = hn::BitCast(du, hn::LoadU(dh, reinterpret_cast<const uint16_t*>(group)));
+    if constexpr (kPart == 0) {
+      return hn::BitCast(d, hn::ShiftLeft<16>(pairs));
+    } else {
+      return hn::BitCast(d, hn::And(pairs, hn::Set(du, 0xFFFF0000u)));
+    }
+  }
+}
+
+// The inverse, of the first part and the last: rounds to nearest even, NaN becomes the canonical
+// one.
+template <class D, class Stored>
+HWY_INLINE void StoreParts(D d, hn::Vec<D> first, [[maybe_unused]] hn::Vec<D> last, Stored* group) {
+  if constexpr (kGroupParts<Stored> == 1) {
+    StoreNarrowed(d, first, group);
+  } else {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Repartition<uint16_t, D> dh;
+    const auto even = hn::ShiftRight<16>(RoundToUpperHalf(d, first));
+    const auto odd = hn::And(RoundToUpperHalf(d, last), hn::Set(du, 0xFFFF0000u));
+    hn::StoreU(hn::BitCast(dh, hn::Or(even, odd)), dh, reinterpret_cast<uint16_t*>(group));
+  }
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace convgrad

@@ -14,6 +14,7 @@
 
 #include <type_traits>
 
+#include "kernels/convert-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/vector-inl.h"
 
@@ -22,6 +23,14 @@ namespace convgrad {
 namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kTile = 7;
+
+// Loading a source once for all its taps takes code for every number of them. The scalar target,
+// which calls a function for each multiply-add, has nothing to gain.
+inline constexpr bool kSlide = HWY_TARGET != HWY_SCALAR;
+
+// True where numbers are widened as they are loaded.
+template <class T>
+inline constexpr bool kInStorage = !std::is_same_v<T, ComputeType<T> >;
 
 // Columns a tile reads with one segment.
 constexpr int64_t TileSpan(int64_t num_taps, int64_t stride) {
@@ -69,18 +78,18 @@ HWY_INLINE void FetchNext(const DepthwiseNextRows<T>& next, int64_t first_col, i
 
 // Forward.
 
-template <int64_t kTaps, int64_t kStride, bool kChecked, class D, class T, class V>
+template <int64_t kTaps, int64_t kStride, int64_t kPart, bool kChecked, class D, class T, class V>
 HWY_INLINE void SlideForward(D d, const TileSource<T>& source, const T* filter,
                              int64_t filter_stride, V (&acc)[kTile]) {
   V weights[kTaps];
 #pragma GCC unroll 8
-  for (int64_t k = 0; k < kTaps; ++k) weights[k] = hn::LoadU(d, filter + k * filter_stride);
+  for (int64_t k = 0; k < kTaps; ++k) weights[k] = LoadPart<kPart>(d, filter + k * filter_stride);
   const T* at = source.first;
   constexpr int64_t kSpan = TileSpan(kTaps, kStride);
 #pragma GCC unroll 32
   for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
     if (!source.template Has<kChecked>(col)) continue;
-    const V x = hn::LoadU(d, at);
+    const V x = LoadPart<kPart>(d, at);
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) {
       const int64_t k = col - p * kStride;
@@ -90,23 +99,23 @@ HWY_INLINE void SlideForward(D d, const TileSource<T>& source, const T* filter,
 }
 
 // Any stride and number of taps: no source vector is shared.
-template <bool kChecked, class D, class T, class V>
+template <int64_t kPart, bool kChecked, class D, class T, class V>
 HWY_INLINE void StepForward(D d, const TileSource<T>& source, int64_t stride, int64_t num_taps,
                             const T* filter, int64_t filter_stride, V (&acc)[kTile]) {
   for (int64_t k = 0; k < num_taps; ++k) {
-    const V weight = hn::LoadU(d, filter + k * filter_stride);
+    const V weight = LoadPart<kPart>(d, filter + k * filter_stride);
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) {
       const int64_t col = p * stride + k;
       if (source.template Has<kChecked>(col)) {
-        acc[p] = Fma(hn::LoadU(d, source.first + col * source.stride), weight, acc[p]);
+        acc[p] = Fma(LoadPart<kPart>(d, source.first + col * source.stride), weight, acc[p]);
       }
     }
   }
 }
 
-// One segment into the accumulators. kStride 0: row.stride, whatever it is.
-template <int64_t kStride, class D, class T, class V>
+// One segment into the accumulators of one part. kStride 0: row.stride, whatever it is.
+template <int64_t kStride, int64_t kPart, class D, class T, class V>
 HWY_INLINE void AddSegment(D d, const DepthwiseForwardRow<T>& row,
                            const DepthwiseSegment<T>& segment, int64_t first_out, int64_t channel,
                            V (&acc)[kTile]) {
@@ -120,17 +129,18 @@ HWY_INLINE void AddSegment(D d, const DepthwiseForwardRow<T>& row,
   const bool checked = first_col < 0 || end_col > row.num_cols;
   if constexpr (kStride == 0) {
     if (checked) {
-      StepForward<true>(d, source, stride, segment.num_taps, filter, row.filter_stride, acc);
+      StepForward<kPart, true>(d, source, stride, segment.num_taps, filter, row.filter_stride, acc);
     } else {
-      StepForward<false>(d, source, stride, segment.num_taps, filter, row.filter_stride, acc);
+      StepForward<kPart, false>(d, source, stride, segment.num_taps, filter, row.filter_stride,
+                                acc);
     }
   } else if (checked) {
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
-      SlideForward<taps(), kStride, true>(d, source, filter, row.filter_stride, acc);
+      SlideForward<taps(), kStride, kPart, true>(d, source, filter, row.filter_stride, acc);
     });
   } else {
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
-      SlideForward<taps(), kStride, false>(d, source, filter, row.filter_stride, acc);
+      SlideForward<taps(), kStride, kPart, false>(d, source, filter, row.filter_stride, acc);
     });
   }
 }
@@ -144,24 +154,37 @@ HWY_INLINE void StoreChannels(D d, hn::Vec<D> value, T* to, int64_t channels) {
   }
 }
 
-// One tile, one vector of channels, one block: no folding, but -0 becomes +0 as it would.
-template <int64_t kStride, class D, class T>
-HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
-                                int64_t channel) {
-  using V = hn::Vec<D>;
+// One tile, one part of a group of channels, one block: no folding, but -0 becomes +0 as it would.
+template <int64_t kStride, int64_t kPart, class D, class T, class V>
+HWY_INLINE void SumOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
+                            int64_t channel, V (&sums)[kTile]) {
   V acc[kTile];
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) acc[p] = hn::Zero(d);
   const DepthwiseSegment<T>* const end = row.segments + row.block_ends[0];
   for (const DepthwiseSegment<T>* segment = row.segments; segment != end; ++segment) {
-    AddSegment<kStride>(d, row, *segment, first_out, channel, acc);
+    AddSegment<kStride, kPart>(d, row, *segment, first_out, channel, acc);
   }
+#pragma GCC unroll 8
+  for (int64_t p = 0; p < kTile; ++p) sums[p] = hn::Add(acc[p], hn::Zero(d));
+}
+
+template <int64_t kStride, class D, class T>
+HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
+                                int64_t channel) {
+  using V = hn::Vec<D>;
+  constexpr int64_t kParts = kGroupParts<T>;
+  V sums[kParts][kTile];
+  SumOneBlock<kStride, 0>(d, row, first_out, channel, sums[0]);
+  if constexpr (kParts == 2) SumOneBlock<kStride, 1>(d, row, first_out, channel, sums[1]);
   T* out = row.out + first_out * row.out_stride + channel;
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) {
-    if (first_out + p < row.count) {
-      StoreChannels(d, CanonicalNaN(d, hn::Add(acc[p], hn::Zero(d))), out + p * row.out_stride,
-                    row.channels);
+    if (first_out + p >= row.count) continue;
+    if constexpr (kInStorage<T>) {
+      StoreParts(d, sums[0][p], sums[kParts - 1][p], out + p * row.out_stride);
+    } else {
+      StoreChannels(d, CanonicalNaN(d, sums[0][p]), out + p * row.out_stride, row.channels);
     }
   }
 }
@@ -179,7 +202,7 @@ HWY_NOINLINE void ForwardManyBlocks(D d, const DepthwiseForwardRow<T>& row, int6
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) acc[p] = hn::Zero(d);
     for (; at < row.block_ends[block]; ++at) {
-      AddSegment<kStride>(d, row, row.segments[at], first_out, channel, acc);
+      AddSegment<kStride, 0>(d, row, row.segments[at], first_out, channel, acc);
     }
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) FoldBlock(d, acc[p], sum + p * kLanes, error + p * kLanes);
@@ -202,15 +225,17 @@ constexpr int64_t FirstChannel(int64_t v, int64_t lanes, int64_t channels) {
 
 template <int64_t kStride, class T>
 void ForwardTiles(const DepthwiseForwardRow<T>& row) {
-  const hn::ScalableTag<T> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
+  const hn::ScalableTag<ComputeType<T> > d;
+  constexpr int64_t kSize = kGroupSize<T>;
   for (int64_t out = 0; out < row.count; out += kTile) {
     // The last tile ends with the row; what it shares with the one before it is computed twice.
     const int64_t first_out = HWY_MAX(int64_t{0}, HWY_MIN(out, row.count - kTile));
-    for (int64_t v = 0; v * kLanes < row.channels; ++v) {
-      const int64_t channel = FirstChannel(v, kLanes, row.channels);
+    for (int64_t v = 0; v * kSize < row.channels; ++v) {
+      const int64_t channel = FirstChannel(v, kSize, row.channels);
       FetchNext(row.next, first_out * row.stride, kTile * row.stride, row.source_stride, channel);
-      if (row.num_blocks == 1) {
+      if constexpr (kInStorage<T>) {
+        ForwardOneBlock<kStride>(d, row, first_out, channel);
+      } else if (row.num_blocks == 1) {
         ForwardOneBlock<kStride>(d, row, first_out, channel);
       } else {
         ForwardManyBlocks<kStride>(d, row, first_out, channel);
@@ -221,18 +246,18 @@ void ForwardTiles(const DepthwiseForwardRow<T>& row) {
 
 template <class T>
 void DepthwiseForward(const DepthwiseForwardRow<T>& row) {
-  switch (row.stride) {
-    case 1: return ForwardTiles<1>(row);
-    case 2: return ForwardTiles<2>(row);
-    default: return ForwardTiles<0>(row);
+  if constexpr (kSlide) {
+    if (row.stride == 1) return ForwardTiles<1>(row);
+    if (row.stride == 2) return ForwardTiles<2>(row);
   }
+  ForwardTiles<0>(row);
 }
 
 // Filter gradient.
 
-template <int64_t kTaps, int64_t kStride, bool kChecked, class D, class T, class V>
-HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTile], T* sums,
-                              int64_t sums_stride) {
+template <int64_t kTaps, int64_t kStride, int64_t kPart, bool kChecked, class D, class T, class V>
+HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTile],
+                              ComputeType<T>* sums, int64_t sums_stride) {
   V acc[kTaps];
 #pragma GCC unroll 8
   for (int64_t k = 0; k < kTaps; ++k) acc[k] = hn::LoadU(d, sums + k * sums_stride);
@@ -241,7 +266,7 @@ HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTi
 #pragma GCC unroll 32
   for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
     if (!source.template Has<kChecked>(col)) continue;
-    const V x = hn::LoadU(d, at);
+    const V x = LoadPart<kPart>(d, at);
 #pragma GCC unroll 8
     for (int64_t k = 0; k < kTaps; ++k) {
       const int64_t p = (col - k) / kStride;
@@ -253,20 +278,20 @@ HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTi
 }
 
 // Any stride, dilation and number of outputs.
-template <int64_t kTaps, bool kChecked, class D, class T>
+template <int64_t kTaps, int64_t kPart, bool kChecked, class D, class T>
 HWY_INLINE void StepGradient(D d, const TileSource<T>& source, const T* out_backprop, int64_t count,
-                             const DepthwiseGradientRow<T>& row, T* sums) {
+                             const DepthwiseGradientRow<T>& row, ComputeType<T>* sums) {
   using V = hn::Vec<D>;
   V acc[kTaps];
 #pragma GCC unroll 8
   for (int64_t k = 0; k < kTaps; ++k) acc[k] = hn::LoadU(d, sums + k * row.sums_stride);
   for (int64_t p = 0; p < count; ++p) {
-    const V g = hn::LoadU(d, out_backprop + p * row.out_backprop_stride);
+    const V g = LoadPart<kPart>(d, out_backprop + p * row.out_backprop_stride);
 #pragma GCC unroll 8
     for (int64_t k = 0; k < kTaps; ++k) {
       const int64_t col = p * row.stride + k * row.dilation;
       if (source.template Has<kChecked>(col)) {
-        acc[k] = Fma(hn::LoadU(d, source.first + col * source.stride), g, acc[k]);
+        acc[k] = Fma(LoadPart<kPart>(d, source.first + col * source.stride), g, acc[k]);
       }
     }
   }
@@ -274,8 +299,9 @@ HWY_INLINE void StepGradient(D d, const TileSource<T>& source, const T* out_back
   for (int64_t k = 0; k < kTaps; ++k) hn::StoreU(acc[k], d, sums + k * row.sums_stride);
 }
 
-// `count` outputs from first_out on, one vector of channels; kStride 1 and 2 take whole tiles only.
-template <int64_t kStride, class D, class T>
+// `count` outputs from first_out on, one part of a group of channels, whose sums are at `slot`;
+// kStride 1 and 2 take whole tiles only.
+template <int64_t kStride, int64_t kPart, class D, class T>
 HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRow<T>& row, int64_t first_out,
                                   int64_t count, int64_t channel, int64_t slot) {
   using V = hn::Vec<D>;
@@ -284,7 +310,7 @@ HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRow<T>& row, int64
   if constexpr (kStride != 0) {
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p)
-      g[p] = hn::LoadU(d, out_backprop + p * row.out_backprop_stride);
+      g[p] = LoadPart<kPart>(d, out_backprop + p * row.out_backprop_stride);
   }
   for (int64_t i = 0; i < row.num_segments; ++i) {
     const DepthwiseSegment<T>& segment = row.segments[i];
@@ -294,19 +320,19 @@ HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRow<T>& row, int64
     if (end_col <= 0 || first_col >= row.num_cols) continue;
     const TileSource<T> source = {segment.source + first_col * row.source_stride + channel,
                                   row.source_stride, first_col, row.num_cols};
-    T* sums = segment.sums + slot;
+    ComputeType<T>* sums = segment.sums + slot;
     const bool checked = first_col < 0 || end_col > row.num_cols;
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
       if constexpr (kStride == 0) {
         if (checked) {
-          StepGradient<taps(), true>(d, source, out_backprop, count, row, sums);
+          StepGradient<taps(), kPart, true>(d, source, out_backprop, count, row, sums);
         } else {
-          StepGradient<taps(), false>(d, source, out_backprop, count, row, sums);
+          StepGradient<taps(), kPart, false>(d, source, out_backprop, count, row, sums);
         }
       } else if (checked) {
-        SlideGradient<taps(), kStride, true>(d, source, g, sums, row.sums_stride);
+        SlideGradient<taps(), kStride, kPart, true>(d, source, g, sums, row.sums_stride);
       } else {
-        SlideGradient<taps(), kStride, false>(d, source, g, sums, row.sums_stride);
+        SlideGradient<taps(), kStride, kPart, false>(d, source, g, sums, row.sums_stride);
       }
     });
   }
@@ -315,13 +341,16 @@ HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRow<T>& row, int64
 template <int64_t kStride, class T>
 HWY_NOINLINE void GradientTile(const DepthwiseGradientRow<T>& row, int64_t first_out,
                                int64_t count) {
-  const hn::ScalableTag<T> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  for (int64_t slot = 0; slot < row.channels; slot += kLanes) {
-    const int64_t channel = FirstChannel(slot / kLanes, kLanes, row.channels);
+  const hn::ScalableTag<ComputeType<T> > d;
+  constexpr int64_t kSize = kGroupSize<T>;
+  for (int64_t slot = 0; slot < row.channels; slot += kSize) {
+    const int64_t channel = FirstChannel(slot / kSize, kSize, row.channels);
     FetchNext(row.next, first_out * row.stride, count * row.stride, row.source_stride, channel);
     FetchNext(row.next_out_backprop, first_out, count, row.out_backprop_stride, channel);
-    GradientOfOutputs<kStride>(d, row, first_out, count, channel, slot);
+    GradientOfOutputs<kStride, 0>(d, row, first_out, count, channel, slot);
+    if constexpr (kGroupParts<T> == 2) {
+      GradientOfOutputs<kStride, 1>(d, row, first_out, count, channel, slot + kSize / 2);
+    }
   }
 }
 
@@ -329,13 +358,18 @@ template <class T>
 void DepthwiseGradient(const DepthwiseGradientRow<T>& row) {
   for (int64_t out = 0; out < row.count; out += kTile) {
     const int64_t count = HWY_MIN(kTile, row.count - out);
-    if (count < kTile || row.dilation != 1 || row.stride > 2) {
-      GradientTile<0>(row, out, count);
-    } else if (row.stride == 1) {
-      GradientTile<1>(row, out, count);
-    } else {
-      GradientTile<2>(row, out, count);
+    if constexpr (kSlide) {
+      const bool whole = count == kTile && row.dilation == 1;
+      if (whole && row.stride == 1) {
+        GradientTile<1>(row, out, count);
+        continue;
+      }
+      if (whole && row.stride == 2) {
+        GradientTile<2>(row, out, count);
+        continue;
+      }
     }
+    GradientTile<0>(row, out, count);
   }
 }
 
@@ -444,10 +478,13 @@ void DepthwiseFinish(const double* sum, const double* error, T* to, int64_t coun
 }
 
 template <class T>
+DepthwiseRowKernels<T> MakeDepthwiseRowKernels() {
+  return {kGroupSize<T>, kGroupParts<T>, DepthwiseForward<T>, DepthwiseGradient<T>};
+}
+
+template <class T>
 DepthwiseKernels<T> MakeDepthwiseKernels() {
   return {static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>())),
-          DepthwiseForward<T>,
-          DepthwiseGradient<T>,
           DepthwiseRepeat<T>,
           DepthwisePart<T>,
           DepthwiseFoldBlock<T>,
@@ -456,6 +493,10 @@ DepthwiseKernels<T> MakeDepthwiseKernels() {
 }
 
 inline void FillDepthwise(KernelTable& table) {
+  table.depthwise_rows_f16 = MakeDepthwiseRowKernels<Float16>();
+  table.depthwise_rows_bf16 = MakeDepthwiseRowKernels<BFloat16>();
+  table.depthwise_rows_f32 = MakeDepthwiseRowKernels<float>();
+  table.depthwise_rows_f64 = MakeDepthwiseRowKernels<double>();
   table.depthwise_f32 = MakeDepthwiseKernels<float>();
   table.depthwise_f64 = MakeDepthwiseKernels<double>();
 }

@@ -5,58 +5,64 @@
 
 #include <cstdint>
 
+#include "base/float16.h"
+
 namespace convgrad {
 
 // Longer rows of taps are cut into segments of at most this many.
 inline constexpr int64_t kMaxSegmentTaps = 7;
 
+// Element is float or double, or a 16-bit type, whose numbers are widened as they are loaded.
+
 // Consecutive taps of one row of the filter over one row of the source. Tap k of output t reads
 // column origin + t * stride + k * dilation; off the row [0, num_cols) it has no term.
-template <class Compute>
+template <class Element>
 struct DepthwiseSegment {
-  const Compute* source;  // column 0 of the row
-  Compute* sums;          // filter gradient: the sums of the first tap
-  const Compute* filter;  // forward: the weights of the first tap
+  const Element* source;       // column 0 of the row
+  ComputeType<Element>* sums;  // filter gradient: the sums of the first tap
+  const Element* filter;       // forward: the weights of the first tap
   int64_t origin;
   int64_t num_taps;  // 1 to kMaxSegmentTaps
 };
 
 // Rows that a later call will read, to be fetched into the second cache meanwhile: column 0 of
 // each.
-template <class Compute>
+template <class Element>
 struct DepthwiseNextRows {
   static constexpr int64_t kMost = 2;
-  const Compute* rows[kMost];
+  const Element* rows[kMost];
   int64_t count;
 };
 
 // out[t] = sum over blocks of the chain over a block's segments, in order, for t < count. The input
 // gradient is the same with out_backprop as source and taps that descend. Strides are in elements.
-template <class Compute>
+template <class Element>
 struct DepthwiseForwardRow {
-  const DepthwiseSegment<Compute>* segments;
+  const DepthwiseSegment<Element>* segments;
   const int64_t* block_ends;  // positions in `segments` behind the last one of every block
-  int64_t num_blocks;
-  Compute* out;
+  int64_t num_blocks;         // of a 16-bit type: 1
+  Element* out;
   int64_t out_stride;  // between outputs
   int64_t count;
   int64_t source_stride;  // between columns
   int64_t num_cols;
   int64_t filter_stride;  // between taps
   int64_t stride;         // in columns; the dilation is 1
-  int64_t channels;   // may be fewer than a vector has if whole vectors of the source can be read
+  // Of a 16-bit type no fewer than a group has; else they may be fewer if whole vectors of the
+  // source can be read.
+  int64_t channels;
   bool round_to_odd;  // results will be rounded again to 16 bits
-  DepthwiseNextRows<Compute> next;
+  DepthwiseNextRows<Element> next;
 };
 
 // sums[k] += source[origin + t * stride + k * dilation] * out_backprop[t] for t in [0, count), in
-// order. The sums of a tap are whole vectors: slot v holds channels from v * lanes on, but the last
-// slot the last `lanes` channels.
-template <class Compute>
+// order. The sums of a tap are whole groups: group v holds channels from v * group on, but the last
+// one the last `group` channels.
+template <class Element>
 struct DepthwiseGradientRow {
-  const DepthwiseSegment<Compute>* segments;
+  const DepthwiseSegment<Element>* segments;
   int64_t num_segments;
-  const Compute* out_backprop;
+  const Element* out_backprop;
   int64_t out_backprop_stride;  // between outputs
   int64_t count;
   int64_t source_stride;  // between columns
@@ -64,15 +70,22 @@ struct DepthwiseGradientRow {
   int64_t sums_stride;  // between taps
   int64_t stride, dilation;
   int64_t channels;                              // as above
-  DepthwiseNextRows<Compute> next;               // of the source
-  DepthwiseNextRows<Compute> next_out_backprop;  // column 0: output 0
+  DepthwiseNextRows<Element> next;               // of the source
+  DepthwiseNextRows<Element> next_out_backprop;  // column 0: output 0
 };
 
+template <class Element>
+struct DepthwiseRowKernels {
+  int64_t group;  // channels that are taken at a time
+  int64_t parts;  // sums of a group: channel i of it is at i % parts * (group / parts) + i / parts
+  void (*forward)(const DepthwiseForwardRow<Element>& row);
+  void (*gradient)(const DepthwiseGradientRow<Element>& row);
+};
+
+// What is between rows, by the compute type.
 template <class Compute>
 struct DepthwiseKernels {
   int64_t lanes;  // of one vector
-  void (*forward)(const DepthwiseForwardRow<Compute>& row);
-  void (*gradient)(const DepthwiseGradientRow<Compute>& row);
 
   // to[i * multiplier + m] = from[i] for i < count.
   void (*repeat)(const Compute* from, Compute* to, int64_t count, int64_t multiplier);

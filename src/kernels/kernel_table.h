@@ -41,6 +41,10 @@ struct KernelTable {
   VectorGemmKernels<double> vectors_f64;
   DepthwiseKernels<float> depthwise_f32;
   DepthwiseKernels<double> depthwise_f64;
+  DepthwiseRowKernels<Float16> depthwise_rows_f16;
+  DepthwiseRowKernels<BFloat16> depthwise_rows_bf16;
+  DepthwiseRowKernels<float> depthwise_rows_f32;
+  DepthwiseRowKernels<double> depthwise_rows_f64;
   PackKernels<Float16> pack_f16;
   PackKernels<BFloat16> pack_bf16;
   PackKernels<float> pack_f32;
@@ -58,6 +62,8 @@ struct KernelTable {
   const VectorGemmKernels<Compute>& VectorGemm() const;
   template <class Compute>
   const DepthwiseKernels<Compute>& Depthwise() const;
+  template <class Stored>
+  const DepthwiseRowKernels<Stored>& DepthwiseRows() const;
   template <class Stored>
   const PackKernels<Stored>& Pack() const;
   template <class Compute>
@@ -96,6 +102,22 @@ inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const {
 template <>
 inline const DepthwiseKernels<double>& KernelTable::Depthwise<double>() const {
   return depthwise_f64;
+}
+template <>
+inline const DepthwiseRowKernels<Float16>& KernelTable::DepthwiseRows<Float16>() const {
+  return depthwise_rows_f16;
+}
+template <>
+inline const DepthwiseRowKernels<BFloat16>& KernelTable::DepthwiseRows<BFloat16>() const {
+  return depthwise_rows_bf16;
+}
+template <>
+inline const DepthwiseRowKernels<float>& KernelTable::DepthwiseRows<float>() const {
+  return depthwise_rows_f32;
+}
+template <>
+inline const DepthwiseRowKernels<double>& KernelTable::DepthwiseRows<double>() const {
+  return depthwise_rows_f64;
 }
 template <>
 inline const PackKernels<Float16>& KernelTable::Pack<Float16>() const {

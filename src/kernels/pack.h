@@ -1,5 +1,4 @@
-// Moving numbers between storage and compute form: widening, narrowing, transposing. The 16-bit
-// types become float here and nowhere else.
+// Moving numbers between storage and compute form: widening, narrowing, transposing.
 #pragma once
 
 #include <cstdint>

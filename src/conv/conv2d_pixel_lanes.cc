@@ -45,6 +45,8 @@ class Runner {
     std::vector<int64_t> block_ends;
   };
 
+  // Of a row block of the filter.
+  int64_t BlockElements() const { return TermsOf(plan_.sum, plan_.phases) * plan_.tile_rows; }
   TermList ListTerms(size_t row_phase, size_t col_phase, const TapPhase& phase) const;
   void RunBand(int64_t image, int64_t band);
   void PackFilterBlock(const FilterPanel& block, Element* to) const;
@@ -53,6 +55,7 @@ class Runner {
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
   void RunPhase(int64_t group, size_t phase, int64_t num_pixels, const Element* planes,
                 ThreadScratch& scratch, Result* to) const;
+  void RunRows(const GemmTileArgs<Element>& args, int64_t begin, int64_t end) const;
   void StorePhase(int64_t image, int64_t group, const TapPhase& phase, int64_t first_position,
                   int64_t num_positions, const Compute* from) const;
 
@@ -112,12 +115,11 @@ auto Runner<Stored, Element>::ListTerms(size_t row_phase, size_t col_phase,
 template <class Stored, class Element>
 void Runner<Stored, Element>::Run() {
   const TapSum& sum = plan_.sum;
-  const int64_t block_elements = TermsOf(sum, plan_.phases) * plan_.tile_rows;
   args_.parallel.For(sum.groups * plan_.row_blocks, [&](int64_t i) {
     const int64_t first = i % plan_.row_blocks * plan_.tile_rows;
     PackFilterBlock({i / plan_.row_blocks, first, std::min(plan_.tile_rows, sum.result_c - first),
                      plan_.tile_rows},
-                    filter_.data() + i * block_elements);
+                    filter_.data() + i * BlockElements());
   });
   args_.parallel.For(sum.batch * plan_.num_bands,
                      [&](int64_t i) { RunBand(i / plan_.num_bands, i % plan_.num_bands); });
@@ -259,40 +261,47 @@ void Runner<Stored, Element>::RunPhase(int64_t group, size_t phase, int64_t num_
   args.num_blocks = static_cast<int64_t>(terms.block_ends.size());
   args.sums = scratch.sums.data();
   args.odd = sizeof(Stored) == 2;
-  const int64_t block_elements = TermsOf(sum, plan_.phases) * plan_.tile_rows;
   const Panels panels = CutPanels(plan_.kernels, num_pixels);
   const int64_t group_size = sum.source_c * plan_.channel_stride;
   const Element* const first = planes + group * group_size;
+  args.a = filter_.data() + group * plan_.row_blocks * BlockElements();
   for (int64_t panel = 0; panel < panels.count; ++panel) {
     args.num_cols = panels.ColsOf(panel, num_pixels);
     args.b = first + panel * panels.cols;
-    // Of these planes or of those that follow, every block of rows fetches another line.
-    const Element* next = panel + 1 < panels.count ? args.b + panels.cols : first + group_size;
-    for (int64_t block = 0; block < plan_.row_blocks; ++block) {
-      const int64_t row = block * plan_.tile_rows;
-      args.num_rows = std::min(plan_.tile_rows, sum.result_c - row);
-      const auto& tile = SmallestTile(TilesOfWidth(plan_.kernels, args.num_cols), args.num_rows);
-      int64_t a_rows[kMaxTileRows], c_rows[kMaxTileRows];
-      for (int64_t i = 0; i < tile.rows; ++i) {
-        a_rows[i] = std::min(i, args.num_rows - 1);
-        c_rows[i] = (row + i) * plan_.result_stride;
-      }
-      if (plan_.source_in_place) {
-        const int64_t line = block * (64 / int64_t{sizeof(Element)});
-        args.ahead = line < panels.cols ? next + line : nullptr;
-        args.ahead_step = args.ahead == nullptr ? 0 : b_step_ * int64_t{sizeof(Element)};
-      }
-      args.a = filter_.data() + (group * plan_.row_blocks + block) * block_elements;
-      args.a_rows = a_rows;
-      if constexpr (kPairs) {
-        args.narrowed = to + panel * panels.cols;
-      } else {
-        args.c = to + panel * panels.cols;
-      }
-      args.c_rows = c_rows;
-      tile.run(args);
+    if constexpr (kPairs) {
+      args.narrowed = to + panel * panels.cols;
+    } else {
+      args.c = to + panel * panels.cols;
     }
+    int64_t row = 0;
+    if (plan_.source_in_place) {
+      // Of these planes or of those that follow, each of the first blocks of rows fetches a line.
+      constexpr int64_t kLine = 64 / int64_t{sizeof(Element)};
+      const Element* next = panel + 1 < panels.count ? args.b + panels.cols : first + group_size;
+      args.ahead_step = b_step_ * int64_t{sizeof(Element)};
+      for (int64_t line = 0; line < panels.cols && row < sum.result_c; line += kLine) {
+        args.ahead = next + line;
+        const int64_t end = std::min(row + plan_.tile_rows, sum.result_c);
+        RunRows(args, row, end);
+        row = end;
+      }
+      args.ahead = nullptr;
+      args.ahead_step = 0;
+    }
+    RunRows(args, row, sum.result_c);
   }
+}
+
+// Channels [begin, end) of the group, for one panel of pixels.
+template <class Stored, class Element>
+void Runner<Stored, Element>::RunRows(const GemmTileArgs<Element>& args, int64_t begin,
+                                      int64_t end) const {
+  RowGatherer<Element> gatherer(TilesOfWidth(plan_.kernels, args.num_cols), args);
+  for (int64_t row = begin; row < end; ++row) {
+    gatherer.Add(row / plan_.tile_rows * BlockElements() + row % plan_.tile_rows,
+                 row * plan_.result_stride);
+  }
+  gatherer.Flush();
 }
 
 template <class Stored, class Element>

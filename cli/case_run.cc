@@ -10,7 +10,6 @@
 #include "base/deadline.h"
 #include "base/resources.h"
 #include "cli/pending.h"
-#include "cli/values.h"
 #include "tensor/statistics.h"
 #include "tensor/tensor_hash.h"
 #include "verify/diagnosis.h"

@@ -58,7 +58,9 @@ void CheckMemoryFor(const Shape& shape, DType dtype) {
   const int64_t limit = MaxCopiedBytes(0);
   if (need <= limit) return;
   ThrowIo("memory/limit", "memory",
-          fmt::format("{} bytes are needed, the limit is {}", need, limit), "make it smaller");
+          fmt::format("{} are needed, the limit is {}", FormatExactBytes(need),
+                      FormatExactBytes(limit)),
+          "make it smaller");
 }
 
 }  // namespace

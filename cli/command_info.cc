@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "base/resources.h"
 #include "cli/commands.h"
 #include "cli/machine_json.h"
 #include "cli/session.h"
 #include "cli/unicode.h"
-#include "cli/values.h"
 #include "conv/algorithm.h"
 #include "conv/canonical_order.h"
 #include "kernels/kernel_table.h"

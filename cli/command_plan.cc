@@ -1,12 +1,12 @@
 // The command `plan`: what a case would take, without running it.
 #include <fmt/format.h>
 
+#include "base/resources.h"
 #include "cli/case.h"
 #include "cli/case_run.h"
 #include "cli/command_plan_shards.h"
 #include "cli/commands.h"
 #include "cli/operands.h"
-#include "cli/values.h"
 #include "conv/canonical_order.h"
 #include "conv/explain.h"
 
@@ -45,8 +45,8 @@ std::string DescribeWork(const Problem& problem) {
 }
 
 std::string DescribeRun(const RunInfo& run) {
-  return Row("memory", fmt::format("{} bytes ({}), {} of them scratch", run.memory_bytes,
-                                   FormatBytes(run.memory_bytes), run.scratch_bytes)) +
+  return Row("memory", fmt::format("{}, {} of them scratch", FormatExactBytes(run.memory_bytes),
+                                   run.scratch_bytes)) +
          Row("algorithm", fmt::format("{}: {}", run.algorithm, run.why)) +
          Row("target", fmt::format("{}, {} thread{}", NameOf(run.isa), run.num_threads,
                                    run.num_threads == 1 ? "" : "s")) +

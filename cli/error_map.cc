@@ -19,10 +19,11 @@ void ErrorMapFile::CheckMemory(int64_t num_elements, int64_t other_bytes, int64_
   const int64_t map_bytes = num_elements * InfoOf(DType::kFloat32).bytes;
   if (limit == 0) limit = AvailableMemory() / 5 * 4;
   if (map_bytes + other_bytes <= limit) return;
-  ThrowIo("memory/limit", "memory",
-          fmt::format("the error map needs {} bytes beside {}, the limit is {}", map_bytes,
-                      other_bytes, limit),
-          "leave out --error-map, or raise --max-memory");
+  ThrowIo(
+      "memory/limit", "memory",
+      fmt::format("the error map needs {} beside {}, the limit is {}", FormatExactBytes(map_bytes),
+                  FormatExactBytes(other_bytes), FormatExactBytes(limit)),
+      "leave out --error-map, or raise --max-memory");
 }
 
 void ErrorMapFile::Write(const CheckResult& check, const Console& console) {

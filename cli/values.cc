@@ -136,14 +136,6 @@ size_t ParseChoice(const std::string& flag, const std::string& text,
                      : fmt::format("use one of: {}", list));
 }
 
-std::string FormatBytes(int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double amount = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", amount, kUnits[unit]);
-}
-
 std::string FormatValue(double value, DType dtype) {
   const bool is_narrow = InfoOf(dtype).is_float && dtype != DType::kFloat64;
   return is_narrow ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);

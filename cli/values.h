@@ -31,9 +31,6 @@ double ParseSeconds(const std::string& flag, const std::string& text, double low
 size_t ParseChoice(const std::string& flag, const std::string& text,
                    std::span<const std::string_view> choices);
 
-// "8.0 GiB", "640 B".
-std::string FormatBytes(int64_t bytes);
-
 // The fewest digits that `dtype` reads back as the same value.
 std::string FormatValue(double value, DType dtype);
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/resources.h"
 
 namespace convgrad {
 namespace {
@@ -136,9 +137,10 @@ void FreeAligned::operator()(void* memory) const {
 }
 
 std::unique_ptr<std::byte[], FreeAligned> AllocateBytes(size_t bytes) {
+  constexpr size_t kLargestSize = size_t{1} << 62;
   void* memory = nullptr;
   size_t block_bytes = 0;
-  if (bytes <= size_t{1} << 62) {
+  if (bytes <= kLargestSize) {
     // One vector more than asked for, so that a kernel's masked last load stays inside.
     const size_t padded = RoundUpTo(bytes, kAlignment) + kAlignment;
     if (padded >= kSmallestBlock) {
@@ -149,7 +151,9 @@ std::unique_ptr<std::byte[], FreeAligned> AllocateBytes(size_t bytes) {
     }
   }
   if (memory == nullptr) {
-    ThrowIo("memory/exhausted", "memory", fmt::format("{} bytes could not be allocated", bytes),
+    const auto size = static_cast<int64_t>(std::min(bytes, kLargestSize));
+    ThrowIo("memory/exhausted", "memory",
+            fmt::format("{} bytes ({}) could not be allocated", bytes, FormatBytes(size)),
             "free memory or use smaller tensors");
   }
   return {static_cast<std::byte*>(memory), FreeAligned{block_bytes}};

@@ -1,5 +1,6 @@
 #include "base/resources.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -98,6 +100,19 @@ int64_t AvailableMemory() {
   }
   // What freed blocks hold is there for the next ones.
   return available > kUnlimited / 2 ? available : available + KeptMemoryBytes();
+}
+
+std::string FormatBytes(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double amount = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", amount, kUnits[unit]);
+}
+
+std::string FormatExactBytes(int64_t bytes) {
+  return bytes < 1024 ? fmt::format("{} bytes", bytes)
+                      : fmt::format("{} bytes ({})", bytes, FormatBytes(bytes));
 }
 
 }  // namespace convgrad

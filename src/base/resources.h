@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace convgrad {
 
@@ -14,5 +15,10 @@ int64_t AvailableAddressSpace();
 // Bytes this process may still allocate: the least of what the machine, each enclosing cgroup and
 // RLIMIT_AS leave.
 int64_t AvailableMemory();
+
+// Amounts of memory for people: "8.0 GiB", "640 B".
+std::string FormatBytes(int64_t bytes);
+// Two that are compared may look alike so: "8589934593 bytes (8.0 GiB)".
+std::string FormatExactBytes(int64_t bytes);
 
 }  // namespace convgrad

@@ -116,10 +116,12 @@ void CheckMemory(const Problem& problem, const Execution& execution, int64_t ope
   const auto check = [&](int64_t scratch_bytes) {
     const int64_t need = operand_bytes + result_bytes + scratch_bytes;
     if (need <= limit) return;
-    ThrowIo("memory/limit", "memory",
-            fmt::format("{} bytes are needed (operands {}, result {}, scratch {}), the limit is {}",
-                        need, operand_bytes, result_bytes, scratch_bytes, limit),
-            "raise --max-memory, use fewer threads, or split the batch");
+    ThrowIo(
+        "memory/limit", "memory",
+        fmt::format("{} are needed (operands {}, result {}, scratch {}), the limit is {}",
+                    FormatExactBytes(need), FormatBytes(operand_bytes), FormatBytes(result_bytes),
+                    FormatBytes(scratch_bytes), FormatExactBytes(limit)),
+        "raise --max-memory, use fewer threads, or split the batch");
   };
   // Before planning, whose own work grows with the tensors.
   check(0);

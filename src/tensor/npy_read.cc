@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/resources.h"
 #include "tensor/npy.h"
 #include "tensor/npy_header.h"
 #include "tensor/reorder.h"
@@ -145,8 +146,8 @@ void CheckLimits(const std::string& name, const NpyHeader& header) {
 void CheckCopy(const std::string& name, int64_t bytes, const NpyReadOptions& options) {
   if (options.max_copied_bytes == 0 || bytes <= options.max_copied_bytes) return;
   ThrowIo("memory/limit", name,
-          fmt::format("it can't be mapped, and a copy of {} bytes is over the limit of {}", bytes,
-                      options.max_copied_bytes),
+          fmt::format("it can't be mapped, and a copy of {} is over the limit of {}",
+                      FormatExactBytes(bytes), FormatExactBytes(options.max_copied_bytes)),
           "raise --max-memory");
 }
 

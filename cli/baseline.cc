@@ -6,12 +6,11 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "cli/json.h"
 #include "cli/problem_json.h"
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 [[noreturn]] void ThrowMalformed(const std::string& path, const std::string& why) {
   ThrowData("baseline/malformed", path, why, "give a report that 'convgrad bench' wrote");
@@ -89,19 +88,19 @@ std::vector<std::string> Differences(const CaseRecord& now, const Json& before) 
 }  // namespace
 
 Baseline::Baseline(const std::string& path, double tolerance) : path_(path), tolerance_(tolerance) {
-  report_ = Json::parse(ReadText(path), nullptr, /*allow_exceptions=*/false);
-  if (report_.is_discarded()) ThrowMalformed(path, "is no JSON");
-  if (!report_.is_object() || !report_.contains("benchmarks") ||
-      !report_["benchmarks"].is_array()) {
+  const Json report = TryParseJson(ReadText(path));
+  if (report.is_discarded()) ThrowMalformed(path, "is no JSON");
+  if (!report.is_object() || !report.contains("benchmarks") || !report["benchmarks"].is_array()) {
     ThrowMalformed(path, "has no list 'benchmarks'");
   }
-  for (const Json& entry : report_["benchmarks"]) {
+  for (const Json& entry : report["benchmarks"]) {
     if (TextAt(entry, "/name").empty()) ThrowMalformed(path, "has a case without a name");
   }
+  report_ = std::make_shared<const Json>(report);
 }
 
 const Json* Baseline::Find(const CaseRecord& entry) const {
-  for (const Json& before : report_["benchmarks"]) {
+  for (const Json& before : (*report_)["benchmarks"]) {
     if (before["name"] == entry.name && ThreadsOf(before) == entry.run->num_threads) return &before;
   }
   return nullptr;
@@ -126,7 +125,7 @@ ComparisonRecord Baseline::Judge(const CaseRecord& entry, const std::string& cpu
   }
   if (!(estimate.median > 0)) ThrowMalformed(path_, "has a median that is no time");
   const std::string obstacle =
-      Obstacle(entry, *before, cpu_model, TextAt(report_, "/context/cpu_model"));
+      Obstacle(entry, *before, cpu_model, TextAt(*report_, "/context/cpu_model"));
   const BenchTiming& timing = *entry.timing->bench;
   const Estimate now = {timing.summary.median, timing.summary.ci};
   record.before_ms = estimate.median;

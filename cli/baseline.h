@@ -1,7 +1,8 @@
 // An earlier report to compare with: finds a case in it and judges. Must not measure anything.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "cli/report.h"
@@ -23,7 +24,7 @@ class Baseline {
 
   std::string path_;
   double tolerance_;
-  nlohmann::ordered_json report_;
+  std::shared_ptr<const nlohmann::ordered_json> report_;
 };
 
 }  // namespace convgrad::cli

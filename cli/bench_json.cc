@@ -1,11 +1,10 @@
 #include "cli/bench_json.h"
 
+#include "cli/json.h"
 #include "cli/unicode.h"
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json IntervalJson(const std::optional<Interval>& interval) {
   if (!interval) return nullptr;

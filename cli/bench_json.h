@@ -1,7 +1,7 @@
 // What `bench` adds to a case's entry in the report.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "cli/report.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/resources.h"
 #include "cli/commands.h"
+#include "cli/json.h"
 #include "cli/machine_json.h"
 #include "cli/session.h"
 #include "cli/unicode.h"
@@ -20,8 +20,6 @@
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // An algorithm's name stands for one in each operation that has it.
 struct AlgorithmEntry {
@@ -99,7 +97,7 @@ std::string RenderJson() {
   }
   for (const auto& [name, version] : Versions()) json["versions"][name] = version;
   json["machine"] = MachineJson(DescribeMachine());
-  return json.dump(2) + "\n";
+  return DumpJson(json, 2);
 }
 
 std::string RenderText() {

@@ -3,6 +3,7 @@
 
 #include "base/output_file.h"
 #include "cli/commands.h"
+#include "cli/json.h"
 #include "cli/merge.h"
 #include "cli/outcome_reports.h"
 #include "cli/session.h"
@@ -10,13 +11,11 @@
 namespace convgrad::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // In ReportWriter's layout; the entries as they are.
 void WriteMerged(const MergedReport& merged, const Session& session, const std::string& path) {
   OutputFile file(path);
   const Json context = merged.Context(session.arguments.CommandLine());
-  file.Write("{\n  \"context\": " + context.dump() + ",\n  \"benchmarks\": [");
+  file.Write("{\n  \"context\": " + DumpJson(context) + ",\n  \"benchmarks\": [");
   const char* before = "\n    ";
   merged.ForEachEntry([&](std::string_view entry) {
     file.Write(before);

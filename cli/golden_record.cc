@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/json.h"
 #include "cli/machine.h"
 #include "cli/problem_json.h"
 #include "cli/unicode.h"
@@ -15,8 +16,6 @@
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchemaName = "convgrad-golden/1";
 
@@ -70,9 +69,10 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path) {
   if (!IdentityOf(path)) return std::nullopt;
   std::ifstream file(path);
   if (!file) ThrowIo("io/permission", path, "cannot be opened", "check the permissions");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
   GoldenRecord record;
   try {
-    const Json json = Json::parse(file);
+    const Json json = ParseJson(text);
     const std::string schema = Text(json, kSchema);
     if (schema != kSchemaName) {
       ThrowMalformed(path, fmt::format("schema '{}' is not {}", schema, kSchemaName));
@@ -100,7 +100,7 @@ std::string RenderRecord(const std::string& sha256, const Problem& problem, Prec
   for (const RecordedInput& input : inputs) {
     json[kInputs].push_back({{kRole, input.role}, {kDtype, input.dtype}, {kSha256, input.sha256}});
   }
-  return json.dump(2) + "\n";
+  return DumpJson(json, 2);
 }
 
 }  // namespace convgrad::cli

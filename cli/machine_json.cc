@@ -1,9 +1,11 @@
 #include "cli/machine_json.h"
 
+#include "cli/json.h"
+
 namespace convgrad::cli {
 
-nlohmann::ordered_json CachesJson(const Machine& machine) {
-  nlohmann::ordered_json caches = nlohmann::ordered_json::array();
+Json CachesJson(const Machine& machine) {
+  Json caches = Json::array();
   for (const Cache& cache : machine.caches) {
     caches.push_back({{"type", cache.type},
                       {"level", cache.level},

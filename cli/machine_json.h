@@ -1,7 +1,7 @@
 // The machine as JSON, for reports and `info`.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "cli/machine.h"
 

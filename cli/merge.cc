@@ -8,8 +8,6 @@
 namespace convgrad::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // As many gaps as fit a line; an error is one line.
 constexpr size_t kMaxNamed = 10;
 
@@ -51,7 +49,7 @@ ShardNumbers NumbersOf(const IndexedReport& report) {
 }
 
 std::string NameOf(const IndexedEntry& entry) {
-  return Json::parse(entry.text).value("name", std::string());
+  return ParseJson(entry.text).value("name", std::string());
 }
 
 }  // namespace
@@ -156,7 +154,7 @@ std::vector<std::string> MergedReport::Warnings() const {
       const Json &ours = first.context()[key], &theirs = report.context()[key];
       if (ours == theirs) continue;
       warnings.push_back(fmt::format("{} and {} differ in {}: {} and {}", first.path(),
-                                     report.path(), key, ours.dump(), theirs.dump()));
+                                     report.path(), key, DumpJson(ours), DumpJson(theirs)));
       break;
     }
   }

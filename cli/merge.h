@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +24,7 @@ class MergedReport {
   ExitCode exit_code() const;
 
   // That of the first shard, of all cases now, by the command line that merged.
-  nlohmann::ordered_json Context(const std::string& command_line) const;
+  Json Context(const std::string& command_line) const;
 
   // Differences between the shards that don't forbid a merge, for people.
   std::vector<std::string> Warnings() const;

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cli/json.h"
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Ending EndingOf(const std::string& status, int exit_code) {
   if (status == "SKIPPED") return Ending::kSkipped;
@@ -24,15 +23,15 @@ void DescribeCheck(const Json& check, CaseOutcome& outcome) {
   outcome.message = Text(check, "reason");
   if (!Text(check, "detail").empty()) outcome.detail.push_back(Text(check, "detail"));
   const Json& counts = check.at("counts");
-  outcome.detail.push_back(fmt::format("elements: {}, of which {} differ, {} are suspect, {} fail",
-                                       counts.at("elements").dump(), counts.at("differ").dump(),
-                                       counts.at("suspect").dump(), counts.at("fail").dump()));
+  outcome.detail.push_back(fmt::format(
+      "elements: {}, of which {} differ, {} are suspect, {} fail", DumpJson(counts.at("elements")),
+      DumpJson(counts.at("differ")), DumpJson(counts.at("suspect")), DumpJson(counts.at("fail"))));
   for (const auto& [measure, worst] : check.at("worst").items()) {
     if (worst.is_null()) continue;
-    outcome.detail.push_back(
-        fmt::format("worst by {}: at {}, {} ({}) where {} ({}) is expected", measure,
-                    worst.at("index").dump(), worst.at("actual").dump(), Text(worst, "actual_bits"),
-                    worst.at("expected").dump(), Text(worst, "expected_bits")));
+    outcome.detail.push_back(fmt::format(
+        "worst by {}: at {}, {} ({}) where {} ({}) is expected", measure,
+        DumpJson(worst.at("index")), DumpJson(worst.at("actual")), Text(worst, "actual_bits"),
+        DumpJson(worst.at("expected")), Text(worst, "expected_bits")));
   }
   if (check.contains("diagnosis")) {
     const Json& diagnosis = check.at("diagnosis");

@@ -1,6 +1,7 @@
 #include "cli/outcome_reports.h"
 
 #include "base/output_file.h"
+#include "cli/json.h"
 
 namespace convgrad::cli {
 namespace {
@@ -22,7 +23,7 @@ OutcomeReports::OutcomeReports(const Arguments& arguments, const std::string& ti
 
 void OutcomeReports::Add(std::string_view entry) {
   if (!junit_path_ && !summary_path_) return;
-  const CaseOutcome outcome = OutcomeOf(nlohmann::ordered_json::parse(entry));
+  const CaseOutcome outcome = OutcomeOf(ParseJson(entry));
   if (junit_path_) junit_.Add(outcome);
   if (summary_path_) summary_.Add(outcome);
 }

@@ -6,19 +6,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "cli/json.h"
 #include "cli/machine.h"
 #include "cli/peaks_json.h"
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "convgrad-peaks/1";
 constexpr std::uintmax_t kMaxFileBytes = 1 << 16;
@@ -63,7 +62,8 @@ std::optional<Peaks> ReadPeaks(const std::string& path, const std::string& key) 
   const auto size = std::filesystem::file_size(path, error);  // none for anything but a file
   if (error || size > kMaxFileBytes) return std::nullopt;
   std::ifstream file(path);
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const Json json = TryParseJson(text);
   try {
     if (json.at("schema") != kSchema || json.at("key") != key) return std::nullopt;
     return PeaksFromJson(json.at("peaks"));
@@ -77,7 +77,7 @@ void WritePeaks(const std::string& folder, const std::string& path, const std::s
   std::error_code error;
   std::filesystem::create_directories(folder, error);  // the writing will say what is wrong
   const Json json = {{"schema", kSchema}, {"key", key}, {"peaks", PeaksToJson(peaks)}};
-  WriteTextFile(path, json.dump(1) + "\n");
+  WriteTextFile(path, DumpJson(json, 1));
 }
 
 std::vector<CacheSize> DataCachesOf(const Machine& machine) {

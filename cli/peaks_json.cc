@@ -1,9 +1,9 @@
 #include "cli/peaks_json.h"
 
+#include "cli/json.h"
+
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 [[noreturn]] void Refuse() {
   throw Json::other_error::create(501, "no peaks", nullptr);

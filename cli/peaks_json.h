@@ -1,7 +1,7 @@
 // Measured peaks as JSON, for reports and for the cache.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "measure/peaks.h"
 

@@ -1,8 +1,10 @@
 #include "cli/problem_json.h"
 
+#include "cli/json.h"
+
 namespace convgrad::cli {
 
-nlohmann::ordered_json ProblemJson(const Problem& problem) {
+Json ProblemJson(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
   return {{"op", InfoOf(problem.op).name},
           {"dtype", InfoOf(problem.dtype).name},

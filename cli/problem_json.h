@@ -1,7 +1,7 @@
 // A problem as reports show it.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "conv/geometry.h"
 

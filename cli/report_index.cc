@@ -10,8 +10,6 @@
 namespace convgrad::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 [[noreturn]] void Refuse(const std::string& path, const std::string& why) {
   ThrowData("report/malformed", path, why, "give reports that 'convgrad batch --report' wrote");
 }
@@ -135,7 +133,7 @@ void IndexedReport::Read() {
   if (!is_whole) Refuse(path_, scanner.problem);
   if (scanner.context.empty()) Refuse(path_, "has no context");
   try {
-    context_ = Json::parse(scanner.context);
+    context_ = ParseJson(scanner.context);
     const std::string schema = context_.at("convgrad").at("schema").get<std::string>();
     if (schema != "convgrad-report/1") Refuse(path_, fmt::format("has the schema '{}'", schema));
     if (!context_.contains("plan")) Refuse(path_, "is not of a batch: its context has no plan");

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/input_file.h"
+#include "cli/json.h"
 
 namespace convgrad::cli {
 
@@ -25,7 +25,7 @@ class IndexedReport {
   explicit IndexedReport(const std::string& path);
 
   const std::string& path() const { return path_; }
-  const nlohmann::ordered_json& context() const { return context_; }
+  const Json& context() const { return context_; }
   const std::vector<IndexedEntry>& entries() const { return entries_; }
   void CheckUnchanged() const { file_->CheckUnchanged(); }
 
@@ -41,7 +41,7 @@ class IndexedReport {
   std::shared_ptr<const MappedFile> mapping_;
   std::string copy_;  // of what can't be mapped
   std::string_view text_;
-  nlohmann::ordered_json context_;
+  Json context_;
   std::vector<IndexedEntry> entries_;
 };
 

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/parallel.h"
 #include "base/resources.h"
 #include "cli/bench_json.h"
+#include "cli/json.h"
 #include "cli/machine_json.h"
 #include "cli/peaks_json.h"
 #include "cli/problem_json.h"
@@ -17,8 +17,6 @@
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // JSON has no NaN and no infinity: they are null, and KEY_class says which.
 void PutNumber(Json& object, const std::string& key, double value) {
@@ -254,22 +252,22 @@ const char* NameOf(CaseStatus status) {
 }
 
 std::string RenderContext(const Report& report) {
-  return Context(report).dump();
+  return DumpJson(Context(report));
 }
 
 std::string RenderEntry(const CaseRecord& entry) {
-  return RenderCase(entry).dump();
+  return DumpJson(RenderCase(entry));
 }
 
 std::string RenderError(const ErrorRecord& error) {
-  return ErrorJson(error).dump();
+  return DumpJson(ErrorJson(error));
 }
 
 std::string RenderReport(const Report& report) {
   Json json = {{"context", Context(report)}, {"benchmarks", Json::array()}};
   for (const CaseRecord& entry : report.cases) json["benchmarks"].push_back(RenderCase(entry));
   if (report.error) json["error"] = ErrorJson(*report.error);
-  return json.dump(2) + "\n";
+  return DumpJson(json, 2);
 }
 
 }  // namespace convgrad::cli

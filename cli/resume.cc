@@ -2,18 +2,16 @@
 
 #include <bit>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 
 #include "base/float16.h"
 #include "cli/case_run.h"
+#include "cli/json.h"
 #include "cli/operands.h"
 #include "tensor/tensor_hash.h"
 #include "verify/fill.h"
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The data hash of a file, seen as the case sees it.
 std::string HashOfFile(const std::string& path, const std::string& dtype, const CaseSpec& spec) {
@@ -82,7 +80,7 @@ std::optional<CaseStatus> ResultOf(const std::string& status) {
 
 std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& spec,
                                        int64_t index) try {
-  Json entry = Json::parse(line);
+  Json entry = ParseJson(line);
   const auto status = ResultOf(entry.at("status").get<std::string>());
   if (!status || entry.contains("error")) return std::nullopt;
   for (const Json& input : entry.at("inputs")) {
@@ -91,7 +89,7 @@ std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& 
   if (!HoldsOutput(entry, spec)) return std::nullopt;
   entry["family_index"] = index;
   entry["resumed"] = true;
-  return ResumedEntry{entry.dump(), *status,
+  return ResumedEntry{DumpJson(entry), *status,
                       static_cast<ExitCode>(entry.at("exit_code").get<int>())};
 } catch (const Json::exception&) {
   return std::nullopt;  // no entry of ours

@@ -9,17 +9,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parallel.h"
+#include "cli/json.h"
 
 namespace convgrad::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostPairs = 30;
 // Of the time for one measurement: processes also start, read their operands and verify.
@@ -96,7 +94,7 @@ Run RunOnce(const std::string& binary, const std::string& command) {
   if (StopRequested()) throw Stopped{};
   if (code != 0) ThrowFailed(binary, fmt::format("ended with exit code {}", code));
   try {
-    const Json entry = Json::parse(text).at("benchmarks").at(0);
+    const Json entry = ParseJson(text).at("benchmarks").at(0);
     const double median = entry.at("timing").at("median").get<double>();
     if (!(median > 0)) ThrowFailed(binary, "reported a median that is no time");
     return {median, entry.at("output").value("sha256", "")};

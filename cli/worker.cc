@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "base/parallel.h"
 #include "base/temporary_file.h"
 #include "cli/channel.h"
+#include "cli/json.h"
 #include "cli/pending.h"
 #include "cli/worker_main.h"
 #include "cli/worker_messages.h"
@@ -28,8 +28,6 @@ namespace convgrad::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
-
 // A worker ends late cases itself; one that does not in this time more is killed.
 constexpr std::chrono::milliseconds kGrace(1000);
 // For a process to end after it was told to; then it is killed, and then left alone.
@@ -64,13 +62,13 @@ Error CrashError(int status) {
 // What is planned of the case with the end that it took instead.
 std::string MergeEntries(const std::string& planned, const std::string& ended) {
   if (planned.empty() || ended.empty()) return ended;
-  Json entry = Json::parse(planned);
-  const Json end = Json::parse(ended);
+  Json entry = ParseJson(planned);
+  const Json end = ParseJson(ended);
   for (const auto& [key, value] : end.items()) {
     const bool is_ending = key == "status" || key == "exit_code" || key.starts_with("error");
     if (is_ending) entry[key] = value;
   }
-  return entry.dump();
+  return DumpJson(entry);
 }
 
 }  // namespace

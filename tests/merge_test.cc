@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/json.h"
 #include "file_testing.h"
 
 namespace convgrad::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using convgrad::ScratchDirectory;
 using convgrad::WriteBytes;
 using ::testing::AllOf;
@@ -40,7 +40,7 @@ class MergeTest : public ::testing::Test {
   }
 
   std::string Write(const std::string& name, const Json& report) const {
-    WriteBytes(scratch_ / name, report.dump(2));
+    WriteBytes(scratch_ / name, DumpJson(report, 2));
     return scratch_ / name;
   }
   std::string Path(const std::string& name) const { return scratch_ / name; }
@@ -48,7 +48,7 @@ class MergeTest : public ::testing::Test {
   static std::string Names(const MergedReport& merged) {
     std::string names;
     merged.ForEachEntry([&](std::string_view entry) {
-      names += Json::parse(entry)["name"].get<std::string>() + ";";
+      names += ParseJson(entry)["name"].get<std::string>() + ";";
     });
     return names;
   }
@@ -153,7 +153,7 @@ TEST_F(MergeTest, WhatIsNoReportIsRefused) {
                 HasSubstr("report/malformed"))
         << shard;
   }
-  const std::string whole = MakeReport("1/1", {0, 1}, 2).dump(2);
+  const std::string whole = DumpJson(MakeReport("1/1", {0, 1}, 2));
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     WriteBytes(Path("cut.json"), whole.substr(0, bytes));
     EXPECT_THAT(Refusal({Path("cut.json")}), HasSubstr("report/malformed")) << bytes;

@@ -7,13 +7,13 @@
 #include <string>
 
 #include "base/error.h"
+#include "cli/json.h"
 #include "cli/junit.h"
 #include "cli/summary.h"
 
 namespace convgrad::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;

@@ -58,6 +58,14 @@ TEST_F(CliPrecisionTest, BitsAgainstTheReference) {
   }
 }
 
+TEST_F(CliPrecisionTest, AVerdictSaysWhatWasPromised) {
+  const auto reason = [this](const std::string& precision) {
+    return Check("--precision " + precision, 0)["check"]["reason"].get<std::string>();
+  };
+  EXPECT_THAT(reason("standard"), HasSubstr("within the error that its own terms allow"));
+  EXPECT_EQ(reason("exact"), "the exact sum, rounded once to nearest, in the only element");
+}
+
 TEST_F(CliPrecisionTest, GoldensKnowTheirPrecision) {
   WriteBytes(Path("m.json"), R"({"schema": "convgrad-manifest/1", "cases": [{"name": "dot",
     "op": "conv2d", "input": "x.npy", "filter": "w.npy", "precision": "exact",
@@ -105,6 +113,7 @@ TEST_F(CliPrecisionTest, WidenedCopiesCountAsMemory) {
   const ShellResult refused = Sh(run + " --precision double");
   EXPECT_EQ(refused.exit_code, 4);
   EXPECT_THAT(refused.err, HasSubstr("scratch"));
+  EXPECT_THAT(refused.err, HasSubstr("the limit is 12582912 bytes (12.0 MiB)"));
 }
 
 }  // namespace

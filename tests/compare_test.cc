@@ -205,15 +205,20 @@ TEST(CompareTensors, NothingEqualsNothing) {
 
 // --- by the data: sums of one 1x1 convolution ---
 
-CheckResult CheckDot(DType dtype, const std::vector<double>& x, const std::vector<double>& y,
-                     double golden, std::optional<DType> accumulator = std::nullopt) {
+Problem DotProblem(DType dtype, size_t terms) {
   ConvSpec spec;
   spec.op = Op::kConv2D;
   spec.dtype = dtype;
-  spec.input = Shape{1, 1, 1, static_cast<int64_t>(x.size())};
-  spec.filter = Shape{1, 1, static_cast<int64_t>(x.size()), 1};
-  const Problem problem = MakeProblem(spec);
-  const Tensor first = TensorOf(dtype, *spec.input, x), second = TensorOf(dtype, *spec.filter, y);
+  spec.input = Shape{1, 1, 1, static_cast<int64_t>(terms)};
+  spec.filter = Shape{1, 1, static_cast<int64_t>(terms), 1};
+  return MakeProblem(spec);
+}
+
+CheckResult CheckDot(DType dtype, const std::vector<double>& x, const std::vector<double>& y,
+                     double golden, std::optional<DType> accumulator = std::nullopt) {
+  const Problem problem = DotProblem(dtype, x.size());
+  const Tensor first = TensorOf(dtype, problem.InputShape(), x);
+  const Tensor second = TensorOf(dtype, problem.FilterShape(), y);
   const Tensor actual = Compute(problem, first, second, Execution{});
   CompareOptions options;
   options.golden_accumulator = accumulator;
@@ -259,6 +264,23 @@ TEST(Bound, FollowsFromTheTerms) {
   EXPECT_NEAR(wrong.worst.bound->value, 1.1, 0.01);
   EXPECT_NEAR(wrong.power, allowed, allowed * 0.01);
   EXPECT_THAT(wrong.reason, HasSubstr("1 of 1 elements is farther off than any order of float32"));
+}
+
+// At precision exact a result is held to its exact sum, though its data allow more.
+TEST(Bound, OfAnExactResultIsItsExactSum) {
+  const Problem problem = DotProblem(DType::kFloat32, 3);
+  const Tensor x = TensorOf(DType::kFloat32, problem.InputShape(), {1, 0x1p-24, 0x1p-60});
+  const Tensor ones = TensorOf(DType::kFloat32, problem.FilterShape(), {1, 1, 1});
+  CompareOptions options;
+  options.precision = Precision::kExact;
+  const auto check = [&](double value) {
+    const Tensor actual = TensorOf(DType::kFloat32, problem.ResultShape(), {value});
+    return CompareToReference(problem, x, ones, actual, options, Parallel(1));
+  };
+  EXPECT_EQ(check(1 + 0x1p-23).reason,
+            "the exact sum, rounded once to nearest, in the only element");
+  EXPECT_EQ(check(1).status, Verdict::kFailed);
+  EXPECT_EQ(check(1).reason, "1 of 1 elements is not the exact sum, rounded once to nearest");
 }
 
 TEST(Bound, BetweenUsualAndCertainIsSuspect) {

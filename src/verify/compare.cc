@@ -312,8 +312,9 @@ CheckResult ByData(const Problem& problem, const Oracle& oracle, const Tensor& a
   const Tally tally =
       DataComparison(problem, oracle, actual, golden, options, DataOf(result.errors)).Run();
   FillNumbers(tally, Layout(problem), actual, golden, &oracle, result);
+  const bool exact_sums = golden == nullptr && options.precision == Precision::kExact;
   ExplainByData(tally, problem.dtype, AccumulatorOf(problem.dtype, options.golden_accumulator),
-                result);
+                exact_sums, result);
   return result;
 }
 

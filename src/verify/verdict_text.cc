@@ -20,21 +20,32 @@ std::string All(int64_t all) {
 std::string UsedOfBound(double used) {
   if (std::isinf(used)) return "worst: infinite or NaN where it should not be, or the reverse";
   if (used > 1) return fmt::format("worst: {:.3g} times the bound", used);
-  return fmt::format("worst: {:.2g} % of the bound", used * 100);
+  const double percent = used * 100;
+  if (percent < 10) return fmt::format("worst: {:.2g} % of the bound", percent);
+  return fmt::format("worst: {:.0f} % of the bound", percent);
 }
 
 const char* AccumulatorFlag(DType dtype) {
   return dtype == DType::kFloat16 ? "f16" : "bf16";
 }
 
-std::string PassedReason(const Tally& tally, bool exact) {
+// What the elements were held to.
+enum class Yardstick { kBound, kExactClass, kExactSum };
+
+std::string PassedReason(const Tally& tally, Yardstick yardstick) {
   if (tally.elements == 0) return "there are no elements to compare";
-  if (exact) {
-    return fmt::format("exact in {}: every order of summation gives the same value on such data",
-                       All(tally.elements));
+  const std::string all = All(tally.elements);
+  switch (yardstick) {
+    case Yardstick::kBound:
+      return fmt::format("within the error that its own terms allow in {}; {}", all,
+                         UsedOfBound(tally.bound.value));
+    case Yardstick::kExactClass:
+      return fmt::format("exact in {}: every order of summation gives the same value on such data",
+                         all);
+    case Yardstick::kExactSum:
+      return fmt::format("the exact sum, rounded once to nearest, in {}", all);
   }
-  return fmt::format("within the error that its own terms allow in {}; {}", All(tally.elements),
-                     UsedOfBound(tally.bound.value));
+  ThrowInternal("unknown yardstick");
 }
 
 std::string SuspectReason(const Tally& tally, DType dtype) {
@@ -55,13 +66,17 @@ std::string SuspectReason(const Tally& tally, DType dtype) {
       some, UsedOfBound(tally.bound.value));
 }
 
-std::string FailedReason(const Tally& tally, DType accumulator, bool exact) {
+std::string FailedReason(const Tally& tally, DType accumulator, Yardstick yardstick) {
   const std::string some = SomeAre(tally.fail.count(), tally.elements);
-  if (exact) {
-    return some + " not the exact value, which every order of summation gives on such data";
+  switch (yardstick) {
+    case Yardstick::kBound:
+      return fmt::format("{} farther off than any order of {} summation goes; {}", some,
+                         InfoOf(accumulator).name, UsedOfBound(tally.bound.value));
+    case Yardstick::kExactClass:
+      return some + " not the exact value, which every order of summation gives on such data";
+    case Yardstick::kExactSum: return some + " not the exact sum, rounded once to nearest";
   }
-  return fmt::format("{} farther off than any order of {} summation goes; {}", some,
-                     InfoOf(accumulator).name, UsedOfBound(tally.bound.value));
+  ThrowInternal("unknown yardstick");
 }
 
 }  // namespace
@@ -75,13 +90,17 @@ const char* NameOf(Verdict verdict) {
   ThrowInternal("unknown verdict");
 }
 
-void ExplainByData(const Tally& tally, DType dtype, DType accumulator, CheckResult& result) {
-  const bool exact = tally.exact_class == tally.elements;
-  result.policy = exact ? "exact class" : "bound";
+void ExplainByData(const Tally& tally, DType dtype, DType accumulator, bool exact_sums,
+                   CheckResult& result) {
+  const bool exact_class = tally.exact_class == tally.elements;
+  const Yardstick yardstick = exact_class  ? Yardstick::kExactClass
+                              : exact_sums ? Yardstick::kExactSum
+                                           : Yardstick::kBound;
+  result.policy = exact_class ? "exact class" : "bound";
   switch (result.status) {
-    case Verdict::kPassed: result.reason = PassedReason(tally, exact); break;
+    case Verdict::kPassed: result.reason = PassedReason(tally, yardstick); break;
     case Verdict::kSuspect: result.reason = SuspectReason(tally, dtype); break;
-    case Verdict::kFailed: result.reason = FailedReason(tally, accumulator, exact); break;
+    case Verdict::kFailed: result.reason = FailedReason(tally, accumulator, yardstick); break;
   }
   if (tally.own_fail > 0) {
     result.detail = fmt::format(

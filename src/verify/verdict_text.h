@@ -6,8 +6,10 @@
 
 namespace convgrad {
 
-// Set policy, reason and detail of `result`, whose status and numbers are there.
-void ExplainByData(const Tally& tally, DType dtype, DType accumulator, CheckResult& result);
+// Set policy, reason and detail of `result`, whose status and numbers are there. `exact_sums`: each
+// element was held to its exact sum, rounded, whatever its data.
+void ExplainByData(const Tally& tally, DType dtype, DType accumulator, bool exact_sums,
+                   CheckResult& result);
 void ExplainByTolerance(const Tally& tally, const Tolerance& tolerance, CheckResult& result);
 
 }  // namespace convgrad

@@ -1,5 +1,5 @@
-// What MakeProblem refuses, with which class of error and which words; what it accepts is in
-// definition_test.cc and tf_cases_test.cc.
+// What MakeProblem refuses, with which class of error; in which words is in misfit_test.cc, what it
+// accepts in definition_test.cc and tf_cases_test.cc.
 #include "conv/geometry.h"
 
 #include <gmock/gmock.h>
@@ -10,12 +10,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "conv/explain.h"
 
 namespace convgrad {
 namespace {
-
-using ::testing::HasSubstr;
 
 // The error of a spec, whole. Fails when there is none.
 Error ErrorOf(const ConvSpec& spec) {
@@ -25,10 +22,6 @@ Error ErrorOf(const ConvSpec& spec) {
     return error;
   }
   return Error(ExitCode::kOk, "", "", "");
-}
-
-std::string MessageOf(const ConvSpec& spec) {
-  return ErrorOf(spec).message();
 }
 
 // A legal spec of any op: input [2,8,7,6], filter [3,2,6,4] or depthwise [3,2,6,2], SAME, strides
@@ -323,88 +316,6 @@ TEST_P(EveryOp, TakesShortFormsAndBothLayouts) {
   EXPECT_EQ(nchw.ValidTerms(), problem.ValidTerms());
   EXPECT_EQ(nchw.geometry.stride_h, 2);
   EXPECT_EQ(nchw.InputShape(), (Shape{2, 6, 8, 7}));
-}
-
-// What a wrong size is told.
-
-ConvSpec FilterGradient(Shape input, Shape filter, Shape out_backprop) {
-  ConvSpec spec;
-  spec.op = Op::kConv2DBackpropFilter;
-  spec.input = std::move(input);
-  spec.filter_sizes = Sizes{std::move(filter)};
-  spec.out_backprop = std::move(out_backprop);
-  return spec;
-}
-
-TEST(Message, OfAWrongOutBackpropNamesTheSizeThePadsTheInputsAndTheFix) {
-  ConvSpec spec = FilterGradient({8, 57, 57, 64}, {3, 3, 64, 128}, {8, 28, 28, 128});
-  spec.strides = {2};
-  EXPECT_EQ(MessageOf(spec),
-            "out_backprop [8,28,28,128]: expected [8,29,29,128], height ceil(57 / stride 2) = 29, "
-            "pads 1+1 (an input height of 55 to 56 would give 28), width ceil(57 / stride 2) = 29, "
-            "pads 1+1 (an input width of 55 to 56 would give 28); padding VALID would fit");
-  spec.out_backprop = Shape{8, 29, 57, 128};
-  EXPECT_THAT(MessageOf(spec), HasSubstr("; padding SAME with strides 2,1 would fit"));
-}
-
-TEST(Message, OfAWrongOutBackpropSuggestsExplicitPaddings) {
-  ConvSpec spec = FilterGradient({1, 5, 5, 1}, {2, 2, 1, 1}, {1, 6, 6, 1});
-  EXPECT_THAT(MessageOf(spec),
-              HasSubstr("; padding EXPLICIT with explicit_paddings 1,1,1,1 would fit"));
-}
-
-TEST(Message, OfAFilterTooLargeSaysByHowMuch) {
-  ConvSpec spec = FilterGradient({8, 4, 9, 1}, {3, 3, 1, 1}, {8, 1, 9, 1});
-  spec.padding = Padding::kValid;
-  spec.dilations = {3, 1};
-  EXPECT_THAT(MessageOf(spec),
-              HasSubstr("height (4 - filter 7 (3 dilated by 3) + stride 1) / 1 = -2"));
-}
-
-TEST(Message, SeesTheOtherLayout) {
-  ConvSpec spec = FilterGradient({8, 64, 57, 57}, {3, 3, 64, 128}, {8, 128, 57, 57});
-  EXPECT_THAT(MessageOf(spec), HasSubstr("the shapes fit data_format NCHW, given is NHWC"));
-  spec.strides = {1, 1, 2, 2};
-  EXPECT_THAT(MessageOf(spec), HasSubstr("they fit the order of data_format NCHW, given is NHWC"));
-}
-
-TEST(Message, SeesSizesInTheOtherLayout) {
-  ConvSpec spec;
-  spec.op = Op::kDepthwiseConv2DBackpropInput;
-  spec.filter = Shape{3, 3, 32, 1};
-  spec.out_backprop = Shape{8, 56, 56, 32};
-  spec.input_sizes = Sizes{{8, 32, 56, 56}};
-  EXPECT_THAT(MessageOf(spec),
-              HasSubstr("input_sizes seem to be in NCHW order: [8,56,56,32] would fit"));
-}
-
-TEST(Message, SeesFiltersOfOtherPrograms) {
-  ConvSpec spec = FilterGradient({8, 57, 57, 64}, {128, 64, 3, 3}, {8, 57, 57, 128});
-  EXPECT_THAT(MessageOf(spec), HasSubstr("in OIHW order: [3,3,64,128] would fit"));
-  spec.filter_sizes->values = {3, 3, 128, 64};
-  EXPECT_THAT(MessageOf(spec), HasSubstr("in [height,width,out,in] order: [3,3,64,128] would fit"));
-}
-
-TEST(Message, SeesSwappedOperandsAndTheOtherOp) {
-  ConvSpec spec = FilterGradient({8, 29, 29, 128}, {3, 3, 64, 128}, {8, 57, 57, 64});
-  spec.strides = {2};
-  EXPECT_THAT(MessageOf(spec), HasSubstr("the two operands seem to be swapped"));
-  spec = FilterGradient({8, 57, 57, 64}, {3, 3, 64, 2}, {8, 57, 57, 128});
-  EXPECT_THAT(MessageOf(spec), HasSubstr("the shapes fit depthwise_conv2d_backprop_filter"));
-}
-
-TEST(Message, StaysShortForAHostileRank) {
-  ConvSpec spec = FilterGradient(Shape(1'000'000, 1), {1, 1, 1, 1}, {1, 1, 1, 1});
-  EXPECT_LT(MessageOf(spec).size(), 200u);
-}
-
-TEST(ExplainSizes, SaysHowTheOutputComesAbout) {
-  const Problem problem = ParseProblem(
-      "conv2d float32 NHWC in=1,56,57,1 filter=3,3,1,1 strides=2,1 dilations=1,2 pads=0,1,2,2 "
-      "padding=SAME");
-  EXPECT_THAT(ExplainSizes(problem),
-              ::testing::ElementsAre("height: ceil(56 / stride 2) = 28, pads 0+1",
-                                     "width: ceil(57 / stride 1) = 57, pads 2+2"));
 }
 
 }  // namespace

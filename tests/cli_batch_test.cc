@@ -263,6 +263,7 @@ TEST_F(BatchTest, ManyTinyCasesCostLittle) {
 class BatchKillTest : public BatchTest {
  protected:
   static constexpr int kCases = 60;
+  static constexpr int kRounds = Rounds(150);
 
   void WriteCases() {
     json cases = json::array();
@@ -302,7 +303,7 @@ TEST_F(BatchKillTest, ResumesAfterAnyEnd) {
   std::vector<std::string> outputs;
   for (int i = 0; i < kCases; ++i) outputs.push_back(ReadBytes(Path(fmt::format("{}.npy", i))));
   int killed = 0;
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     if (round % 5 == 0) {  // from the beginning again, over old files
       std::filesystem::remove(Path("e.jsonl"));
       for (int i = 0; i < kCases; i += 2) WriteBytes(Path(fmt::format("{}.npy", i)), "old");
@@ -322,7 +323,7 @@ TEST_F(BatchKillTest, ResumesAfterAnyEnd) {
       ASSERT_EQ(ReadBytes(Path(fmt::format("{}.npy", i))), outputs[i]);
     }
   }
-  EXPECT_GT(killed, 50);
+  EXPECT_GT(killed, kRounds / 5);
   for (const std::string& name : Files()) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
 }
 

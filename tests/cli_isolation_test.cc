@@ -232,7 +232,7 @@ TEST_F(IsolationTest, WorkersEndWithTheirBatch) {
 // all.
 TEST_F(IsolationTest, SurvivesKillsAtAnyMoment) {
   constexpr int kCases = 40;
-  constexpr int kRounds = 25;
+  constexpr int kRounds = Rounds(25);
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);

@@ -220,7 +220,7 @@ TEST_F(RecordTest, PendingResultsTouchNothingElse) {
 // record is not that of the file, a plain run says so.
 TEST_F(RecordTest, SurvivesKillsAtAnyMoment) {
   constexpr int kCases = 30;
-  constexpr int kRounds = 25;
+  constexpr int kRounds = Rounds(25);
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);

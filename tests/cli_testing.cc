@@ -73,6 +73,14 @@ ShellResult CliTest::Sh(const std::string& command) const {
   return ShIn(scratch_.path(), command);
 }
 
+// A shell starts background commands with SIGINT ignored, unless told otherwise.
+ShellResult CliTest::Interrupt(const std::string& command, const std::string& signal,
+                               const std::string& condition) const {
+  return Sh("env --default-signal=INT " + command + " 2>err & child=$!; " +
+            "for i in $(seq 1200); do sleep 0.05; " + condition + " && break; done; " + "kill -" +
+            signal + " $child; wait $child; code=$?; cat err >&2; rm err; exit $code");
+}
+
 void CliTest::WriteFloats(const std::string& name, const Shape& shape,
                           const std::vector<float>& values) const {
   Tensor tensor(DType::kFloat32, shape);

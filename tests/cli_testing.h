@@ -20,12 +20,29 @@ struct ShellResult {
   std::string out, err;
 };
 
+// For Interrupt: --verbose says what memory a case takes when all is ready to compute it.
+inline constexpr const char* kIsComputing = "grep -q memory: err";
+
+// How often to try what chance decides. Sanitizers watch what a process does, which the moment of
+// its end hardly changes, and make it ten times as slow: a fifth of the rounds.
+constexpr int Rounds(int rounds) {
+#if defined(__SANITIZE_ADDRESS__)
+  return rounds / 5;
+#else
+  return rounds;
+#endif
+}
+
 class CliTest : public ::testing::Test {
  protected:
   // Runs `command` with /bin/sh in the scratch directory; `convgrad` is the binary under test.
   ShellResult Sh(const std::string& command) const;
   // Runs it in `folder` instead.
   ShellResult ShIn(const std::string& folder, const std::string& command) const;
+  // Runs `command`, which is convgrad, and sends it `signal` ("TERM") once `condition` holds, which
+  // sees its process id as $child and its messages in the file `err`; after a minute in any case.
+  ShellResult Interrupt(const std::string& command, const std::string& signal,
+                        const std::string& condition = kIsComputing) const;
 
   // Writes a tensor of float32 values, or of whole numbers as sizes vectors are.
   void WriteFloats(const std::string& name, const Shape& shape,

@@ -118,12 +118,6 @@ bool Accepts(const std::string& algorithm, const Problem& problem) {
   return false;
 }
 
-// How many random problems, and from which seed: CONVGRAD_TEST_PROBLEMS, CONVGRAD_TEST_SEED.
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
-}
-
 // Everything that may run `problem`, in both data formats, against the reference.
 int CheckProblem(const Problem& problem, uint64_t seed, Values values) {
   const std::string where = "seed " + std::to_string(seed) + ": " + problem.ToLine() + "\n  " +

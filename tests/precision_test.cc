@@ -37,6 +37,10 @@ Execution ExecutionAt(Precision precision, int num_threads = 1) {
   return execution;
 }
 
+uint64_t NumProblems() {
+  return FromEnvironment("CONVGRAD_TEST_PROBLEMS", 70);
+}
+
 bool SameBits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() &&
          std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.num_bytes())) == 0;
@@ -124,7 +128,7 @@ TEST_P(PrecisionTest, OneSetOfBits) {
   RandomProblemOptions options;
   options.max_terms = 30'000;
   RandomProblems problems(2026, options);
-  for (uint64_t i = 0; i < 70; ++i) {
+  for (uint64_t i = 0; i < NumProblems(); ++i) {
     const Problem problem = problems.Next();
     SCOPED_TRACE(ReproLine(problem) + " --precision " + NameOf(GetParam()));
     for (const Operands& operands : KindsOfOperands(problem, i)) {
@@ -141,7 +145,7 @@ TEST_P(PrecisionTest, KeepsItsPromise) {
   options.allow_empty = false;
   RandomProblems problems(77, options);
   const Parallel parallel(2);
-  for (uint64_t i = 0; i < 70; ++i) {
+  for (uint64_t i = 0; i < NumProblems(); ++i) {
     const Problem problem = problems.Next();
     SCOPED_TRACE(ReproLine(problem) + " --precision " + NameOf(GetParam()));
     for (const Operands& operands : KindsOfOperands(problem, i)) {

@@ -1,0 +1,1 @@
+// Nothing: a file to precompile the headers for that all test programs include (CMakeLists.txt).

@@ -30,14 +30,15 @@ std::vector<Element> RandomNumbers(int64_t count, uint64_t seed) {
 
 struct RowCase {
   int64_t channels, count, num_cols, origin, num_taps, stride, dilation, num_rows, num_blocks;
+  int64_t num_steps;  // rows of outputs that a gradient's call is for
 
   std::string Name() const {
     std::string name;
-    for (const int64_t value :
-         {channels, count, num_cols, origin, num_taps, stride, dilation, num_rows, num_blocks}) {
+    for (const int64_t value : {channels, count, num_cols, origin, num_taps, stride, dilation,
+                                num_rows, num_blocks, num_steps}) {
       name += " " + std::to_string(value);
     }
-    return "channels count cols origin taps stride dilation rows blocks =" + name;
+    return "channels count cols origin taps stride dilation rows blocks steps =" + name;
   }
 };
 
@@ -55,6 +56,7 @@ RowCase RandomCase(std::mt19937_64& random) {
   c.dilation = draw(1, 3);
   c.num_rows = draw(1, 3);
   c.num_blocks = draw(1, 2);
+  c.num_steps = draw(1, 3);
   return c;
 }
 
@@ -71,9 +73,11 @@ RowCase CaseFor(RowCase c, const KernelTable& table) {
 template <class Element>
 struct Row {
   explicit Row(const RowCase& c, uint64_t seed)
-      : source(RandomNumbers<Element>(c.num_rows * c.num_cols * c.channels + kBeyond, seed)),
+      : source(RandomNumbers<Element>(
+            (c.num_rows + c.num_steps - 1) * c.num_cols * c.channels + kBeyond, seed)),
         filter(RandomNumbers<Element>(c.num_rows * c.num_taps * c.channels + kBeyond, seed + 1)),
-        out_backprop(RandomNumbers<Element>(c.count * c.channels + kBeyond, seed + 2)) {}
+        out_backprop(
+            RandomNumbers<Element>(c.num_steps * c.count * c.channels + kBeyond, seed + 2)) {}
   const Element* SourceRow(const RowCase& c, int64_t row) const {
     return source.data() + row * c.num_cols * c.channels;
   }
@@ -149,6 +153,17 @@ int64_t SumOf(const DepthwiseRowKernels<Element>& kernels, int64_t channels, int
   return last + i % kernels.parts * (group / kernels.parts) + i / kernels.parts;
 }
 
+// A few lines in two parts, which the first few outputs fetch.
+LinesAhead AnyLines(const void* from) {
+  LinesAhead ahead = {};
+  const auto begin = reinterpret_cast<uintptr_t>(from);
+  ahead.parts[0] = {begin, 2, 3, 256};
+  ahead.parts[1] = {begin, 1, 5, 0};
+  ahead.num_parts = 2;
+  ahead.at_once = 11;
+  return ahead;
+}
+
 template <class Element>
 void CheckGradient(const KernelTable& table, const RowCase& any, uint64_t seed) {
   using Compute = ComputeType<Element>;
@@ -162,9 +177,12 @@ void CheckGradient(const KernelTable& table, const RowCase& any, uint64_t seed) 
     Compute* first = sums.data() + r * c.num_taps * tap_size;
     segments.push_back({row.SourceRow(c, r), first, nullptr, c.origin, c.num_taps});
   }
-  DepthwiseGradientRow<Element> call = {};
+  DepthwiseGradientRows<Element> call = {};
   call.segments = segments.data();
   call.num_segments = c.num_rows;
+  call.num_rows = c.num_steps;
+  call.source_row_step = c.num_cols * c.channels;
+  call.out_backprop_row_step = c.count * c.channels;
   call.out_backprop = row.out_backprop.data();
   call.count = c.count;
   call.source_stride = call.out_backprop_stride = call.channels = c.channels;
@@ -172,16 +190,22 @@ void CheckGradient(const KernelTable& table, const RowCase& any, uint64_t seed) 
   call.sums_stride = tap_size;
   call.stride = c.stride;
   call.dilation = c.dilation;
+  LinesAhead ahead = AnyLines(row.source.data());
+  if (c.count % 2 == 0) call.ahead = &ahead;
   kernels.gradient(call);
+  if (c.count % 2 == 0) {
+    ASSERT_EQ(ahead.part, ahead.num_parts) << "not all lines fetched, " << c.Name();
+  }
   for (int64_t r = 0; r < c.num_rows; ++r) {
     for (int64_t k = 0; k < c.num_taps; ++k) {
       for (int64_t channel = 0; channel < c.channels; ++channel) {
         Compute chain = 0;
-        for (int64_t t = 0; t < c.count; ++t) {
+        for (int64_t i = 0; i < c.num_steps * c.count; ++i) {
+          const int64_t step = i / c.count, t = i % c.count;
           const int64_t col = c.origin + t * c.stride + k * c.dilation;
           if (col < 0 || col >= c.num_cols) continue;
-          const double x = Widen(row.SourceRow(c, r)[col * c.channels + channel]);
-          const double g = Widen(row.out_backprop[t * c.channels + channel]);
+          const double x = Widen(row.SourceRow(c, r + step)[col * c.channels + channel]);
+          const double g = Widen(row.out_backprop[i * c.channels + channel]);
           chain = std::fma(static_cast<Compute>(x), static_cast<Compute>(g), chain);
         }
         const int64_t at = SumOf(kernels, c.channels, channel);

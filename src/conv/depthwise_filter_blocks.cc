@@ -230,9 +230,10 @@ void BlockLanesEngine<Stored>::AddChannel(Piece* piece, int64_t channel) const {
     segment.source += in_channel * lanes_;
     segment.sums += channel * lanes_;
   }
-  DepthwiseGradientRow<Compute> call = {};
+  DepthwiseGradientRows<Compute> call = {};
   call.segments = piece->segments.data();
   call.num_segments = std::ssize(piece->segments);
+  call.num_rows = 1;
   call.out_backprop = piece->output.data() + channel * lanes_ * (plan_.nhwc ? 1 : plan_.most_cols);
   call.out_backprop_stride = lanes_ * (plan_.nhwc ? plan_.unit_out_c : 1);
   call.count = plan_.most_cols;

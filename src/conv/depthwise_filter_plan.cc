@@ -1,6 +1,6 @@
 #include "conv/depthwise_filter_plan.h"
 
-#include <numeric>
+#include <iterator>
 
 namespace convgrad {
 namespace {
@@ -12,16 +12,12 @@ constexpr int64_t kLeastUnitBytes = 256;
 // Threads that share pixels in narrower parts than this slow each other down (3x3 56x56x128 with
 // parts of 256 bytes: twice the time).
 constexpr int64_t kSharedPixelBytes = 512;
-// Planes of this many pixels are transposed fewer at a time: each is a stream.
-constexpr int64_t kMediumPlane = 784;
-constexpr int64_t kMediumPlaneUnitBytes = 128;
-// Planes of this many pixels are streams that the machine's own prefetcher follows, one vector of
-// them at a time.
-constexpr int64_t kLargePlane = 2048;
 // Strips of input and of out_backprop together, in the second cache.
-constexpr int64_t kStripBytes = int64_t{384} << 10;
-// Sums of runs that wait to be folded.
-constexpr int64_t kWaitingBytes = int64_t{24} << 20;
+constexpr int64_t kStripBytes = int64_t{448} << 10;
+// Sums of runs that wait to be folded: at most, and of all units together rather no more than.
+constexpr int64_t kMostWaitingBytes = int64_t{24} << 20;
+constexpr int64_t kWaitingBytes = int64_t{4} << 20;
+constexpr int64_t kMostRuns = 64;  // of a piece: a request to stop waits for it
 constexpr int64_t kPiecesPerThread = 4;
 
 }  // namespace
@@ -65,24 +61,37 @@ int64_t FilterPlan::StripBytes(const PixelBlock& bounds) const {
   return pixels * chunks.widest() * multiplier * compute_bytes;
 }
 
-// Neighbouring blocks of one image while their strips fit; at least one block.
-std::vector<Band> FilterPlan::BandsOfRun(int64_t run) const {
+// What `num_blocks` neighbouring blocks of an image cover at most; only its size counts.
+PixelBlock FilterPlan::LargestBand(int64_t num_blocks) const {
+  PixelBlock largest = largest_block;
+  if (largest.col_end == cols.out) {
+    largest.row_end = std::min(rows.out, largest.row_end * num_blocks);
+  } else if (num_blocks > 1) {  // parts of a row, which need not begin with it
+    const int64_t parts = blocks_of_image / rows.out;
+    largest.row_end = std::min(rows.out, (num_blocks + parts - 2) / parts + 1);
+    largest.col_end = cols.out;
+  }
+  return largest;
+}
+
+// Neighbouring blocks of an image, as many to a band as fit, or nearly.
+std::vector<Band> FilterPlan::BandsOf(Range runs) const {
   std::vector<Band> bands;
-  const Range range = RunBlocks(run);
-  for (int64_t i = range.begin; i < range.end; ++i) {
-    const PixelBlock& block = blocks[i];
-    if (!bands.empty() && bands.back().bounds.image_end == block.image_end) {
-      PixelBlock both = bands.back().bounds;
-      both.row_end = block.row_end;
-      both.col_begin = std::min(both.col_begin, block.col_begin);
-      both.col_end = std::max(both.col_end, block.col_end);
-      if (StripBytes(both) <= kStripBytes) {
-        bands.back().end = i + 1;
-        bands.back().bounds = both;
-        continue;
+  const int64_t end = std::min(std::ssize(blocks), runs.end * kRunBlocks);
+  for (int64_t i = runs.begin * kRunBlocks; i < end;) {
+    const int64_t count = std::min(end, (i / blocks_of_image + 1) * blocks_of_image) - i;
+    const int64_t num_bands = CeilDiv(count, blocks_of_band);
+    for (int64_t band = 0; band < num_bands; ++band) {
+      const Range part = PartOf(count, num_bands, band);
+      PixelBlock bounds = blocks[i + part.begin];
+      for (int64_t j = i + part.begin; j < i + part.end; ++j) {
+        bounds.row_end = blocks[j].row_end;
+        bounds.col_begin = std::min(bounds.col_begin, blocks[j].col_begin);
+        bounds.col_end = std::max(bounds.col_end, blocks[j].col_end);
       }
+      bands.push_back({i + part.begin, i + part.end, bounds});
     }
-    bands.push_back({i, i + 1, block});
+    i += count;
   }
   return bands;
 }
@@ -93,15 +102,11 @@ void FilterPlan::ChooseUnits() {
   const int64_t num_taps = rows.kernel * cols.kernel;
   const int64_t least = std::max(unit, kLeastUnitBytes / element_bytes / multiplier);
   int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
-  if (input.format == DataFormat::kNCHW) {
-    const int64_t few = std::max(unit, kMediumPlaneUnitBytes / compute_bytes / multiplier);
-    wanted = std::min(wanted, input.plane() < kMediumPlane  ? least
-                              : input.plane() < kLargePlane ? few
-                                                            : unit);
-  }
+  // Planes that are transposed together are streams: one vector of them.
+  if (input.format == DataFormat::kNCHW) wanted = unit;
   chunks = ChannelChunks(input.c, unit, wanted);
   GroupTaps();
-  while (wanted > unit && StripBytes(blocks[0]) > kStripBytes) {
+  while (wanted > unit && StripBytes(LargestBand(1)) > kStripBytes) {
     wanted = std::max(unit, wanted / 2);
     chunks = ChannelChunks(input.c, unit, wanted);
     GroupTaps();
@@ -137,33 +142,36 @@ void FilterPlan::FillThreads(int num_threads) {
   };
   grow_groups(row_groups, rows.kernel);
   grow_groups(col_groups, cols.kernel);
-  runs_at_once = std::min(num_runs(), CeilDiv(pieces, num_units()));
-  units_at_once = std::clamp<int64_t>(
-      kWaitingBytes / (FoldSize() * (runs_at_once + 1) * int64_t{sizeof(double)}), 1, num_units());
+  ChooseRuns(pieces);
 }
 
+// Few parts of the runs, since a piece of neighbouring ones need not cut images at a run's end.
+void FilterPlan::ChooseRuns(int64_t pieces) {
+  const int64_t fold_bytes = FoldSize() * int64_t{sizeof(double)};
+  run_parts = std::min(num_runs(), CeilDiv(pieces, num_units()));
+  const int64_t runs = kWaitingBytes / (fold_bytes * num_units()) - 1;
+  runs_at_once = std::clamp(std::min(runs, run_parts * kMostRuns), run_parts, num_runs());
+  units_at_once =
+      std::clamp<int64_t>(kMostWaitingBytes / (fold_bytes * (runs_at_once + 1)), 1, num_units());
+}
+
+// The blocks of a band, and the strips of the largest.
 void FilterPlan::MeasureStrips() {
-  const int64_t channels = chunks.widest();
-  int64_t largest_part = 0;
-  // Runs begin at the same places of images over and over.
-  const auto next_image = std::find_if(
-      blocks.begin(), blocks.end(), [](const PixelBlock& block) { return block.image_begin > 0; });
-  const int64_t blocks_of_image = next_image - blocks.begin();
-  const int64_t different = blocks_of_image / std::gcd(blocks_of_image, kRunBlocks);
-  for (int64_t run = 0; run < std::min(different, num_runs()); ++run) {
-    for (const Band& band : BandsOfRun(run)) {
-      const int64_t input_pixels = InputPixels(band.bounds);
-      const int64_t output_pixels = (band.bounds.row_end - band.bounds.row_begin) *
-                                    (band.bounds.col_end - band.bounds.col_begin);
-      largest_part = std::max(largest_part, input_pixels * channels);
-      input_size = std::max(input_size, input_pixels * channels * multiplier);
-      output_size = std::max(output_size, output_pixels * channels * multiplier);
-    }
+  blocks_of_band = 1;
+  while (blocks_of_band < blocks_of_image &&
+         StripBytes(LargestBand(blocks_of_band + 1)) <= kStripBytes) {
+    ++blocks_of_band;
   }
+  const PixelBlock largest = LargestBand(blocks_of_band);
+  const int64_t channels = chunks.widest(), input_pixels = InputPixels(largest);
   // A vector more than the strip, for pixels narrower than a vector.
-  input_size = input_in_place ? 0 : RoundUp(input_size + lanes, int64_t{kAlignment});
-  output_size = output_in_place ? 0 : RoundUp(output_size + lanes, int64_t{kAlignment});
-  intermediate_size = multiplier == 1 ? 0 : RoundUp(largest_part + lanes, int64_t{kAlignment});
+  const auto size = [&](int64_t pixels, int64_t pixel_size) {
+    return RoundUp(pixels * pixel_size + lanes, int64_t{kAlignment});
+  };
+  input_size = input_in_place ? 0 : size(input_pixels, channels * multiplier);
+  output_size =
+      output_in_place ? 0 : size(largest.row_end * largest.col_end, channels * multiplier);
+  intermediate_size = multiplier == 1 ? 0 : size(input_pixels, channels);
 }
 
 // What is used where it lies, and in which form the kernels read it.
@@ -189,8 +197,13 @@ FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int n
   f64 = problem.dtype == DType::kFloat64;
   compute_bytes = f64 ? 8 : 4;
   ChoosePlaces(problem, kernels);
-  fetch_ahead = input.format == DataFormat::kNHWC || input.plane() < kLargePlane;
   blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
+  const std::vector<PixelBlock> of_image = PixelBlocks(1, g.out_h, g.out_w);
+  blocks_of_image = std::ssize(of_image);
+  for (const PixelBlock& block : of_image) {
+    largest_block.row_end = std::max(largest_block.row_end, block.row_end - block.row_begin);
+    largest_block.col_end = std::max(largest_block.col_end, block.col_end - block.col_begin);
+  }
   ChooseUnits();
   FillThreads(num_threads);
   MeasureStrips();

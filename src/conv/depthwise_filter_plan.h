@@ -16,7 +16,8 @@
 
 namespace convgrad {
 
-// Blocks [begin, end) of one run that are read from the same strips.
+// Blocks [begin, end) that are read from the same strips: some of one image, or one of several
+// images, which are in the strips one at a time.
 struct Band {
   int64_t begin, end;
   PixelBlock bounds;  // what they cover together
@@ -38,11 +39,14 @@ struct FilterPlan {
   int64_t lanes;          // channels that the kernels take at a time
   bool f64;
   bool input_in_place, output_in_place;
-  bool fetch_ahead;                // strips, while the ones before are packed
   ChannelChunks chunks;            // of input channels
   int64_t row_groups, col_groups;  // of taps
-  int64_t runs_at_once, units_at_once;
+  // Runs whose sums are kept at once, of as many units, and in how many parts they are dealt out.
+  int64_t runs_at_once, run_parts, units_at_once;
   std::vector<PixelBlock> blocks;
+  int64_t blocks_of_image;                        // 1 where blocks are of several images
+  PixelBlock largest_block = {0, 1, 0, 0, 0, 0};  // of an image; only its size counts
+  int64_t blocks_of_band;                         // at most
 
   int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
   int64_t num_runs() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
@@ -69,17 +73,15 @@ struct FilterPlan {
   // Pixels of input of one image that a unit reads at most, and the bytes of all its strips.
   int64_t InputPixels(const PixelBlock& bounds) const;
   int64_t StripBytes(const PixelBlock& bounds) const;
-  std::vector<Band> BandsOfRun(int64_t run) const;
-  Range RunBlocks(int64_t run) const {
-    const int64_t count = static_cast<int64_t>(blocks.size());
-    return {run * kRunBlocks, std::min(count, (run + 1) * kRunBlocks)};
-  }
+  std::vector<Band> BandsOf(Range runs) const;
 
  private:
+  PixelBlock LargestBand(int64_t num_blocks) const;
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
   void ChooseUnits();
   void GroupTaps();
   void FillThreads(int num_threads);
+  void ChooseRuns(int64_t pieces);
   void MeasureStrips();
 };
 

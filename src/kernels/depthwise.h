@@ -55,13 +55,33 @@ struct DepthwiseForwardRow {
   DepthwiseNextRows<Element> next;
 };
 
+// Lines of memory that later calls will read, fetched into the second cache meanwhile, a few with
+// every vector of outputs: the machine drops most of a burst. They need not exist.
+struct LinesAhead {
+  // Runs of neighbouring lines, `distance` bytes from the beginning of one to that of the next.
+  struct Part {
+    uintptr_t begin;
+    int64_t num_runs, run_lines, distance;
+  };
+  static constexpr int64_t kMostParts = 2;
+  static constexpr int64_t kLineBytes = 64;
+
+  Part parts[kMostParts];  // what is left of them; none begins empty
+  int64_t num_parts;
+  int64_t at_once;     // with every vector
+  int64_t part, line;  // the next line, of the part's first run
+};
+
 // sums[k] += source[origin + t * stride + k * dilation] * out_backprop[t] for t in [0, count), in
-// order. The sums of a tap are whole groups: group v holds channels from v * group on, but the last
-// one the last `group` channels.
+// order, and then the same with the rows that lie behind those by the row steps. The sums of a tap
+// are whole groups: group v holds channels from v * group on, but the last one the last `group`
+// channels.
 template <class Element>
-struct DepthwiseGradientRow {
+struct DepthwiseGradientRows {
   const DepthwiseSegment<Element>* segments;
   int64_t num_segments;
+  int64_t num_rows;
+  int64_t source_row_step, out_backprop_row_step;
   const Element* out_backprop;
   int64_t out_backprop_stride;  // between outputs
   int64_t count;
@@ -70,8 +90,9 @@ struct DepthwiseGradientRow {
   int64_t sums_stride;  // between taps
   int64_t stride, dilation;
   int64_t channels;                              // as above
-  DepthwiseNextRows<Element> next;               // of the source
-  DepthwiseNextRows<Element> next_out_backprop;  // column 0: output 0
+  DepthwiseNextRows<Element> next;               // of the source; for the first row
+  DepthwiseNextRows<Element> next_out_backprop;  // column 0: output 0; likewise
+  LinesAhead* ahead;                             // or null
 };
 
 template <class Element>
@@ -79,7 +100,7 @@ struct DepthwiseRowKernels {
   int64_t group;  // channels that are taken at a time
   int64_t parts;  // sums of a group: channel i of it is at i % parts * (group / parts) + i / parts
   void (*forward)(const DepthwiseForwardRow<Element>& row);
-  void (*gradient)(const DepthwiseGradientRow<Element>& row);
+  void (*gradient)(const DepthwiseGradientRows<Element>& rows);
 };
 
 // What is between rows, by the compute type.

@@ -1,0 +1,290 @@
+// The depthwise kernel of filter gradients; see depthwise.h. Included once per target.
+//
+// Tiles are those of the forward kernel: `out_backprop` of a tile is in registers, the sums of a
+// row of taps pass through them. Where there is one vector of channels, the sums of a 3x3 filter
+// stay in registers for a row of outputs.
+#if defined(CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_
+#undef CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_
+#else
+#define CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_
+#endif
+
+#include "kernels/depthwise_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+// Fetches lines ahead during one call. Keeps its place in registers: nothing in it may be a
+// function call.
+class LineFetcher {
+ public:
+  explicit HWY_INLINE LineFetcher(LinesAhead* ahead) : ahead_(ahead) {
+    if (ahead == nullptr || ahead->part == ahead->num_parts) return;
+    at_once_ = ahead->at_once;
+    part_ = ahead->part;
+    line_ = ahead->line;
+    run_ = ahead->parts[part_];
+  }
+  HWY_INLINE ~LineFetcher() {
+    if (at_once_ == 0) return;
+    ahead_->part = part_;
+    ahead_->line = line_;
+    if (part_ < ahead_->num_parts) ahead_->parts[part_] = run_;
+  }
+  LineFetcher(const LineFetcher&) = delete;
+  LineFetcher& operator=(const LineFetcher&) = delete;
+
+  // Those that go with `num_vectors`.
+  HWY_INLINE void Fetch(int64_t num_vectors) {
+    for (int64_t i = num_vectors * at_once_; i > 0 && run_.num_runs > 0; --i) {
+      const uintptr_t line = run_.begin + static_cast<uintptr_t>(line_ * LinesAhead::kLineBytes);
+      __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+      if (++line_ < run_.run_lines) continue;
+      line_ = 0;
+      run_.begin += static_cast<uintptr_t>(run_.distance);
+      if (--run_.num_runs == 0 && ++part_ < ahead_->num_parts) run_ = ahead_->parts[part_];
+    }
+  }
+
+ private:
+  LinesAhead* ahead_;
+  LinesAhead::Part run_ = {};
+  int64_t part_ = 0, line_ = 0, at_once_ = 0;
+};
+
+template <int64_t kTaps, int64_t kStride, int64_t kPart, bool kChecked, class D, class T, class V>
+HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTile],
+                              ComputeType<T>* sums, int64_t sums_stride) {
+  V acc[kTaps];
+#pragma GCC unroll 8
+  for (int64_t k = 0; k < kTaps; ++k) acc[k] = hn::LoadU(d, sums + k * sums_stride);
+  const T* at = source.first;
+  constexpr int64_t kSpan = TileSpan(kTaps, kStride);
+#pragma GCC unroll 32
+  for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
+    if (!source.template Has<kChecked>(col)) continue;
+    const V x = LoadPart<kPart>(d, at);
+#pragma GCC unroll 8
+    for (int64_t k = 0; k < kTaps; ++k) {
+      const int64_t p = (col - k) / kStride;
+      if (col - k == p * kStride && col >= k && p < kTile) acc[k] = Fma(x, g[p], acc[k]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t k = 0; k < kTaps; ++k) hn::StoreU(acc[k], d, sums + k * sums_stride);
+}
+
+// Any stride, dilation and number of outputs.
+template <int64_t kTaps, int64_t kPart, bool kChecked, class D, class T>
+HWY_INLINE void StepGradient(D d, const TileSource<T>& source, const T* out_backprop, int64_t count,
+                             const DepthwiseGradientRows<T>& rows, ComputeType<T>* sums) {
+  using V = hn::Vec<D>;
+  V acc[kTaps];
+#pragma GCC unroll 8
+  for (int64_t k = 0; k < kTaps; ++k) acc[k] = hn::LoadU(d, sums + k * rows.sums_stride);
+  for (int64_t p = 0; p < count; ++p) {
+    const V g = LoadPart<kPart>(d, out_backprop + p * rows.out_backprop_stride);
+#pragma GCC unroll 8
+    for (int64_t k = 0; k < kTaps; ++k) {
+      const int64_t col = p * rows.stride + k * rows.dilation;
+      if (source.template Has<kChecked>(col)) {
+        acc[k] = Fma(LoadPart<kPart>(d, source.first + col * source.stride), g, acc[k]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t k = 0; k < kTaps; ++k) hn::StoreU(acc[k], d, sums + k * rows.sums_stride);
+}
+
+// `count` outputs from first_out on, one part of a group of channels, whose sums are at `slot`;
+// kStride 1 and 2 take whole tiles only.
+template <int64_t kStride, int64_t kPart, class D, class T>
+HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
+                                  int64_t first_out, int64_t count, int64_t channel, int64_t slot) {
+  using V = hn::Vec<D>;
+  const T* out_backprop = rows.out_backprop + row * rows.out_backprop_row_step +
+                          first_out * rows.out_backprop_stride + channel;
+  [[maybe_unused]] V g[kTile];
+  if constexpr (kStride != 0) {
+#pragma GCC unroll 8
+    for (int64_t p = 0; p < kTile; ++p)
+      g[p] = LoadPart<kPart>(d, out_backprop + p * rows.out_backprop_stride);
+  }
+  for (int64_t i = 0; i < rows.num_segments; ++i) {
+    const DepthwiseSegment<T>& segment = rows.segments[i];
+    const int64_t first_col = segment.origin + first_out * rows.stride;
+    const int64_t end_col =
+        first_col + (count - 1) * rows.stride + (segment.num_taps - 1) * rows.dilation + 1;
+    if (end_col <= 0 || first_col >= rows.num_cols) continue;
+    const T* first = segment.source + row * rows.source_row_step + channel;
+    const TileSource<T> source = {first + first_col * rows.source_stride, rows.source_stride,
+                                  first_col, rows.num_cols};
+    ComputeType<T>* sums = segment.sums + slot;
+    const bool checked = first_col < 0 || end_col > rows.num_cols;
+    WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
+      if constexpr (kStride == 0) {
+        if (checked) {
+          StepGradient<taps(), kPart, true>(d, source, out_backprop, count, rows, sums);
+        } else {
+          StepGradient<taps(), kPart, false>(d, source, out_backprop, count, rows, sums);
+        }
+      } else if (checked) {
+        SlideGradient<taps(), kStride, kPart, true>(d, source, g, sums, rows.sums_stride);
+      } else {
+        SlideGradient<taps(), kStride, kPart, false>(d, source, g, sums, rows.sums_stride);
+      }
+    });
+  }
+}
+
+template <int64_t kStride, class T>
+HWY_NOINLINE void GradientTile(const DepthwiseGradientRows<T>& rows, int64_t row, int64_t first_out,
+                               int64_t count) {
+  const hn::ScalableTag<ComputeType<T> > d;
+  constexpr int64_t kSize = kGroupSize<T>;
+  LineFetcher lines(rows.ahead);
+  for (int64_t slot = 0; slot < rows.channels; slot += kSize) {
+    const int64_t channel = FirstChannel(slot / kSize, kSize, rows.channels);
+    FetchNext(rows.next, first_out * rows.stride, count * rows.stride, rows.source_stride, channel);
+    FetchNext(rows.next_out_backprop, first_out, count, rows.out_backprop_stride, channel);
+    lines.Fetch(count);
+    GradientOfOutputs<kStride, 0>(d, rows, row, first_out, count, channel, slot);
+    if constexpr (kGroupParts<T> == 2) {
+      GradientOfOutputs<kStride, 1>(d, rows, row, first_out, count, channel, slot + kSize / 2);
+    }
+  }
+}
+
+template <class T>
+void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t row) {
+  for (int64_t out = 0; out < rows.count; out += kTile) {
+    const int64_t count = HWY_MIN(kTile, rows.count - out);
+    if constexpr (kSlide) {
+      const bool whole = count == kTile && rows.dilation == 1;
+      if (whole && rows.stride == 1) {
+        GradientTile<1>(rows, row, out, count);
+        continue;
+      }
+      if (whole && rows.stride == 2) {
+        GradientTile<2>(rows, row, out, count);
+        continue;
+      }
+    }
+    GradientTile<0>(rows, row, out, count);
+  }
+}
+
+// One vector of channels, short rows of taps: rows and taps of each.
+inline constexpr int64_t kShortRows = 3, kShortTaps = 3;
+
+// Outputs [begin, end) of one row into the sums of kRows rows of taps; source[i] is what the first
+// tap of row i reads for output 0. Steps along pointers: addresses must not need more registers
+// than there are.
+template <int64_t kRows, bool kChecked, class D, class T, class V>
+HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, const T* out_backprop,
+                           const T* const (&source)[kRows], int64_t begin, int64_t end,
+                           V (&acc)[kRows][kShortTaps]) {
+  const int64_t step = rows.stride * rows.source_stride,
+                tap_step = rows.dilation * rows.source_stride;
+  const int64_t g_step = rows.out_backprop_stride;
+  const T* g_at = out_backprop + begin * g_step;
+  const T* at[kRows];
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kRows; ++i) at[i] = source[i] + begin * step;
+  for (int64_t t = begin; t < end; ++t) {
+    const V g = hn::LoadU(d, g_at);
+    g_at += g_step;
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kShortTaps; ++k) {
+      const int64_t col = rows.segments[0].origin + t * rows.stride + k * rows.dilation;
+      if (kChecked && static_cast<uint64_t>(col) >= static_cast<uint64_t>(rows.num_cols)) continue;
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < kRows; ++i) {
+        acc[i][k] = Fma(hn::LoadU(d, at[i] + k * tap_step), g, acc[i][k]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kRows; ++i) at[i] += step;
+  }
+}
+
+template <int64_t kRows, class T>
+HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const DepthwiseSegment<T>* segments = rows.segments;
+  const T* source[kRows];
+  V acc[kRows][kShortTaps];
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kRows; ++i) {
+    source[i] = segments[i].source + segments[i].origin * rows.source_stride;
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kShortTaps; ++k) {
+      acc[i][k] = hn::LoadU(d, segments[i].sums + k * rows.sums_stride);
+    }
+  }
+  // Outputs all of whose taps are on the row.
+  const int64_t origin = segments[0].origin, stride = rows.stride;
+  const int64_t room = rows.num_cols - origin - (kShortTaps - 1) * rows.dilation;
+  const int64_t first = HWY_MIN(rows.count, HWY_MAX(0, (stride - 1 - origin) / stride));
+  const int64_t last = HWY_MAX(first, HWY_MIN(rows.count, (room + stride - 1) / stride));
+  LineFetcher lines(rows.ahead);
+  const T* out_backprop = rows.out_backprop;
+  for (int64_t row = 0; row < rows.num_rows; ++row) {
+    lines.Fetch(rows.count - (last - first));
+    AddOutputs<kRows, true>(d, rows, out_backprop, source, 0, first, acc);
+    for (int64_t t = first; t < last; t += kTile) {
+      const int64_t end = HWY_MIN(t + kTile, last);
+      lines.Fetch(end - t);
+      AddOutputs<kRows, false>(d, rows, out_backprop, source, t, end, acc);
+    }
+    AddOutputs<kRows, true>(d, rows, out_backprop, source, last, rows.count, acc);
+    out_backprop += rows.out_backprop_row_step;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kRows; ++i) source[i] += rows.source_row_step;
+  }
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kShortTaps; ++k) {
+      hn::StoreU(acc[i][k], d, segments[i].sums + k * rows.sums_stride);
+    }
+  }
+}
+
+// Whether all rows of taps are short and alike, and no rows to come are fetched.
+template <class T>
+bool HasShortRows(const DepthwiseGradientRows<T>& rows) {
+  if (rows.channels > static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>())) ||
+      rows.num_segments > kShortRows || rows.next.count + rows.next_out_backprop.count > 0) {
+    return false;
+  }
+  for (int64_t i = 0; i < rows.num_segments; ++i) {
+    const DepthwiseSegment<T>& segment = rows.segments[i];
+    if (segment.num_taps != kShortTaps || segment.origin != rows.segments[0].origin) return false;
+  }
+  return true;
+}
+
+template <class T>
+void DepthwiseGradient(const DepthwiseGradientRows<T>& rows) {
+  if constexpr (kSlide && !kInStorage<T>) {
+    if (HasShortRows(rows)) {
+      switch (rows.num_segments) {
+        case 3: return GradientOfShortRows<3>(rows);
+        case 2: return GradientOfShortRows<2>(rows);
+        case 1: return GradientOfShortRows<1>(rows);
+        default: return;
+      }
+    }
+  }
+  for (int64_t row = 0; row < rows.num_rows; ++row) GradientOfRow(rows, row);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

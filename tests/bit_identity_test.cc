@@ -279,7 +279,8 @@ TEST_P(BitIdentity, OfPlanesAsTheyLie) {
 }
 
 // What it takes for conv2d's work to fall into several parts: panels longer than the cache, more
-// packed filter, staged pixels or sums than are held at a time. The best target only.
+// packed filter, staged pixels or sums than are held at a time, results too large for the caches.
+// The best target only.
 TEST(BitIdentityOfLarge, Conv2D) {
   constexpr const char* kLines[] = {
       "conv2d float32 NHWC in=2,6,6,512 filter=3,3,512,70 strides=1,1 dilations=1,1 pads=1,1,1,1",
@@ -291,6 +292,9 @@ TEST(BitIdentityOfLarge, Conv2D) {
       "pads=0,0,0,0",
       "conv2d float32 NHWC in=1,2,2,2600 filter=1,1,2600,2600 strides=1,1 dilations=1,1 "
       "pads=0,0,0,0",
+      "conv2d float32 NHWC in=3,80,80,3 filter=1,2,3,64 strides=1,1 dilations=1,1 pads=0,0,1,0",
+      "conv2d_backprop_input float32 NHWC in=3,81,80,64 filter=2,1,32,6 strides=2,1 dilations=1,1 "
+      "pads=0,1,0,0",
       "conv2d bfloat16 NCHW in=8,24,64,64 filter=2,1,24,24 strides=1,1 dilations=1,1 pads=1,0,0,0",
       "conv2d_backprop_input float32 NCHW in=1,20,300,300 filter=2,1,20,12 strides=2,1 "
       "dilations=1,1 "

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "conv/canonical_order.h"
@@ -45,11 +46,16 @@ struct Product {
     }
     for (int i = 0; i < num_tiles * tile.rows; ++i) {
       a_rows.push_back(i < num_rows ? Draw(200) : a_rows.back());
-      c_rows.push_back(i * (tile.cols + 5) + 3);
     }
     for (int i = 0; i < 400; ++i) a.push_back(Value());
     for (int64_t i = 0; i < 100 + 9 * b_step + tile.cols; ++i) b.push_back(Value());
-    c.assign(static_cast<size_t>(num_tiles * tile.rows * (tile.cols + 5) + 3), Compute{77});
+    stream = Draw(3) == 0;
+    constexpr int64_t kLine = 64 / int64_t{sizeof(Compute)};
+    const int64_t row = stream ? RoundUp(tile.cols + 1, kLine) : tile.cols + 5;
+    c.assign(static_cast<size_t>(num_tiles * tile.rows * row + kLine), Compute{77});
+    const int64_t to_line = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(c.data()) % 64);
+    const int64_t first = stream ? to_line / int64_t{sizeof(Compute)} : 3;
+    for (int64_t i = 0; i < num_tiles * tile.rows; ++i) c_rows.push_back(first + i * row);
   }
 
   int64_t Draw(int64_t below) {
@@ -90,6 +96,7 @@ struct Product {
     args.c_rows = c_rows.data();
     args.num_rows = rows_of_last;
     args.num_cols = num_cols;
+    args.stream = stream;
     return args;
   }
 
@@ -116,7 +123,7 @@ struct Product {
 
   std::mt19937_64 random;
   int64_t num_rows, num_cols, num_tiles, rows_of_last, a_step, b_step;
-  bool in_pairs;
+  bool in_pairs, stream;
   std::vector<GemmSegment> segments;
   std::vector<int64_t> block_ends, ends_from_first, a_rows, c_rows;
   std::vector<Compute> a, b, c;
@@ -147,7 +154,7 @@ void ExpectProduct(const Product<Compute>& product, const GemmTile<Compute>& til
   for (size_t i = 0; i < expected.size(); ++i) {
     ASSERT_EQ(std::memcmp(&expected[i], &product.c[i], sizeof(Compute)), 0)
         << where << " element " << i << " is " << product.c[i] << ", expected " << expected[i]
-        << " (row stride " << tile.cols + 5 << ")";
+        << " (tile of " << tile.cols << " columns)";
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <type_traits>
 #include <vector>
 
@@ -27,6 +28,7 @@ constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of filter panels at a ti
 // than the filter, which every stage reads anew.
 constexpr int64_t kStageBytesPerThread = int64_t{4} << 20;
 constexpr int64_t kMostStageBytes = int64_t{36} << 20;
+constexpr int64_t kStreamedBytes = int64_t{4} << 20;  // of a result that leaves the caches anyway
 
 // Everything that follows from problem, kernels and threads: how the work is cut. Operands are held
 // as Element: numbers of the compute type, or pairs of bfloat16 numbers.
@@ -200,6 +202,7 @@ class Runner {
             panels.ColsOf(in_group, plan_.sum.result_c), panels.cols};
   }
 
+  bool StreamsResult() const;
   void PackPanel(const FilterPanel& panel, Element* to) const;
   void Load(const Slab& stage);
   void LoadSource(const Slab& slab);
@@ -223,6 +226,16 @@ class Runner {
   BFloat16* narrowed_ = nullptr;  // of pairs, if it is not staged
   PixelOffsets source_offsets_{{}, 0, 0, 0}, result_offsets_{{}, 0, 0, 0};
 };
+
+// Whether the result is too large to be found in a cache afterwards; then its lines, where they are
+// whole in every panel, need not be read before they are written.
+template <class Stored, class Element>
+bool Runner<Stored, Element>::StreamsResult() const {
+  const int64_t bytes = plan_.sum.batch * plan_.result.Image() * int64_t{sizeof(Compute)};
+  return !plan_.result_staged && narrowed_ == nullptr && bytes >= kStreamedBytes &&
+         plan_.sum.result_c * int64_t{sizeof(Compute)} % int64_t{kAlignment} == 0 &&
+         reinterpret_cast<uintptr_t>(result_) % kAlignment == 0;
+}
 
 template <class Stored, class Element>
 void Runner<Stored, Element>::PackPanel(const FilterPanel& panel, Element* to) const {
@@ -317,6 +330,7 @@ void Runner<Stored, Element>::RunTask(const Slab& chunk, const FilterPanel& pane
   }
   tile.num_cols = panel.num_channels;
   tile.odd = sizeof(Stored) == 2;
+  tile.stream = StreamsResult();
   const auto tiles = TilesOfWidth(plan_.kernels, panel.num_channels);
   for (const TapPhase& phase : plan_.phases) {
     const int64_t parts = plan_.PartsOf(phase);
@@ -335,6 +349,7 @@ void Runner<Stored, Element>::RunTask(const Slab& chunk, const FilterPanel& pane
       }
     }
   }
+  if (tile.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 // All pixels of one class in the chunk.

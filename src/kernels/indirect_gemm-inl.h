@@ -68,7 +68,11 @@ HWY_INLINE void StoreResult(D d, hn::Vec<D> value, const GemmTileArgs<Element>& 
   if constexpr (std::is_same_v<Element, BFloat16Pair>) {
     if (args.narrowed != nullptr) return StoreUpTo(d, value, args.narrowed + at, count);
   }
-  StoreUpTo(d, value, args.c + at, count);
+  if (args.stream && count >= static_cast<int64_t>(hn::Lanes(d))) {
+    hn::Stream(value, d, args.c + at);
+  } else {
+    StoreUpTo(d, value, args.c + at, count);
+  }
 }
 
 template <Finish kFinish, class D, class Element>
@@ -215,10 +219,14 @@ class Tile {
     HWY_ALIGN T block_sums[kCount * hn::MaxLanes(d)];
     const int64_t doubles = kCount * static_cast<int64_t>(hn::Lanes(d) * (sizeof(T) / 4));
     WaitingBlock<T> waiting{block_sums, kCount, false, false, nullptr, nullptr};
-    const char* ahead = static_cast<const char*>(args.ahead != nullptr ? args.ahead : args.b);
+    const bool one_block = args.num_blocks == 1 && !args.resume && !args.keep;
+    const int64_t terms = args.num_tiles > 1 && args.ahead == nullptr ? NumTerms(args) : 0;
+    Ahead ahead{static_cast<const char*>(args.ahead != nullptr ? args.ahead : args.b),
+                args.ahead_step};
     V acc[kRows][kVectors];
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
-      if (args.num_blocks == 1 && !args.resume && !args.keep) PrefetchResult(args, tile);
+      if (one_block && !args.stream) PrefetchResult(args, tile);
+      if (terms > 0) ahead = AheadOfTile(args, tile, terms);
       const GemmSegment* segment = args.segments;
       for (int64_t block = 0; block < args.num_blocks; ++block) {
 #pragma GCC unroll 16
@@ -249,6 +257,33 @@ class Tile {
     FoldRows<kVectors>(args, kRows, waiting.ends ? args.num_rows : kRows, waiting);
   }
 
+  static int64_t NumTerms(const GemmTileArgs<Element>& args) {
+    int64_t terms = 0;
+    for (int64_t i = 0; i < args.block_ends[args.num_blocks - 1]; ++i) {
+      terms += args.segments[i].length;
+    }
+    return terms;
+  }
+
+  // Memory to fetch while a tile is computed, `step` bytes with each term.
+  struct Ahead {
+    const char* at;
+    int64_t step;
+  };
+
+  // What the next tile's rows are in their last segment, which is what no tile has read before if
+  // rows and segments ascend. Nothing, where its rows lie far apart.
+  static Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile, int64_t terms) {
+    const Ahead nothing{reinterpret_cast<const char*>(args.b), 0};
+    if (tile + 1 == args.num_tiles) return nothing;
+    const int64_t* a_rows = args.a_rows + (tile + 1) * kRows;
+    const GemmSegment& last = args.segments[args.block_ends[args.num_blocks - 1] - 1];
+    const int64_t bytes = (a_rows[kRows - 1] - a_rows[0] + last.length * args.a_step) *
+                          static_cast<int64_t>(sizeof(Element));
+    if (bytes <= 0 || bytes > 64 * terms) return nothing;
+    return {reinterpret_cast<const char*>(args.a + a_rows[0] + last.a), bytes / terms};
+  }
+
   // The lines of a short tile's result are asked for while its chains run.
   static HWY_INLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
     if constexpr (std::is_same_v<Element, BFloat16Pair>) {
@@ -270,7 +305,7 @@ class Tile {
   template <bool kInPairs>
   static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const int64_t* a_rows,
                                     const GemmSegment& segment, V (&acc)[kRows][kVectors],
-                                    WaitingBlock<T>& waiting, const char*& ahead) {
+                                    WaitingBlock<T>& waiting, Ahead& ahead) {
     // Pointers of the rows and one common index: with as many increments as rows the loop would be
     // bound by them.
     const Element* rows[kRows];
@@ -297,11 +332,11 @@ class Tile {
   static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args,
                                  const Element* const (&rows)[kRows], V (&acc)[kRows][kVectors],
                                  int64_t& at, const Element*& b, int64_t back, int64_t& k,
-                                 const char*& ahead) {
+                                 Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
     if constexpr (kRows <= 8) {
-      __builtin_prefetch(ahead, 0, 2);
-      ahead += args.ahead_step;
+      __builtin_prefetch(ahead.at, 0, 2);
+      ahead.at += ahead.step;
     }
     typename Times::V column[kVectors];
 #pragma GCC unroll 16

@@ -36,8 +36,8 @@ struct GemmTileArgs {
   int64_t b_step;
   bool in_pairs;  // float only
 
-  // Memory that will be wanted soon, or null: with every term the kernel asks for another
-  // `ahead_step` bytes of it.
+  // Memory that will be wanted soon: with every term the kernel asks for another `ahead_step` bytes
+  // of it. Null: the rows of the next tile.
   const void* ahead;
   int64_t ahead_step;
 
@@ -59,7 +59,10 @@ struct GemmTileArgs {
   BFloat16* narrowed;  // in place of c, if not null: numbers of the final type; pairs only
   const int64_t* c_rows;
   int64_t num_rows, num_cols;
+  // `stream`: whole vectors, whose addresses are then aligned, are written around the caches;
+  // before another thread reads them the caller needs a full memory barrier.
   bool odd;
+  bool stream;
 };
 
 // One size of the kernel. `cols` is a whole number of vectors.

@@ -295,6 +295,7 @@ TEST(BitIdentityOfLarge, Conv2D) {
       "conv2d float32 NHWC in=3,80,80,3 filter=1,2,3,64 strides=1,1 dilations=1,1 pads=0,0,1,0",
       "conv2d_backprop_input float32 NHWC in=3,81,80,64 filter=2,1,32,6 strides=2,1 dilations=1,1 "
       "pads=0,1,0,0",
+      "conv2d float32 NCHW in=3,6,80,80 filter=1,1,6,60 strides=1,1 dilations=1,1 pads=0,0,0,0",
       "conv2d bfloat16 NCHW in=8,24,64,64 filter=2,1,24,24 strides=1,1 dilations=1,1 pads=1,0,0,0",
       "conv2d_backprop_input float32 NCHW in=1,20,300,300 filter=2,1,20,12 strides=2,1 "
       "dilations=1,1 "

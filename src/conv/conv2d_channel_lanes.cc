@@ -28,7 +28,6 @@ constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of filter panels at a ti
 // than the filter, which every stage reads anew.
 constexpr int64_t kStageBytesPerThread = int64_t{4} << 20;
 constexpr int64_t kMostStageBytes = int64_t{36} << 20;
-constexpr int64_t kStreamedBytes = int64_t{4} << 20;  // of a result that leaves the caches anyway
 
 // Everything that follows from problem, kernels and threads: how the work is cut. Operands are held
 // as Element: numbers of the compute type, or pairs of bfloat16 numbers.
@@ -227,14 +226,11 @@ class Runner {
   PixelOffsets source_offsets_{{}, 0, 0, 0}, result_offsets_{{}, 0, 0, 0};
 };
 
-// Whether the result is too large to be found in a cache afterwards; then its lines, where they are
-// whole in every panel, need not be read before they are written.
 template <class Stored, class Element>
 bool Runner<Stored, Element>::StreamsResult() const {
-  const int64_t bytes = plan_.sum.batch * plan_.result.Image() * int64_t{sizeof(Compute)};
-  return !plan_.result_staged && narrowed_ == nullptr && bytes >= kStreamedBytes &&
-         plan_.sum.result_c * int64_t{sizeof(Compute)} % int64_t{kAlignment} == 0 &&
-         reinterpret_cast<uintptr_t>(result_) % kAlignment == 0;
+  return !plan_.result_staged && narrowed_ == nullptr &&
+         PaysToStream(result_, plan_.sum.batch * plan_.result.Image() * int64_t{sizeof(Compute)},
+                      plan_.sum.result_c * int64_t{sizeof(Compute)});
 }
 
 template <class Stored, class Element>

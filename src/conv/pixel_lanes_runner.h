@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
 #include <vector>
 
@@ -257,6 +258,7 @@ void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, in
   args.num_blocks = static_cast<int64_t>(terms.block_ends.size());
   args.sums = scratch.sums.data();
   args.odd = sizeof(Stored) == 2;
+  constexpr int64_t kCompute = sizeof(Compute);
   const Panels panels = CutPanels(plan_.kernels, num_pixels);
   const int64_t group_size = sum.source_c * plan_.channel_stride;
   const Element* const first = planes + group * group_size;
@@ -268,6 +270,9 @@ void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, in
       args.narrowed = to + panel * panels.cols;
     } else {
       args.c = to + panel * panels.cols;
+      args.stream =
+          plan_.result_in_place && PaysToStream(args.c, sum.batch * plan_.result.Image() * kCompute,
+                                                plan_.result_stride * kCompute);
     }
     int64_t row = 0;
     if (plan_.source_in_place) {
@@ -286,6 +291,7 @@ void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, in
     }
     RunRows(args, row, sum.result_c);
   }
+  if (args.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 // Channels [begin, end) of the group, for one panel of pixels.

@@ -29,7 +29,7 @@ HWY_INLINE void SlideForward(D d, const TileSource<T>& source, const T* filter,
 #pragma GCC unroll 32
   for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
     if (!source.template Has<kChecked>(col)) continue;
-    const V x = LoadPart<kPart>(d, at);
+    const V x = InRegister<kTaps>(LoadPart<kPart>(d, at));
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) {
       const int64_t k = col - p * kStride;

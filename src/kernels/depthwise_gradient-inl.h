@@ -54,6 +54,11 @@ class LineFetcher {
   int64_t part_ = 0, line_ = 0, at_once_ = 0;
 };
 
+// The same between tiles, which have no registers to spare for it.
+HWY_NOINLINE inline void FetchLines(LinesAhead* ahead, int64_t num_vectors) {
+  LineFetcher(ahead).Fetch(num_vectors);
+}
+
 template <int64_t kTaps, int64_t kStride, int64_t kPart, bool kChecked, class D, class T, class V>
 HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTile],
                               ComputeType<T>* sums, int64_t sums_stride) {
@@ -65,7 +70,7 @@ HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTi
 #pragma GCC unroll 32
   for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
     if (!source.template Has<kChecked>(col)) continue;
-    const V x = LoadPart<kPart>(d, at);
+    const V x = InRegister<kTaps>(LoadPart<kPart>(d, at));
 #pragma GCC unroll 8
     for (int64_t k = 0; k < kTaps; ++k) {
       const int64_t p = (col - k) / kStride;
@@ -144,12 +149,11 @@ HWY_NOINLINE void GradientTile(const DepthwiseGradientRows<T>& rows, int64_t row
                                int64_t count) {
   const hn::ScalableTag<ComputeType<T> > d;
   constexpr int64_t kSize = kGroupSize<T>;
-  LineFetcher lines(rows.ahead);
   for (int64_t slot = 0; slot < rows.channels; slot += kSize) {
     const int64_t channel = FirstChannel(slot / kSize, kSize, rows.channels);
     FetchNext(rows.next, first_out * rows.stride, count * rows.stride, rows.source_stride, channel);
     FetchNext(rows.next_out_backprop, first_out, count, rows.out_backprop_stride, channel);
-    lines.Fetch(count);
+    if (rows.ahead != nullptr) FetchLines(rows.ahead, count);
     GradientOfOutputs<kStride, 0>(d, rows, row, first_out, count, channel, slot);
     if constexpr (kGroupParts<T> == 2) {
       GradientOfOutputs<kStride, 1>(d, rows, row, first_out, count, channel, slot + kSize / 2);

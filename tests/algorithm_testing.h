@@ -1,9 +1,12 @@
-// One algorithm against the reference, bit for bit, on every target.
+// One algorithm against the reference, bit for bit, on every target; also on random problems.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <random>
 #include <string>
 
 #include "conv/compute.h"
@@ -39,6 +42,51 @@ inline void CheckAlgorithm(const std::string& name, const Problem& problem,
           << problem.ToLine() << " isa=" << NameOf(kernels.isa) << " threads=" << threads;
     }
   }
+}
+
+// Draws the numbers of problem lines.
+class LineDrawer {
+ public:
+  explicit LineDrawer(uint64_t seed) : random_(seed) {}
+
+  int64_t operator()(int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// "1,2,3"
+inline std::string ListOf(std::initializer_list<int64_t> values) {
+  std::string list;
+  for (const int64_t value : values) list += (list.empty() ? "" : ",") + std::to_string(value);
+  return list;
+}
+
+// On `count` problems of draw_line(LineDrawer&) that the algorithm takes, with the operands of
+// make_operands(problem, seed). Lines that make no problem, for want of an output, are passed over.
+template <class DrawLine, class MakeOperands>
+void CheckOnRandomProblems(const std::string& name, int count, uint64_t seed, DrawLine draw_line,
+                           MakeOperands make_operands) {
+  LineDrawer draw(seed);
+  int taken = 0;
+  for (uint64_t i = 0; taken < count && !::testing::Test::HasFailure(); ++i) {
+    const std::string line = draw_line(draw);
+    std::optional<Problem> problem;
+    try {
+      problem = ParseProblem(line);
+    } catch (const Error&) {
+      continue;
+    }
+    if (!Takes(name, *problem)) continue;
+    CheckAlgorithm(name, *problem, make_operands(*problem, i));
+    ++taken;
+  }
+}
+
+inline std::string NameOfValues(const ::testing::TestParamInfo<Values>& instance) {
+  return instance.param == Values::kOrdinary ? "Ordinary" : "Special";
 }
 
 }  // namespace convgrad::testing

@@ -3,7 +3,6 @@
 // strides, dilations, multipliers, every type, target and layout.
 #include <gtest/gtest.h>
 
-#include <random>
 #include <string>
 
 #include "algorithm_testing.h"
@@ -13,55 +12,39 @@ namespace convgrad {
 namespace {
 
 using testing::CheckAlgorithm;
+using testing::CheckOnRandomProblems;
+using testing::LineDrawer;
+using testing::ListOf;
+using testing::NameOfValues;
 using testing::RandomOperands;
 using testing::Values;
 
 // A problem line; not every one has an output.
-std::string DrawLine(std::mt19937_64& random) {
-  const auto draw = [&](int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
-  };
-  const auto text = [](std::initializer_list<int64_t> values) {
-    std::string list;
-    for (const int64_t value : values) list += (list.empty() ? "" : ",") + std::to_string(value);
-    return list;
-  };
+std::string DrawLine(LineDrawer& draw) {
   const bool nhwc = draw(0, 2) == 0, wide = draw(0, 5) == 0, many = draw(0, 2) == 0;
   const int64_t channels = draw(1, many ? 9 : 40), batch = many ? draw(16, 70) : draw(1, 6);
   const int64_t h = draw(1, many ? 15 : wide ? 9 : 34), w = wide ? draw(250, 600) : draw(1, 24);
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   return std::string("depthwise_conv2d_backprop_filter ") + kTypes[draw(0, 3)] +
          (nhwc ? " NHWC in=" : " NCHW in=") +
-         (nhwc ? text({wide ? 2 : batch, h, w, channels})
-               : text({wide ? 2 : batch, channels, h, w})) +
-         " filter=" + text({draw(1, 4), draw(0, 1) == 0 ? 3 : draw(1, 9), channels, draw(1, 3)}) +
-         " strides=" + text({draw(1, 3), draw(1, 3)}) +
-         " dilations=" + text({draw(1, 3), draw(1, 3)}) +
-         " pads=" + text({draw(0, 4), draw(0, 4), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
+         (nhwc ? ListOf({wide ? 2 : batch, h, w, channels})
+               : ListOf({wide ? 2 : batch, channels, h, w})) +
+         " filter=" + ListOf({draw(1, 4), draw(0, 1) == 0 ? 3 : draw(1, 9), channels, draw(1, 3)}) +
+         " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
 }
 
 class DepthwiseFilter : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseFilter, OfRandomProblems) {
-  std::mt19937_64 random(23);
-  int taken = 0;
-  for (uint64_t seed = 0; taken < 100 && !HasFailure(); ++seed) {
-    const std::string line = DrawLine(random);
-    try {
-      const Problem problem = ParseProblem(line);
-      CheckAlgorithm("direct", problem, RandomOperands(problem, seed, GetParam()));
-      ++taken;
-    } catch (const Error&) {
-      continue;  // an output without rows
-    }
-  }
+  CheckOnRandomProblems("direct", 100, 23, DrawLine, [](const Problem& problem, uint64_t seed) {
+    return RandomOperands(problem, seed, GetParam());
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseFilter,
-                         ::testing::Values(Values::kOrdinary, Values::kSpecial),
-                         [](const auto& instance) {
-                           return instance.param == Values::kOrdinary ? "Ordinary" : "Special";
-                         });
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
 // Bands that cover the same rows and columns of an image, but not the same parts of them: rows are
 // cut in three, and runs end inside a row.

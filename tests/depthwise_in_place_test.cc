@@ -3,7 +3,6 @@
 // last channels and columns end in the middle of a group or a tile, on every target.
 #include <gtest/gtest.h>
 
-#include <random>
 #include <string>
 
 #include "algorithm_testing.h"
@@ -12,21 +11,15 @@
 namespace convgrad {
 namespace {
 
-using testing::CheckAlgorithm;
+using testing::CheckOnRandomProblems;
+using testing::LineDrawer;
+using testing::ListOf;
+using testing::NameOfValues;
 using testing::RandomOperands;
 using testing::Values;
 
-std::string Text(std::initializer_list<int64_t> values) {
-  std::string list;
-  for (const int64_t value : values) list += (list.empty() ? "" : ",") + std::to_string(value);
-  return list;
-}
-
 // A problem line; one in a few has no output.
-std::string DrawLine(std::mt19937_64& random) {
-  const auto draw = [&](int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
-  };
+std::string DrawLine(LineDrawer& draw) {
   constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input",
                                   "depthwise_conv2d_backprop_filter"};
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
@@ -36,35 +29,23 @@ std::string DrawLine(std::mt19937_64& random) {
   const int64_t kernel_h = draw(0, 9) == 0 ? 30 : draw(1, 5), kernel_w = draw(1, 10);
   const std::string op = kOps[draw(0, 2)];
   return op + " " + kTypes[draw(0, 3)] +
-         " NHWC in=" + Text({draw(1, 3), draw(1, 12), draw(1, 25), channels}) +
-         " filter=" + Text({kernel_h, kernel_w, channels, 1}) +
-         " strides=" + Text({draw(1, 3), draw(1, 3)}) +
-         " dilations=" + Text({draw(1, 2), draw(1, 3)}) +
-         " pads=" + Text({draw(0, 5), draw(0, 5), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
+         " NHWC in=" + ListOf({draw(1, 3), draw(1, 12), draw(1, 25), channels}) +
+         " filter=" + ListOf({kernel_h, kernel_w, channels, 1}) +
+         " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 2), draw(1, 3)}) +
+         " pads=" + ListOf({draw(0, 5), draw(0, 5), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
 }
 
 class DepthwiseInPlace : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseInPlace, OfRandomProblems) {
-  std::mt19937_64 random(6);
-  int taken = 0;
-  for (uint64_t seed = 0; taken < 250 && !HasFailure(); ++seed) {
-    const std::string line = DrawLine(random);
-    try {
-      const Problem problem = ParseProblem(line);
-      CheckAlgorithm("direct", problem, RandomOperands(problem, seed, GetParam()));
-      ++taken;
-    } catch (const Error&) {
-      continue;  // an output without rows or columns
-    }
-  }
+  CheckOnRandomProblems("direct", 250, 6, DrawLine, [](const Problem& problem, uint64_t seed) {
+    return RandomOperands(problem, seed, GetParam());
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseInPlace,
-                         ::testing::Values(Values::kOrdinary, Values::kSpecial),
-                         [](const auto& instance) {
-                           return instance.param == Values::kOrdinary ? "Ordinary" : "Special";
-                         });
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
 }  // namespace
 }  // namespace convgrad

@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <limits>
-#include <random>
 #include <string>
 #include <utility>
 
@@ -16,34 +15,31 @@ namespace convgrad {
 namespace {
 
 using testing::CheckAlgorithm;
+using testing::CheckOnRandomProblems;
+using testing::LineDrawer;
+using testing::ListOf;
+using testing::NameOfValues;
 using testing::Operands;
 using testing::RandomOperands;
 using testing::RunOn;
-using testing::Takes;
 using testing::Values;
 
 // A problem line; sizes are drawn until the output has at least one row and twelve columns.
-std::string DrawLine(std::mt19937_64& random) {
-  const auto draw = [&](int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
-  };
+std::string DrawLine(LineDrawer& draw) {
   const bool backprop = draw(0, 1) == 1, nhwc = draw(0, 2) == 0;
   const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 30);
   const int64_t w = draw(12, 75), kernel_h = draw(1, 7), kernel_w = draw(1, 8);
   const int64_t multiplier = draw(1, 3), dilation_h = draw(1, 3), dilation_w = draw(1, 3);
   const int64_t stride_h = draw(1, 3), stride_w = backprop ? 1 : draw(1, 3);
-  const auto text = [](std::initializer_list<int64_t> values) {
-    std::string list;
-    for (const int64_t value : values) list += (list.empty() ? "" : ",") + std::to_string(value);
-    return list;
-  };
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   return std::string(backprop ? "depthwise_conv2d_backprop_input " : "depthwise_conv2d ") +
          kTypes[draw(0, 3)] + (nhwc ? " NHWC in=" : " NCHW in=") +
-         (nhwc ? text({batch, h, w, channels}) : text({batch, channels, h, w})) +
-         " filter=" + text({kernel_h, kernel_w, channels, multiplier}) +
-         " strides=" + text({stride_h, stride_w}) + " dilations=" + text({dilation_h, dilation_w}) +
-         " pads=" + text({draw(0, 9), draw(0, 9), draw(0, 20), draw(0, 20)}) + " padding=EXPLICIT";
+         (nhwc ? ListOf({batch, h, w, channels}) : ListOf({batch, channels, h, w})) +
+         " filter=" + ListOf({kernel_h, kernel_w, channels, multiplier}) +
+         " strides=" + ListOf({stride_h, stride_w}) +
+         " dilations=" + ListOf({dilation_h, dilation_w}) +
+         " pads=" + ListOf({draw(0, 9), draw(0, 9), draw(0, 20), draw(0, 20)}) +
+         " padding=EXPLICIT";
 }
 
 // Operands of the kind asked for; every other time with an ordinary filter, since one that is not
@@ -60,26 +56,13 @@ Operands DrawOperands(const Problem& problem, uint64_t seed, Values values) {
 class DepthwisePlanes : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwisePlanes, OfRandomProblems) {
-  std::mt19937_64 random(5);
-  int taken = 0;
-  for (uint64_t seed = 0; taken < 150 && !HasFailure(); ++seed) {
-    const std::string line = DrawLine(random);
-    try {
-      const Problem problem = ParseProblem(line);
-      if (!Takes("planes", problem)) continue;
-      CheckAlgorithm("planes", problem, DrawOperands(problem, seed, GetParam()));
-      ++taken;
-    } catch (const Error&) {
-      continue;  // an output without rows
-    }
-  }
+  CheckOnRandomProblems("planes", 150, 5, DrawLine, [](const Problem& problem, uint64_t seed) {
+    return DrawOperands(problem, seed, GetParam());
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwisePlanes,
-                         ::testing::Values(Values::kOrdinary, Values::kSpecial),
-                         [](const auto& instance) {
-                           return instance.param == Values::kOrdinary ? "Ordinary" : "Special";
-                         });
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
 // A result beside the padding has no term there, whatever the weight of that tap is.
 TEST(DepthwisePlanesOf, InfiniteWeightsBesidePadding) {

@@ -9,30 +9,14 @@
 #include <string>
 
 #include "conv/compute.h"
-#include "operands.h"
+#include "verdict_testing.h"
 #include "verify/compare.h"
 #include "verify/diagnosis.h"
-#include "verify/fill.h"
 
 namespace convgrad::testing {
 
 inline constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat64, DType::kFloat16,
                                     DType::kBFloat16};
-
-inline Operands IntegerOperands(const Problem& problem, uint64_t seed) {
-  const auto make = [&](Role role) {
-    return MakeFill(ParseFill("integer"), problem.dtype, problem.ShapeOf(role), seed, role,
-                    Parallel(1));
-  };
-  const OpInfo& op = InfoOf(problem.op);
-  return {make(op.operands[0]), make(op.operands[1])};
-}
-
-inline CompareOptions WideSums(DType dtype) {
-  CompareOptions options;
-  options.golden_accumulator = dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  return options;
-}
 
 // The verdict on a golden and, unless it passes, the diagnosis.
 struct Outcome {

@@ -12,21 +12,22 @@
 #include "conv/compute.h"
 #include "conv/reference.h"
 #include "foreign_sums.h"
-#include "operands.h"
 #include "random_problem.h"
+#include "verdict_testing.h"
 #include "verify/compare.h"
-#include "verify/fill.h"
 
 namespace convgrad {
 namespace {
 
+using testing::IntegerOperands;
 using testing::kOrders;
+using testing::LargestTerm;
 using testing::Operands;
 using testing::Order;
-using testing::Products;
 using testing::RandomOperands;
 using testing::SummedInOrder;
 using testing::Values;
+using testing::WideSums;
 
 CheckResult Check(const Problem& problem, const Operands& operands, const Tensor& golden,
                   const CompareOptions& options = {}) {
@@ -152,15 +153,6 @@ Problem SmallProblem(const OpInfo& op, DType dtype, DataFormat format) {
   return problem;
 }
 
-Operands IntegerOperands(const Problem& problem, uint64_t seed) {
-  const auto make = [&](Role role) {
-    return MakeFill(ParseFill("integer"), problem.dtype, problem.ShapeOf(role), seed, role,
-                    Parallel(1));
-  };
-  const OpInfo& op = InfoOf(problem.op);
-  return {make(op.operands[0]), make(op.operands[1])};
-}
-
 // Every op, type and layout, on integers (the exact class) and on ordinary numbers (the bound).
 void ForEveryCase(const std::function<void(const Problem&, const Operands&)>& body) {
   for (const OpInfo& op : AllOps()) {
@@ -174,13 +166,6 @@ void ForEveryCase(const std::function<void(const Problem&, const Operands&)>& bo
       }
     }
   }
-}
-
-// The goldens here are summed in nothing narrower.
-CompareOptions WideSums(DType dtype) {
-  CompareOptions options;
-  options.golden_accumulator = dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  return options;
 }
 
 // The result that a kernel with the mutation's defect gives.
@@ -256,17 +241,7 @@ TEST(WrongResults, ADroppedTermFails) {
   ForEveryCase([](const Problem& problem, const Operands& operands) {
     const Tensor right = SummedInOrder(problem, operands, Order::kReversed);
     const int64_t element = right.num_elements() / 2;
-    double largest = 0;
-    VisitFloat(problem.dtype, [&](auto tag) {
-      using Stored = typename decltype(tag)::Type;
-      Products<Stored> products{
-          operands.first.data<Stored>(), operands.second.data<Stored>(), {}, {}};
-      TermWalk(problem).Visit(element, products);
-      for (size_t i = 0; i < products.x.size(); ++i) {
-        const double term = products.x[i] * products.y[i];
-        if (std::fabs(term) > std::fabs(largest)) largest = term;
-      }
-    });
+    const double largest = LargestTerm(problem, operands, element);
     const Tensor golden =
         WithElement(right, element, [&](double value) { return value - largest; });
     const CheckResult result = Check(problem, operands, golden, WideSums(problem.dtype));

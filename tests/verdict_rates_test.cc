@@ -17,20 +17,20 @@
 #include "conv/compute.h"
 #include "foreign_sums.h"
 #include "mistaken_kernel.h"
-#include "operands.h"
 #include "random_problem.h"
+#include "verdict_testing.h"
 #include "verify/compare.h"
-#include "verify/fill.h"
 
 namespace convgrad {
 namespace {
 
 using testing::Index4;
+using testing::IntegerOperands;
 using testing::kOrders;
+using testing::LargestTerm;
 using testing::MakeMistake;
 using testing::Mistake;
 using testing::Operands;
-using testing::Products;
 using testing::RandomOperands;
 using testing::SummedInOrder;
 using testing::Values;
@@ -44,15 +44,6 @@ RandomProblemOptions SmallProblems() {
   RandomProblemOptions options;
   options.max_terms = 7'000;  // fewer than the prime that orders of summation stride by
   return options;
-}
-
-Operands IntegerOperands(const Problem& problem, uint64_t seed) {
-  const auto make = [&](Role role) {
-    return MakeFill(ParseFill("integer"), problem.dtype, problem.ShapeOf(role), seed, role,
-                    Parallel(1));
-  };
-  const OpInfo& op = InfoOf(problem.op);
-  return {make(op.operands[0]), make(op.operands[1])};
 }
 
 CheckResult Check(const Problem& problem, const Operands& operands, const Tensor& golden,
@@ -115,21 +106,6 @@ std::optional<Tensor> WithElement(const Problem& problem, const Operands& operan
     stored = Narrow<Stored>(change(element, Widen(stored)));
   });
   return golden;
-}
-
-double LargestTerm(const Problem& problem, const Operands& operands, int64_t element) {
-  double largest = 0;
-  VisitFloat(problem.dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    Products<Stored> products{
-        operands.first.data<Stored>(), operands.second.data<Stored>(), {}, {}};
-    TermWalk(problem).Visit(element, products);
-    for (size_t i = 0; i < products.x.size(); ++i) {
-      const double term = products.x[i] * products.y[i];
-      if (std::fabs(term) > std::fabs(largest)) largest = term;
-    }
-  });
-  return largest;
 }
 
 const Mutation kMutations[] = {

@@ -11,6 +11,7 @@
 namespace convgrad {
 namespace {
 
+using testing::CheckAlgorithm;
 using testing::CheckOnRandomProblems;
 using testing::LineDrawer;
 using testing::ListOf;
@@ -36,15 +37,29 @@ std::string DrawLine(LineDrawer& draw) {
          " pads=" + ListOf({draw(0, 5), draw(0, 5), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
 }
 
-class DepthwiseInPlace : public ::testing::TestWithParam<Values> {};
+class DepthwiseInPlaceOf : public ::testing::TestWithParam<Values> {};
 
-TEST_P(DepthwiseInPlace, OfRandomProblems) {
+TEST_P(DepthwiseInPlaceOf, RandomProblems) {
   CheckOnRandomProblems("direct", 250, 6, DrawLine, [](const Problem& problem, uint64_t seed) {
     return RandomOperands(problem, seed, GetParam());
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseInPlace,
+// 4 MiB and more in whole lines, which are written around the caches.
+TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
+  for (const char* const op : {"depthwise_conv2d", "depthwise_conv2d_backprop_input"}) {
+    for (const char* const type : {"float32", "float64", "float16", "bfloat16"}) {
+      for (const char* const stride : {"1,1", "2,2"}) {
+        const Problem problem =
+            ParseProblem(std::string(op) + " " + type + " NHWC in=2,131,129,64 filter=3,3,64,1 " +
+                         "strides=" + stride + " padding=SAME");
+        CheckAlgorithm("direct", problem, RandomOperands(problem, 1, Values::kSpecial));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseInPlaceOf,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
 }  // namespace

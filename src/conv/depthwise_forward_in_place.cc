@@ -1,10 +1,13 @@
 #include "conv/depthwise_forward_in_place.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "conv/canonical_order.h"
 #include "conv/depthwise_forward_calls.h"
+#include "conv/stream_result.h"
 
 namespace convgrad {
 namespace {
@@ -19,6 +22,7 @@ class InPlaceEngine {
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         bands_(ColBandsOf(plan)),
+        stream_(StreamsResult()),
         workers_(static_cast<size_t>(args.parallel.num_threads())) {}
 
   void RunPiece(int64_t index);
@@ -33,6 +37,7 @@ class InPlaceEngine {
     RowCalls<Stored> calls;
   };
 
+  bool StreamsResult() const;
   Worker& WorkerOfThread();
   void FindPlace(const ForwardPiece& piece, ForwardPlace<Stored>* place) const;
   DepthwiseNextRows<Stored> NextRows(const ForwardPlace<Stored>& place, int64_t image,
@@ -44,8 +49,20 @@ class InPlaceEngine {
   const Stored* filter_;
   Stored* result_;
   const std::vector<ColBand> bands_;
+  const bool stream_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by thread
 };
+
+// Where every vector of results is a line.
+template <class Stored>
+bool InPlaceEngine<Stored>::StreamsResult() const {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Stored));
+  const DataLayout& result = plan_.result;
+  return kernels_.group * kBytes == int64_t{kAlignment} &&
+         plan_.rows.kernel * plan_.cols.kernel <= kBlockTerms &&
+         PaysToStream(result_, result.batch * result.plane() * result.c * kBytes,
+                      result.c * kBytes);
+}
 
 template <class Stored>
 auto InPlaceEngine<Stored>::WorkerOfThread() -> Worker& {
@@ -98,10 +115,12 @@ void InPlaceEngine<Stored>::RunPiece(int64_t index) {
     for (size_t i = 0; i < cols.lines.size(); ++i) {
       LineCall<Stored>& line = worker.calls.lines[i];
       line.row.out = out + line.first_out * plan_.result.c;
+      line.row.stream = stream_;
       line.row.next = NextRows(worker.place, piece.image, cols.lines[i], worker.calls.sources_end);
       kernels_.forward(line.row);
     }
   }
+  if (stream_) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "conv/stream_result.h"
 #include "kernels/indirect_gemm.h"
 
 namespace convgrad {
@@ -117,14 +118,6 @@ inline void AppendTerms(GemmSegment next, const TermSteps& steps, size_t block_b
 template <class Compute>
 int64_t SumsOfTile(const GemmTile<Compute>& tile) {
   return int64_t{tile.rows} * tile.cols * int64_t{sizeof(Compute) / sizeof(float)};
-}
-
-// Whether a result that the micro-kernel writes in place is best written around the caches: it is
-// too large to be found there afterwards, and its lines are whole in every tile.
-inline bool PaysToStream(const void* result, int64_t bytes, int64_t row_bytes) {
-  constexpr int64_t kLeavesTheCaches = int64_t{4} << 20;
-  return bytes >= kLeavesTheCaches && row_bytes % int64_t{kAlignment} == 0 &&
-         reinterpret_cast<uintptr_t>(result) % kAlignment == 0;
 }
 
 // Runs the micro-kernel on rows that are handed over one at a time. `args` holds everything but the

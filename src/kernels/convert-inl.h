@@ -161,6 +161,15 @@ HWY_INLINE hn::Vec<D> LoadPart(D d, const Stored* group) {
   }
 }
 
+// Both parts of a group rounded to nearest even, as they are stored.
+template <class D>
+HWY_INLINE auto JoinParts(D d, hn::Vec<D> first, hn::Vec<D> last) {
+  const hn::RebindToUnsigned<D> du;
+  const auto even = hn::ShiftRight<16>(RoundToUpperHalf(d, first));
+  const auto odd = hn::And(RoundToUpperHalf(d, last), hn::Set(du, 0xFFFF0000u));
+  return hn::Or(even, odd);
+}
+
 // The inverse, of the first part and the last: rounds to nearest even, NaN becomes the canonical
 // one.
 template <class D, class Stored>
@@ -168,11 +177,22 @@ HWY_INLINE void StoreParts(D d, hn::Vec<D> first, [[maybe_unused]] hn::Vec<D> la
   if constexpr (kGroupParts<Stored> == 1) {
     StoreNarrowed(d, first, group);
   } else {
-    const hn::RebindToUnsigned<D> du;
     const hn::Repartition<uint16_t, D> dh;
-    const auto even = hn::ShiftRight<16>(RoundToUpperHalf(d, first));
-    const auto odd = hn::And(RoundToUpperHalf(d, last), hn::Set(du, 0xFFFF0000u));
-    hn::StoreU(hn::BitCast(dh, hn::Or(even, odd)), dh, reinterpret_cast<uint16_t*>(group));
+    hn::StoreU(hn::BitCast(dh, JoinParts(d, first, last)), dh, reinterpret_cast<uint16_t*>(group));
+  }
+}
+
+// The same around the caches, for groups that are whole lines.
+template <class D, class Stored>
+HWY_INLINE void StreamParts(D d, hn::Vec<D> first, [[maybe_unused]] hn::Vec<D> last,
+                            Stored* group) {
+  if constexpr (kGroupParts<Stored> == 2) {
+    const hn::RebindToUnsigned<D> du;
+    hn::Stream(JoinParts(d, first, last), du, reinterpret_cast<hn::TFromD<decltype(du)>*>(group));
+  } else if constexpr (std::is_same_v<Stored, hn::TFromD<D> >) {
+    hn::Stream(CanonicalNaN(d, first), d, group);
+  } else {
+    StoreNarrowed(d, first, group);  // half a line
   }
 }
 

@@ -118,6 +118,14 @@ HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t 
   SumOneBlock<kStride, 0>(d, row, first_out, channel, sums[0]);
   if constexpr (kParts == 2) SumOneBlock<kStride, 1>(d, row, first_out, channel, sums[1]);
   T* out = row.out + first_out * row.out_stride + channel;
+  if (row.stream) {
+#pragma GCC unroll 8
+    for (int64_t p = 0; p < kTile; ++p) {
+      if (first_out + p >= row.count) continue;
+      StreamParts(d, sums[0][p], sums[kParts - 1][p], out + p * row.out_stride);
+    }
+    return;
+  }
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) {
     if (first_out + p >= row.count) continue;

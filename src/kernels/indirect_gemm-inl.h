@@ -113,33 +113,31 @@ void AddRun(const double* sums, double* total, int64_t count) {
   }
 }
 
-// How the micro-kernel multiplies two operands' elements into its sums.
-template <class Compute>
+// How the micro-kernel multiplies two operands' elements into a vector of sums, D.
+template <class Element, class D>
 struct Multiplier {
-  using D = hn::ScalableTag<Compute>;
   using V = hn::Vec<D>;
-  static HWY_INLINE V Load(const Compute* from) { return hn::LoadU(D(), from); }
-  static HWY_INLINE V Broadcast(const Compute* from) { return hn::Set(D(), *from); }
+  static HWY_INLINE V Load(const Element* from) { return hn::LoadU(D(), from); }
+  static HWY_INLINE V Broadcast(const Element* from) { return hn::Set(D(), *from); }
   static HWY_INLINE V Add(V factor, V column, V sum) { return Fma(factor, column, sum); }
 };
 
 #if HWY_TARGET == HWY_AVX3
 // Two chained fused multiply-adds, the second numbers' first; subnormals count as zero. As
 // assembly, since the target's other code must run on processors without this instruction.
-template <>
-struct Multiplier<BFloat16Pair> {
-  using D = hn::ScalableTag<uint32_t>;
-  using V = hn::Vec<D>;
-  using Sum = hn::Vec<hn::ScalableTag<float>>;
+template <class D>
+struct Multiplier<BFloat16Pair, D> {
+  using Pairs = hn::Rebind<uint32_t, D>;
+  using V = hn::Vec<Pairs>;
   static HWY_INLINE V Load(const BFloat16Pair* from) {
-    return hn::LoadU(D(), reinterpret_cast<const uint32_t*>(from));
+    return hn::LoadU(Pairs(), reinterpret_cast<const uint32_t*>(from));
   }
   static HWY_INLINE V Broadcast(const BFloat16Pair* from) {
     uint32_t bits;
     std::memcpy(&bits, from, sizeof(bits));
-    return hn::Set(D(), bits);
+    return hn::Set(Pairs(), bits);
   }
-  static HWY_INLINE Sum Add(V factor, V column, Sum sum) {
+  static HWY_INLINE hn::Vec<D> Add(V factor, V column, hn::Vec<D> sum) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(factor.raw), "v"(column.raw));
     return sum;
   }
@@ -194,7 +192,10 @@ HWY_NOINLINE void FoldRows(const GemmTileArgs<Element>& args, int64_t rows, int6
   while (waiting.folded < num_rows * kVectors) FoldVector<kVectors>(args, rows, waiting);
 }
 
-template <class Element, int kRows, int kVectors>
+// Where no more than half of the last vector's columns are wanted, `kEndsInHalf`, that vector is
+// computed as one of half the size: half the work for processors that split 512 bits, no more for
+// others. In memory it stays a whole one, its other half zeros.
+template <class Element, int kRows, int kVectors, bool kEndsInHalf>
 class Tile {
  public:
   static void Run(const GemmTileArgs<Element>& args) {
@@ -207,9 +208,40 @@ class Tile {
  private:
   using T = ComputeType<Element>;
   using D = hn::ScalableTag<T>;
-  using V = hn::Vec<D>;
-  using Times = Multiplier<Element>;
+  using Half = hn::Half<D>;
+  using Times = Multiplier<Element, D>;
+  using TimesHalf = Multiplier<Element, Half>;
   static constexpr int kCount = kRows * kVectors;
+  static constexpr int kWhole = kEndsInHalf ? kVectors - 1 : kVectors;
+
+  // The sums of a block, in registers.
+  struct Accumulators {
+    hn::Vec<D> whole[kRows][kWhole == 0 ? 1 : kWhole];
+    hn::Vec<Half> half[kRows];
+
+    HWY_INLINE void SetZero() {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kWhole; ++v) whole[i][v] = hn::Zero(D());
+        if constexpr (kEndsInHalf) half[i] = hn::Zero(Half());
+      }
+    }
+
+    HWY_INLINE void Store(T* to) const {
+      const int lanes = static_cast<int>(hn::Lanes(D()));
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kWhole; ++v) {
+          hn::Store(whole[i][v], D(), to + (i * kVectors + v) * lanes);
+        }
+        if constexpr (kEndsInHalf) {
+          hn::Store(half[i], Half(), to + (i * kVectors + kWhole) * lanes);
+        }
+      }
+    }
+  };
 
   // In pairs as an instance of its own: the steps back and forth cost 3 % where registers for
   // addresses are short.
@@ -217,36 +249,26 @@ class Tile {
   static void RunTiles(const GemmTileArgs<Element>& args) {
     const D d;
     HWY_ALIGN T block_sums[kCount * hn::MaxLanes(d)];
+    if constexpr (kEndsInHalf) std::fill_n(block_sums, std::size(block_sums), T{0});
     const int64_t doubles = kCount * static_cast<int64_t>(hn::Lanes(d) * (sizeof(T) / 4));
     WaitingBlock<T> waiting{block_sums, kCount, false, false, nullptr, nullptr};
     const bool one_block = args.num_blocks == 1 && !args.resume && !args.keep;
     const int64_t terms = args.num_tiles > 1 && args.ahead == nullptr ? NumTerms(args) : 0;
     Ahead ahead{static_cast<const char*>(args.ahead != nullptr ? args.ahead : args.b),
                 args.ahead_step};
-    V acc[kRows][kVectors];
+    Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
       if (one_block && !args.stream) PrefetchResult(args, tile);
       if (terms > 0) ahead = AheadOfTile(args, tile, terms);
       const GemmSegment* segment = args.segments;
       for (int64_t block = 0; block < args.num_blocks; ++block) {
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-          for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
-        }
+        acc.SetZero();
         for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
              ++segment) {
           AddSegment<kInPairs>(args, args.a_rows + tile * kRows, *segment, acc, waiting, ahead);
         }
         while (waiting.folded < kCount) FoldVector<kVectors>(args, kRows, waiting);
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-          for (int v = 0; v < kVectors; ++v) {
-            hn::Store(acc[i][v], d,
-                      block_sums + (i * kVectors + v) * static_cast<int>(hn::Lanes(d)));
-          }
-        }
+        acc.Store(block_sums);
         waiting.folded = 0;
         waiting.starts = block == 0 && !args.resume;
         waiting.ends = block + 1 == args.num_blocks && !args.keep;
@@ -304,7 +326,7 @@ class Tile {
 
   template <bool kInPairs>
   static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const int64_t* a_rows,
-                                    const GemmSegment& segment, V (&acc)[kRows][kVectors],
+                                    const GemmSegment& segment, Accumulators& acc,
                                     WaitingBlock<T>& waiting, Ahead& ahead) {
     // Pointers of the rows and one common index: with as many increments as rows the loop would be
     // bound by them.
@@ -330,7 +352,7 @@ class Tile {
   // One term, the k-th from the segment's end, and on to the next.
   template <bool kInPairs>
   static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args,
-                                 const Element* const (&rows)[kRows], V (&acc)[kRows][kVectors],
+                                 const Element* const (&rows)[kRows], Accumulators& acc,
                                  int64_t& at, const Element*& b, int64_t back, int64_t& k,
                                  Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
@@ -338,14 +360,21 @@ class Tile {
       __builtin_prefetch(ahead.at, 0, 2);
       ahead.at += ahead.step;
     }
-    typename Times::V column[kVectors];
+    typename Times::V column[kWhole == 0 ? 1 : kWhole];
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) column[v] = Times::Load(b + v * lanes);
+    for (int v = 0; v < kWhole; ++v) column[v] = Times::Load(b + v * lanes);
+    typename TimesHalf::V half_column;
+    if constexpr (kEndsInHalf) half_column = TimesHalf::Load(b + kWhole * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const auto factor = Times::Broadcast(rows[i] + at);
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) acc[i][v] = Times::Add(factor, column[v], acc[i][v]);
+      for (int v = 0; v < kWhole; ++v) {
+        acc.whole[i][v] = Times::Add(factor, column[v], acc.whole[i][v]);
+      }
+      if constexpr (kEndsInHalf) {
+        acc.half[i] = TimesHalf::Add(hn::LowerHalf(factor), half_column, acc.half[i]);
+      }
     }
     if (kInPairs && (k & 1) != 0) {
       at += 4 * args.a_step;
@@ -360,9 +389,22 @@ class Tile {
 // Sizes by registers: accumulators, the vectors of a column and one broadcast factor must fit, and
 // one load or broadcast should serve two multiply-adds.
 template <class Element, int kRows, int kVectors>
+void RunTile(const GemmTileArgs<Element>& args) {
+#if HWY_TARGET == HWY_AVX3
+  constexpr int64_t kLanes = hn::MaxLanes(hn::ScalableTag<ComputeType<Element>>());
+  if constexpr (kVectors <= 3) {  // of four an eighth would be saved
+    if (args.num_cols <= kVectors * kLanes - kLanes / 2) {
+      return Tile<Element, kRows, kVectors, true>::Run(args);
+    }
+  }
+#endif
+  Tile<Element, kRows, kVectors, false>::Run(args);
+}
+
+template <class Element, int kRows, int kVectors>
 GemmTile<Element> MakeTile() {
   const int lanes = static_cast<int>(hn::Lanes(hn::ScalableTag<ComputeType<Element>>()));
-  return {kRows, kVectors * lanes, Tile<Element, kRows, kVectors>::Run};
+  return {kRows, kVectors * lanes, RunTile<Element, kRows, kVectors>};
 }
 
 template <class Element>

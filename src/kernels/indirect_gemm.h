@@ -53,8 +53,9 @@ struct GemmTileArgs {
   double* sums;
   bool resume, keep;
 
-  // c[c_rows[i] + j] for j < num_cols and all rows, but of the last tile only i < num_rows; `odd`:
-  // rounded for a later rounding to 16 bits, also one that happens here.
+  // c[c_rows[i] + j] for j < num_cols and all rows, but of the last tile only i < num_rows; sums of
+  // further columns may be anything. `odd`: rounded for a later rounding to 16 bits, also one that
+  // happens here.
   Compute* c;
   BFloat16* narrowed;  // in place of c, if not null: numbers of the final type; pairs only
   const int64_t* c_rows;

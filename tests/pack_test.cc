@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/memory.h"
 #include "kernels/kernel_table.h"
 #include "tensor/dtype.h"
 
@@ -137,7 +138,7 @@ TYPED_TEST(PackTest, GathersAndScattersPlaces) {
       std::vector<const TypeParam*> from(static_cast<size_t>(lanes));
       std::vector<Compute> wide(static_cast<size_t>(kMost * step), Compute{77});
       for (int64_t i = 0; i < lanes; ++i) from[i] = i % 5 == 3 ? nullptr : &stored[i * kMost];
-      kernels.gather_widen(from.data(), count, wide.data(), step);
+      kernels.gather_widen(from.data(), count, wide.data(), step, count % 2 * 100);
       for (int64_t i = 0; i < kMost * step; ++i) {
         const int64_t k = i / step, lane = i % step;
         Compute want{77};
@@ -190,7 +191,7 @@ struct Extent {
 };
 const Extent kExtents[] = {{1, 1, 1, 1},     {3, 5, 7, 4},     {16, 16, 16, 16}, {16, 49, 49, 64},
                            {17, 33, 40, 19}, {2, 100, 101, 2}, {100, 2, 3, 105}, {31, 15, 15, 32},
-                           {8, 24, 25, 9},   {13, 14, 14, 13}, {48, 1, 1, 48}};
+                           {8, 24, 25, 9},   {13, 14, 14, 13}, {48, 1, 1, 48},   {50, 37, 40, 64}};
 
 TYPED_TEST(PackTest, TransposesWidening) {
   using Compute = ComputeType<TypeParam>;
@@ -256,18 +257,29 @@ TYPED_TEST(PackTest, SplitsColumnsIntoBlocks) {
   }
 }
 
+// Both ways of writing, from a line's start and beside it.
 TYPED_TEST(PackTest, TransposesNarrowing) {
   for (const KernelTable& table : SupportedKernels()) {
+    const PackKernels<TypeParam>& kernels = table.Pack<TypeParam>();
     for (const Extent& e : kExtents) {
-      const auto from = SomeComputed<TypeParam>(e.rows * e.from_stride);
-      std::vector<TypeParam> to(static_cast<size_t>(e.cols * e.to_stride), Narrow<TypeParam>(42));
-      table.Pack<TypeParam>().transpose_narrow(from.data(), e.from_stride, to.data(), e.to_stride,
-                                               e.rows, e.cols, 1);
-      for (int64_t col = 0; col < e.cols; ++col) {
-        for (int64_t row = 0; row < e.to_stride; ++row) {
-          double want = row < e.rows ? static_cast<double>(from[row * e.from_stride + col]) : 42;
+      for (const int64_t shift : {-1, 0, 1}) {  // -1: the ordinary way
+        const auto from = SomeComputed<TypeParam>(e.rows * e.from_stride);
+        AlignedArray<TypeParam> to(e.cols * e.to_stride + 1);
+        std::fill_n(to.data(), to.size(), Narrow<TypeParam>(42));
+        if (shift < 0) {
+          kernels.transpose_narrow(from.data(), e.from_stride, to.data(), e.to_stride, e.rows,
+                                   e.cols, 1);
+        } else {
+          kernels.transpose_stream(from.data(), e.from_stride, to.data() + shift, e.to_stride,
+                                   e.rows, e.cols);
+        }
+        for (int64_t i = 0; i < to.size(); ++i) {
+          const int64_t at = i - std::max<int64_t>(shift, 0);
+          const int64_t row = at % e.to_stride, col = at / e.to_stride;
+          const bool inside = at >= 0 && row < e.rows && col < e.cols;
+          double want = inside ? static_cast<double>(from[row * e.from_stride + col]) : 42;
           if (want != want) want = std::numeric_limits<double>::quiet_NaN();
-          ASSERT_EQ(BitsOf(to[col * e.to_stride + row]), BitsOf(Narrow<TypeParam>(want)))
+          ASSERT_EQ(BitsOf(to[i]), BitsOf(Narrow<TypeParam>(want)))
               << NameOf(table.isa) << ' ' << e.rows << 'x' << e.cols << " at " << row << ',' << col;
         }
       }

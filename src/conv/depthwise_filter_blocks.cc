@@ -192,7 +192,7 @@ void BlockLanesEngine<Stored>::PackOutputRow(Piece* piece, int64_t row) const {
       piece->places[lane] = place;
     }
     pack_.gather_widen(piece->places.data(), count, piece->output.data() + m * count * lanes_,
-                       lanes_);
+                       lanes_, 0);
   }
 }
 
@@ -216,7 +216,7 @@ auto BlockLanesEngine<Stored>::PackInputRow(Piece* piece, int64_t row) const -> 
   if (state == RowState::kPacked) {
     const int64_t count = plan_.in_cols * plan_.unit_in_c;
     pack_.gather_widen(piece->places.data(), count, piece->input.data() + row * count * lanes_,
-                       lanes_);
+                       lanes_, 0);
   }
   return state;
 }

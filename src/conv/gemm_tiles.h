@@ -140,6 +140,21 @@ class RowGatherer {
     if (++num_rows_ == kTilesAtOnce * tiles_.front().rows) Flush();
   }
 
+  // `count` rows, these steps apart.
+  void AddRun(int64_t count, int64_t a_row, int64_t a_step, int64_t c_row, int64_t c_step) {
+    const int64_t most = kTilesAtOnce * tiles_.front().rows;
+    while (count > 0) {
+      const int64_t now = std::min(count, most - num_rows_);
+      for (int64_t i = num_rows_; i < num_rows_ + now; ++i, a_row += a_step, c_row += c_step) {
+        a_rows_[i] = a_row;
+        c_rows_[i] = c_row;
+      }
+      num_rows_ += now;
+      count -= now;
+      if (num_rows_ == most) Flush();
+    }
+  }
+
   // Runs what is left, the last tile maybe unfilled.
   void Flush() {
     const GemmTile<Compute>& tile = tiles_.front();

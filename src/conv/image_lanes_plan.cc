@@ -8,7 +8,7 @@
 namespace convgrad {
 namespace {
 
-constexpr int64_t kWindowBytes = 384 << 10;  // source rows that a strip reads
+constexpr int64_t kWindowBytes = 640 << 10;  // source rows that a strip reads
 constexpr int64_t kStripBytes = 192 << 10;   // results of a strip
 constexpr int64_t kPartBytes = int64_t{8} << 20;
 constexpr int64_t kChunkChannels = 32;  // of several groups together

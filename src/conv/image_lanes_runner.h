@@ -209,14 +209,15 @@ void ImageLanesRunner<Stored>::PackRun(RowRange rows) {
     for (const Stored*& lane : from) lane += lane == nullptr ? 0 : by;
   };
   if (nhwc && source_c_ == shape.c) {
-    pack_.gather_widen(from.data(), pixels * shape.c, to, lanes());
+    pack_.gather_widen(from.data(), pixels * shape.c, to, lanes(), 0);
   } else if (nhwc) {
     for (int64_t i = 0; i < pixels; ++i, advance(shape.c), to += source_c_ * lanes()) {
-      pack_.gather_widen(from.data(), source_c_, to, lanes());
+      pack_.gather_widen(from.data(), source_c_, to, lanes(), 0);
     }
   } else {
-    for (int64_t q = 0; q < source_c_; ++q, advance(shape.h * shape.w), to += lanes()) {
-      pack_.gather_widen(from.data(), pixels, to, source_c_ * lanes());
+    const int64_t plane = shape.h * shape.w;
+    for (int64_t q = 0; q < source_c_; ++q, advance(plane), to += lanes()) {
+      pack_.gather_widen(from.data(), pixels, to, source_c_ * lanes(), plane);
     }
   }
   if (plan_.sum.in_pairs) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "base/checked.h"
@@ -68,6 +69,22 @@ void ForLines(const Parallel& parallel, int64_t images, int64_t lines, int64_t l
 
 }  // namespace staging
 
+// `pixels` pixels of all planes of an image, from `first` of the first plane on. What is read next
+// is fetched meanwhile: these pixels of the planes that follow, behind the last ones the next
+// pixels.
+template <class Stored>
+void LoadPlanes(const PackKernels<Stored>& kernels, const Stored* first, const DataShape& shape,
+                int64_t pixels, ComputeType<Stored>* to) {
+  constexpr int64_t kTogether = 16;
+  const int64_t plane = shape.h * shape.w;
+  for (int64_t c = 0; c < shape.c; c += kTogether) {
+    const bool wraps = c + kTogether >= shape.c && pixels < plane;
+    kernels.transpose_widen(first + c * plane, plane, to + c, shape.c,
+                            std::min(kTogether, shape.c - c), pixels,
+                            wraps ? pixels - c * plane : kTogether * plane);
+  }
+}
+
 // `to`: [images][rows][w][c] of the slab.
 template <class Stored>
 void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
@@ -80,15 +97,15 @@ void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, cons
     if (shape.format == DataFormat::kNHWC) {
       kernels.widen(image + first * shape.c, piece, pixels * shape.c);
     } else {
-      kernels.transpose_widen(image + first, shape.h * shape.w, piece, shape.c, shape.c, pixels, 0);
+      LoadPlanes(kernels, image + first, shape, pixels, piece);
     }
   });
 }
 
-// The opposite of LoadSlab.
+// The opposite of LoadSlab. `stream`: planes are written around the caches.
 template <class Stored>
 void StoreSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
-               const Slab& slab, const ComputeType<Stored>* from, Stored* tensor) {
+               const Slab& slab, const ComputeType<Stored>* from, Stored* tensor, bool stream) {
   const int64_t plane = slab.num_rows() * shape.w;
   staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
     Stored* image = tensor + (slab.image_begin + n) * shape.Image();
@@ -96,6 +113,9 @@ void StoreSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, con
     const auto* piece = from + (n * plane + pixel) * shape.c;
     if (shape.format == DataFormat::kNHWC) {
       kernels.narrow(piece, image + first * shape.c, pixels * shape.c);
+    } else if (stream) {
+      kernels.transpose_stream(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
     } else {
       kernels.transpose_narrow(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c,
                                0);

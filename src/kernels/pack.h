@@ -26,6 +26,10 @@ struct PackKernels {
   // The same with what is written; `ahead` elements behind it is what is written next.
   void (*transpose_narrow)(const Compute* from, int64_t from_stride, Stored* to, int64_t to_stride,
                            int64_t rows, int64_t cols, int64_t ahead);
+  // transpose_narrow, with whole lines of the result written around the caches where `to` and
+  // to_stride allow it; the caller fences.
+  void (*transpose_stream)(const Compute* from, int64_t from_stride, Stored* to, int64_t to_stride,
+                           int64_t rows, int64_t cols);
   // to[row * to_stride + col] = from[row * from_stride + col] for row < rows, col < cols; made for
   // few columns.
   void (*copy_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,
@@ -36,8 +40,10 @@ struct PackKernels {
   void (*split_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t block_stride,
                       int64_t rows, int64_t cols, int64_t block_cols);
   // Numbers of many places side by side: to[k * to_step + i] = from[i][k] for k < count and as many
-  // places i as a vector of the compute type has lanes; a null place reads as zeros.
-  void (*gather_widen)(const Stored* const* from, int64_t count, Compute* to, int64_t to_step);
+  // places i as a vector of the compute type has lanes; a null place reads as zeros. `ahead` as
+  // above.
+  void (*gather_widen)(const Stored* const* from, int64_t count, Compute* to, int64_t to_step,
+                       int64_t ahead);
   // The inverse: to[i][k] = from[k * from_step + i], for places that are not null.
   void (*scatter_narrow)(const Compute* from, int64_t from_step, int64_t count, Stored* const* to);
 };

@@ -1,6 +1,7 @@
-// The algorithm "direct" in NHWC against the reference, bit for bit, with about as many channels as
-// the kernels take at a time: tensors of every type that are read and written where they lie, whose
-// last channels and columns end in the middle of a group or a tile, on every target.
+// The algorithm "direct", above all in NHWC, against the reference, bit for bit, with about as many
+// channels as the kernels take at a time: tensors of every type that are read and written where
+// they lie, whose last channels and columns end in the middle of a group or a tile, on every
+// target.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -57,6 +58,27 @@ TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
       CheckAlgorithm("direct", problem, RandomOperands(problem, 1, Values::kSpecial));
     }
   }
+}
+
+// Planes that go through strips, whole chunks of them in every image or not.
+std::string DrawPlanesLine(LineDrawer& draw) {
+  constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input"};
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const int64_t channels = draw(0, 2) == 0 ? draw(1, 40) : 16 * draw(1, 8);
+  const std::string op = kOps[draw(0, 1)];
+  return op + " " + kTypes[draw(0, 3)] +
+         " NCHW in=" + ListOf({draw(1, 4), channels, draw(1, 9), draw(1, 9)}) +
+         " filter=" + ListOf({draw(1, 5), draw(1, 5), channels, draw(1, 2)}) +
+         " strides=" + ListOf({draw(1, 2), draw(1, 2)}) +
+         " dilations=1,1 pads=" + ListOf({draw(0, 3), draw(0, 3), draw(0, 3), draw(0, 3)}) +
+         " padding=EXPLICIT";
+}
+
+TEST_P(DepthwiseInPlaceOf, RandomProblemsOfPlanes) {
+  CheckOnRandomProblems("direct", 150, 7, DrawPlanesLine,
+                        [](const Problem& problem, uint64_t seed) {
+                          return RandomOperands(problem, seed, GetParam());
+                        });
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseInPlaceOf,

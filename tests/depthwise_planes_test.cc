@@ -95,5 +95,22 @@ TEST(DepthwisePlanesOf, HighPlanes) {
   }
 }
 
+// 4 MiB and more, which are written around the caches where rows are not computed in order (here
+// with planes that end in the middle of a line, so that several are written together, and with
+// several bands) or hold several channels.
+TEST(DepthwisePlanesOf, ResultsThatLeaveTheCaches) {
+  for (const char* const line : {
+           "depthwise_conv2d float32 NCHW in=2,520,33,33 filter=3,3,520,1 dilations=4,4 ",
+           "depthwise_conv2d_backprop_input bfloat16 NCHW in=3,700,33,33 filter=3,3,700,1 "
+           "dilations=3,1 ",
+           "depthwise_conv2d float64 NCHW in=1,2,510,530 filter=3,3,2,1 dilations=3,1 ",
+           "depthwise_conv2d float32 NHWC in=3,120,125,3 filter=3,3,3,8 dilations=1,1 ",
+       }) {
+    const Problem problem =
+        ParseProblem(std::string(line) + "strides=1,1 pads=3,3,3,3 padding=EXPLICIT");
+    CheckAlgorithm("planes", problem, RandomOperands(problem, 4, Values::kOrdinary));
+  }
+}
+
 }  // namespace
 }  // namespace convgrad

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "conv/depthwise_forward_calls.h"
 #include "conv/depthwise_forward_in_place.h"
 #include "conv/depthwise_forward_plan.h"
+#include "conv/stream_result.h"
 
 namespace convgrad {
 namespace {
@@ -35,6 +37,7 @@ class ForwardEngine {
         source_(static_cast<const Stored*>(plan.forward ? args.input : args.out_backprop)),
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
+        stream_(plan.streams && IsLine(result_)),
         packed_taps_(PackedTaps(plan.cols)),
         bands_(ColBandsOf(plan)),
         pieces_(static_cast<size_t>(args.parallel.num_threads())) {}
@@ -51,6 +54,7 @@ class ForwardEngine {
 
     int64_t image;
     Range channels = {0, 0}, rows = {0, 0};
+    int64_t filter_of = -1;  // the first channel that the packed filter is of
     ForwardPlace<Compute> place = {};
     ForwardCallFinder<Compute> finder;
     std::vector<RowCalls<Compute>> calls;  // of all rows
@@ -78,8 +82,9 @@ class ForwardEngine {
   bool ByPixel(const DataLayout& layout, Range cols) const {
     return layout.format == DataFormat::kNCHW && cols.size() == layout.w;
   }
-  // Planes follow planes: the next piece's are as far away as this one's are long.
+  // The next piece's planes follow this one's, or are those of the next image.
   int64_t Ahead(const DataLayout& layout, int64_t num_planes) const {
+    if (plan_.chunks_of_image > 0) num_planes = layout.c;
     return layout.format == DataFormat::kNCHW ? num_planes * layout.plane() : 0;
   }
   Range ResultChannels(const Piece& piece) const {
@@ -95,6 +100,7 @@ class ForwardEngine {
   const Stored* source_;
   const Stored* filter_;
   Stored* result_;
+  const bool stream_;
   const std::vector<int64_t> packed_taps_;
   const std::vector<ColBand> bands_;
   std::vector<std::unique_ptr<Piece>> pieces_;  // by thread
@@ -240,6 +246,7 @@ void ForwardEngine<Stored>::RunRow(Piece* piece, int64_t row,
   for (size_t i = 0; i < calls.lines.size(); ++i) {
     DepthwiseForwardRow<Compute> call = calls.lines[i].row;
     call.out = out + calls.lines[i].first_out * place.result_pixel_size;
+    call.stream = stream_;
     row_kernels_.forward(call);
   }
   ++piece->waiting_rows;
@@ -301,13 +308,16 @@ template <class Stored>
 void ForwardEngine<Stored>::RunPiece(int64_t index) {
   Piece& piece = PieceOfThread();
   FindPlace(index, &piece);
-  PackFilter(piece);
+  const int64_t first_channel = piece.channels.begin % plan_.num_channels();
+  if (plan_.chunks_of_image == 0 || first_channel != piece.filter_of) PackFilter(piece);
+  piece.filter_of = first_channel;
   for (int64_t row = piece.rows.begin; row < piece.rows.end; ++row) {
     const RowCalls<Compute>& calls = piece.calls[static_cast<size_t>(row - piece.rows.begin)];
     if (calls.sources_end > 0) PackSources(&piece, calls.sources_end);
     RunRow(&piece, row, calls);
     if (!plan_.result_in_place) StoreResults(&piece, row + 1);
   }
+  if (stream_) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void RunForward(const ConvArgs& args) {

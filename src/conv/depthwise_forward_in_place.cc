@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "conv/canonical_order.h"
 #include "conv/depthwise_forward_calls.h"
 #include "conv/stream_result.h"
 
@@ -22,7 +21,7 @@ class InPlaceEngine {
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         bands_(ColBandsOf(plan)),
-        stream_(StreamsResult()),
+        stream_(plan.streams && IsLine(result_)),
         workers_(static_cast<size_t>(args.parallel.num_threads())) {}
 
   void RunPiece(int64_t index);
@@ -37,7 +36,6 @@ class InPlaceEngine {
     RowCalls<Stored> calls;
   };
 
-  bool StreamsResult() const;
   Worker& WorkerOfThread();
   void FindPlace(const ForwardPiece& piece, ForwardPlace<Stored>* place) const;
   DepthwiseNextRows<Stored> NextRows(const ForwardPlace<Stored>& place, int64_t image,
@@ -52,17 +50,6 @@ class InPlaceEngine {
   const bool stream_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by thread
 };
-
-// Where every vector of results is a line.
-template <class Stored>
-bool InPlaceEngine<Stored>::StreamsResult() const {
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(Stored));
-  const DataLayout& result = plan_.result;
-  return kernels_.group * kBytes == int64_t{kAlignment} &&
-         plan_.rows.kernel * plan_.cols.kernel <= kBlockTerms &&
-         PaysToStream(result_, result.batch * result.plane() * result.c * kBytes,
-                      result.c * kBytes);
-}
 
 template <class Stored>
 auto InPlaceEngine<Stored>::WorkerOfThread() -> Worker& {

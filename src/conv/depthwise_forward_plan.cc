@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "conv/canonical_order.h"
+#include "conv/stream_result.h"
 
 namespace convgrad {
 namespace {
@@ -96,6 +97,24 @@ void ForwardPlan::FillThreads(int64_t num_channels, int num_threads) {
   grow(col_bands, CeilDiv(cols.num_results(), kLeastCols));
 }
 
+// In place, where every vector of results is a line.
+bool ForwardPlan::StreamsResult() const {
+  constexpr int64_t kLine = kAlignment;
+  const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
+  const int64_t pixel_bytes = result.c * stored_bytes;
+  return result_in_place && lanes * element_bytes == kLine && pixel_bytes % kLine == 0 &&
+         ResultSize(unit) % lanes == 0 && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
+         result.batch * result.plane() * pixel_bytes >= kLeavesTheCaches;
+}
+
+// Where chunks of planes are alike in every image.
+int64_t ForwardPlan::ChunksOfImage() const {
+  const int64_t size = chunks.widest(), of_image = num_channels() / size;
+  const bool alike = by_plane && source.format == DataFormat::kNCHW && num_channels() % size == 0 &&
+                     chunks.count() == source.batch * of_image;
+  return alike ? of_image : 0;
+}
+
 void ForwardPlan::MeasurePiece() {
   const int64_t channels = chunks.widest();
   const int64_t band_rows = CeilDiv(rows.num_results(), row_bands);
@@ -146,10 +165,14 @@ void ForwardPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernel
 }
 
 ForwardPiece ForwardPlan::PieceAt(int64_t index) const {
-  // NHWC: chunks of the same pixels follow each other, since they share lines.
+  // NHWC: chunks of the same pixels follow each other, since they share lines. NCHW: the same
+  // planes of all images do if they can, since they share weights.
   const int64_t num_chunks = chunks.count(), num_bands = row_bands * col_bands;
   const bool chunks_inside = source.format == DataFormat::kNHWC;
-  const int64_t chunk = chunks_inside ? index % num_chunks : index / num_bands % num_chunks;
+  int64_t chunk = chunks_inside ? index % num_chunks : index / num_bands % num_chunks;
+  if (chunks_of_image > 0) {
+    chunk = chunk % source.batch * chunks_of_image + chunk / source.batch;
+  }
   const int64_t band = chunks_inside ? index / num_chunks % num_bands : index % num_bands;
   return {index / (num_chunks * num_bands), chunks[chunk],
           PartOf(rows.num_results(), row_bands, band / col_bands), band % col_bands};
@@ -171,6 +194,8 @@ ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int
   ChooseChunks(num_channels);
   ChooseBands();
   FillThreads(num_channels, num_threads);
+  streams = StreamsResult();
+  chunks_of_image = ChunksOfImage();
   MeasurePiece();
 }
 

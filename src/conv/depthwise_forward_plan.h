@@ -38,7 +38,11 @@ struct ForwardPlan {
   ChannelChunks chunks;
   int64_t row_bands, col_bands;
   int64_t waiting_rows;  // of results that are stored together, where not in place
+  bool streams;          // results are written around the caches
+  // Chunks of an image, where those of the same channels of all images follow each other; else 0.
+  int64_t chunks_of_image;
 
+  int64_t num_channels() const { return forward ? source.c : result.c; }  // of the input
   // Terms of one tap, which lie side by side in the source.
   int64_t tap_terms() const { return forward ? 1 : multiplier; }
   int64_t SourceSize(int64_t channels) const { return channels * multiplier; }
@@ -60,6 +64,8 @@ struct ForwardPlan {
   void ChooseChunks(int64_t num_channels);
   void ChooseBands();
   void FillThreads(int64_t num_channels, int num_threads);
+  bool StreamsResult() const;
+  int64_t ChunksOfImage() const;
   void MeasurePiece();
 };
 

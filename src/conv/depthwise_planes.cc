@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
 #include <vector>
 
@@ -29,6 +30,7 @@ class PlanesEngine {
       : plan_(plan),
         kernels_(args.kernels.Plane<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
+        stream_(args.kernels.Depthwise<Compute>().stream),
         source_(static_cast<const Stored*>(plan.forward ? args.input : args.out_backprop)),
         result_(static_cast<Stored*>(args.result)),
         weights_(plan.num_weights()),
@@ -42,13 +44,17 @@ class PlanesEngine {
   // A piece's memory. The zeros of the staged planes are there from the beginning.
   struct Scratch {
     Compute *staged, *out, *dense;
+    Stored* streamed;
+    int64_t waiting;  // planes of results in `streamed`
   };
 
   void PackWeights(const Stored* filter);
   void StagePlane(int64_t plane, const RowBand& band, Compute* dense, Compute* staged) const;
-  void SumPlane(int64_t plane, const RowBand& band, const Compute* weights, const Compute* staged,
-                Compute* out, uintptr_t* next) const;
-  void StorePlane(int64_t plane, const RowBand& band, const Compute* rows) const;
+  void SumPlane(const RowBand& band, const Compute* weights, const Compute* staged, Compute* out,
+                uintptr_t* next) const;
+  void StorePlane(const RowBand& band, const Compute* rows, Stored* to) const;
+  void SumGroup(int64_t group, const RowBand& band, Scratch* scratch) const;
+  void StreamPlanes(int64_t end_plane, const RowBand& band, Scratch* scratch) const;
   void StageImage(int64_t image, const RowBand& band, const Scratch& scratch) const;
   void StoreImage(int64_t image, const RowBand& band, const Scratch& scratch) const;
   void StageGroup(int64_t group, const RowBand& band, const Scratch& scratch) const;
@@ -66,6 +72,7 @@ class PlanesEngine {
   const PlanesPlan& plan_;
   const PlaneKernels<Compute>& kernels_;
   const PackKernels<Stored>& pack_;
+  void (*const stream_)(const void* from, void* to, int64_t bytes);
   const Stored* source_;
   Stored* result_;
   AlignedArray<Compute> weights_;  // by plane of results of one image
@@ -124,7 +131,7 @@ void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowBand& band, Comput
 
 // The results of a band of one plane, from the staged planes. Moves *next past what is fetched.
 template <class Stored>
-void PlanesEngine<Stored>::SumPlane(int64_t plane, const RowBand& band, const Compute* weights,
+void PlanesEngine<Stored>::SumPlane(const RowBand& band, const Compute* weights,
                                     const Compute* staged, Compute* out, uintptr_t* next) const {
   constexpr int64_t kLineBytes = 64;
   for (const auto& [line, most_live, visits, lines_a_visit] : band.lines) {
@@ -139,12 +146,9 @@ void PlanesEngine<Stored>::SumPlane(int64_t plane, const RowBand& band, const Co
     call.offsets = plan_.offsets.data();
     call.num_terms = plan_.num_terms();
     call.weights = weights + plan_.WeightsAt(line);
+    call.same_weights = line.stride == 1;
     call.width = plan_.width;
-    if (plan_.direct) {
-      call.out = reinterpret_cast<Compute*>(ResultRow(plane, line.result_first));
-    } else {
-      call.out = out + (line.result_first - band.results.begin) * plan_.width;
-    }
+    call.out = out + (line.result_first - band.results.begin) * plan_.width;
     call.out_stride = line.result_step * plan_.width;
     call.next = *next;
     kernels_.sum_taps(call);
@@ -154,14 +158,23 @@ void PlanesEngine<Stored>::SumPlane(int64_t plane, const RowBand& band, const Co
 
 // Rounds results that were not written directly.
 template <class Stored>
-void PlanesEngine<Stored>::StorePlane(int64_t plane, const RowBand& band,
-                                      const Compute* rows) const {
+void PlanesEngine<Stored>::StorePlane(const RowBand& band, const Compute* rows, Stored* to) const {
   const int64_t width = plan_.cols.num_results();
   const int64_t num_calls = plan_.width == width ? 1 : band.results.size();
   const int64_t count = band.results.size() * width / num_calls;
   for (int64_t i = 0; i < num_calls; ++i) {
-    pack_.narrow(rows + i * plan_.width, ResultRow(plane, band.results.begin) + i * count, count);
+    pack_.narrow(rows + i * plan_.width, to + i * count, count);
   }
+}
+
+// Writes the planes that wait, which end before plane `end_plane`.
+template <class Stored>
+void PlanesEngine<Stored>::StreamPlanes(int64_t end_plane, const RowBand& band,
+                                        Scratch* scratch) const {
+  const int64_t band_size = band.results.size() * plan_.cols.num_results();
+  stream_(scratch->streamed, ResultRow(end_plane - scratch->waiting, band.results.begin),
+          scratch->waiting * band_size * int64_t{sizeof(Stored)});
+  scratch->waiting = 0;
 }
 
 // Rows that hold all channels in turn become rows of planes: few channels by splitting, more by
@@ -197,14 +210,16 @@ void PlanesEngine<Stored>::StoreImage(int64_t image, const RowBand& band,
   const int64_t width = plan_.cols.num_results(), planes = plan_.out_planes();
   for (int64_t row = 0; row < band.results.size(); ++row) {
     const Compute* from = scratch.out + row * plan_.width;
-    Stored* to =
+    Stored* const result =
         result_ + (image * plan_.rows.num_results() + band.results.begin + row) * width * planes;
+    Stored* const to = plan_.streamed_planes > 0 ? scratch.streamed : result;
     if (planes > kMostSplitPlanes) {
       pack_.transpose_narrow(from, plan_.out_plane, to, planes, planes, width, 0);
     } else {
       kernels_.merge(from, plan_.out_plane, scratch.dense, planes, width * planes);
       pack_.narrow(scratch.dense, to, width * planes);
     }
+    if (to != result) stream_(to, result, width * planes * int64_t{sizeof(Stored)});
   }
 }
 
@@ -218,34 +233,57 @@ void PlanesEngine<Stored>::StageGroup(int64_t group, const RowBand& band,
   }
 }
 
+// The results of a staged group.
+template <class Stored>
+void PlanesEngine<Stored>::SumGroup(int64_t group, const RowBand& band, Scratch* scratch) const {
+  const int64_t results = plan_.group_channels * plan_.group_results();
+  const int64_t channel = group * plan_.group_channels % plan_.num_channels;
+  const int64_t following = plan_.interleaved ? group + 1 : (group + 1) * plan_.staged_planes();
+  const int64_t band_size = band.results.size() * plan_.cols.num_results();
+  auto next = reinterpret_cast<uintptr_t>(SourceRow(following, band));
+  for (int64_t i = 0; i < results; ++i) {
+    const int64_t plane = group * results + i;
+    const Compute* weights =
+        weights_.data() + (channel * plan_.group_results() + i) * plan_.weights_of_plane();
+    const Compute* staged =
+        scratch->staged + i / plan_.group_results() * plan_.group_sources() * plan_.staged_plane;
+    if (plan_.interleaved) {
+      SumPlane(band, weights, staged, scratch->out + i * plan_.out_plane, &next);
+      continue;
+    }
+    const bool streams = plan_.streamed_planes > 0;
+    Stored* const to = streams ? scratch->streamed + scratch->waiting * band_size
+                               : ResultRow(plane, band.results.begin);
+    Compute* const out = plan_.direct ? reinterpret_cast<Compute*>(to) : scratch->out;
+    SumPlane(band, weights, staged, out, &next);
+    if (!plan_.direct) StorePlane(band, out, to);
+    if (streams && ++scratch->waiting == plan_.streamed_planes) {
+      StreamPlanes(plane + 1, band, scratch);
+    }
+  }
+}
+
 template <class Stored>
 void PlanesEngine<Stored>::RunPiece(int64_t index) {
   BufferPool::Lease lease(&pool_);
   Scratch scratch;
-  scratch.staged = reinterpret_cast<Compute*>(lease.data());
+  scratch.streamed = reinterpret_cast<Stored*>(lease.data());
+  scratch.staged = reinterpret_cast<Compute*>(lease.data()) + plan_.streamed_size;
   scratch.out = scratch.staged + plan_.staged_planes() * plan_.staged_plane;
   scratch.dense = scratch.out + plan_.out_planes() * plan_.out_plane;
+  scratch.waiting = 0;
   const RowBand& band = plan_.bands[static_cast<size_t>(index / plan_.pieces_of_band())];
   const int64_t first = index % plan_.pieces_of_band() * plan_.groups_per_piece;
   const int64_t last = std::min(first + plan_.groups_per_piece, plan_.num_groups);
-  const int64_t results = plan_.group_channels * plan_.group_results();
   for (int64_t group = first; group < last; ++group) {
     StageGroup(group, band, scratch);
-    const int64_t channel = group * plan_.group_channels % plan_.num_channels;
-    const int64_t following = plan_.interleaved ? group + 1 : (group + 1) * plan_.staged_planes();
-    auto next = reinterpret_cast<uintptr_t>(SourceRow(following, band));
-    for (int64_t i = 0; i < results; ++i) {
-      const int64_t plane = group * results + i;
-      const Compute* staged =
-          scratch.staged + i / plan_.group_results() * plan_.group_sources() * plan_.staged_plane;
-      Compute* out = scratch.out + (plan_.interleaved ? i * plan_.out_plane : 0);
-      SumPlane(plane, band,
-               weights_.data() + (channel * plan_.group_results() + i) * plan_.weights_of_plane(),
-               staged, out, &next);
-      if (!plan_.direct && !plan_.interleaved) StorePlane(plane, band, out);
-    }
+    SumGroup(group, band, &scratch);
     if (plan_.interleaved) StoreImage(group, band, scratch);
   }
+  if (scratch.waiting > 0) {
+    StreamPlanes(last * plan_.group_channels * plan_.group_results(), band, &scratch);
+  }
+  if (plan_.streamed_planes > 0) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void RunPlanes(const ConvArgs& args) {

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "conv/canonical_order.h"
+#include "conv/stream_result.h"
 
 namespace convgrad {
 namespace {
@@ -161,6 +163,25 @@ void PlanesPlan::DealLines(int64_t stored_bytes) {
   }
 }
 
+// Rows of all channels, and planes whose rows are not computed in order. Planes that lie behind
+// each other are written when they end with a line, if there are enough for the threads and they
+// stay in cache until then; others one by one.
+void PlanesPlan::ChooseStreaming(int64_t result_bytes, int64_t stored_bytes, int num_threads) {
+  constexpr size_t kLinesInOrder = 2;
+  const bool in_order = bands[0].lines.size() <= kLinesInOrder;
+  if (result_bytes < kLeavesTheCaches || (in_order && !interleaved)) return;
+  constexpr int64_t kLine = kAlignment, kMostBytes = int64_t{128} << 10;
+  streamed_planes = 1;
+  if (interleaved || bands.size() > 1) return;
+  const int64_t plane_bytes = rows.num_results() * cols.num_results() * stored_bytes;
+  const int64_t planes = kLine / std::gcd(kLine, plane_bytes);
+  if (planes * plane_bytes > kMostBytes || planes * num_threads * kPiecesPerThread > num_groups) {
+    return;
+  }
+  streamed_planes = planes;
+  groups_per_piece = RoundUp(groups_per_piece, planes);
+}
+
 void PlanesPlan::MeasurePiece(bool widened) {
   int64_t most_sources = 0, most_results = 0;
   for (const RowBand& band : bands) {
@@ -174,6 +195,9 @@ void PlanesPlan::MeasurePiece(bool widened) {
   } else if (widened && num_residues > 1) {
     dense_size = most_sources * cols.num_sources();
   }
+  const int64_t part = interleaved ? width * out_planes() : most_results * width;
+  // Numbers of a narrower type would do with less.
+  streamed_size = RoundUp(streamed_planes * part, int64_t{kAlignment});
 }
 
 PlanesPlan::PlanesPlan(const Problem& problem, int num_threads) {
@@ -193,6 +217,7 @@ PlanesPlan::PlanesPlan(const Problem& problem, int num_threads) {
   direct = !widened && !interleaved && width == cols.num_results();
   ChooseBands(num_threads);
   DealLines(stored_bytes);
+  ChooseStreaming(problem.ResultBytes(), stored_bytes, num_threads);
   MeasurePiece(widened);
   // Planes that are summed lie behind each other, and so do their terms.
   std::vector<int64_t> all;

@@ -65,6 +65,9 @@ struct PlanesPlan {
   // other channels between them forbid it. Otherwise rows of `width` go through scratch.
   bool direct;
   int64_t width;
+  // Results are put together in scratch and written around the caches: a band of so many planes
+  // that are whole lines (or a row of all channels) at a time; else 0.
+  int64_t streamed_planes = 0;
 
   std::vector<RowBand> bands;
   int64_t groups_per_piece = 1;
@@ -80,18 +83,22 @@ struct PlanesPlan {
   int64_t num_weights() const { return weights_of_plane() * num_channels * group_results(); }
 
   // Elements, for the largest piece: a staged plane, a plane of results that are not written
-  // directly, and numbers of the compute type that are not staged yet, or not rounded.
-  int64_t staged_plane = 0, out_plane = 0, dense_size = 0;
+  // directly, numbers of the compute type that are not staged yet, or not rounded, and results that
+  // are not written yet.
+  int64_t staged_plane = 0, out_plane = 0, dense_size = 0, streamed_size = 0;
   int64_t staged_planes() const { return group_channels * group_sources(); }
   int64_t out_planes() const { return interleaved ? group_channels * group_results() : 1; }
   int64_t piece_bytes() const {
-    return (staged_plane * staged_planes() + out_plane * out_planes() + dense_size) * compute_bytes;
+    return (staged_plane * staged_planes() + out_plane * out_planes() + dense_size +
+            streamed_size) *
+           compute_bytes;
   }
 
  private:
   void StageColumns();
   void ChooseBands(int num_threads);
   void DealLines(int64_t stored_bytes);
+  void ChooseStreaming(int64_t result_bytes, int64_t stored_bytes, int num_threads);
   void MeasurePiece(bool widened);
 };
 

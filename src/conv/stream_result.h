@@ -10,11 +10,14 @@ namespace convgrad {
 // Results of fewer bytes are found in a cache afterwards, and written faster through it.
 inline constexpr int64_t kLeavesTheCaches = int64_t{4} << 20;
 
+inline bool IsLine(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % kAlignment == 0;
+}
+
 // Whether a result that kernels write in place, row by row, is best written around the caches: it
 // is too large to be found there afterwards, and its rows are whole lines.
 inline bool PaysToStream(const void* result, int64_t bytes, int64_t row_bytes) {
-  return bytes >= kLeavesTheCaches && row_bytes % int64_t{kAlignment} == 0 &&
-         reinterpret_cast<uintptr_t>(result) % kAlignment == 0;
+  return bytes >= kLeavesTheCaches && row_bytes % int64_t{kAlignment} == 0 && IsLine(result);
 }
 
 }  // namespace convgrad

@@ -123,6 +123,9 @@ struct DepthwiseKernels {
                    int64_t count);
   void (*finish)(const double* sum, const double* error, Compute* to, int64_t count,
                  bool round_to_odd);
+
+  // Copies bytes; whole lines of `to` are written around the caches.
+  void (*stream)(const void* from, void* to, int64_t bytes);
 };
 
 }  // namespace convgrad

@@ -46,6 +46,23 @@ HWY_INLINE void AddSourceRow(D d, const T* source, const int64_t* offsets, int64
   }
 }
 
+// The same with kTerms terms of kLive rows, whose weights are in registers.
+template <int64_t kRows, int64_t kTerms, int64_t kLive, int64_t kVectors, class D, class T>
+HWY_INLINE void AddSourceRowKept(D d, const T* source, const int64_t* offsets, const int64_t* cols,
+                                 const hn::Vec<D> (&weights)[kTerms][kLive],
+                                 LiveSums<kLive, kVectors, D>& acc) {
+#pragma GCC unroll 4
+  for (int64_t term = 0; term < kTerms; ++term) {
+    const T* at = source + cols[0] + offsets[term];
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const auto x = hn::LoadU(d, at + (cols[v] - cols[0]));
+#pragma GCC unroll 8
+      for (int64_t q = 0; q < kRows; ++q) acc[q][v] = Fma(x, weights[term][q], acc[q][v]);
+    }
+  }
+}
+
 // Calls body(count as a constant) for 1 <= count <= kMost.
 template <int64_t kMost, class Body>
 HWY_INLINE void WithCount(int64_t count, const Body& body) {
@@ -75,8 +92,13 @@ HWY_INLINE void SlideSums(D d, LiveSums<kLive, kVectors, D>& acc) {
   }
 }
 
-// All rows of kVectors vectors of columns.
-template <int64_t kLive, int64_t kVectors, class D, class T>
+// Weights of so many terms stay in registers, where there are 32: 3 x 3 of them, 12 sums, 4
+// vectors.
+inline constexpr int64_t kKeptTerms = 3;
+
+// All rows of kVectors vectors of columns. kKept: of kKeptTerms terms, whose weights are the same
+// at every visit.
+template <int64_t kLive, int64_t kVectors, bool kKept, class D, class T>
 HWY_NOINLINE void SumColumns(D d, const PlaneRows<T>& rows, const int64_t* cols) {
   constexpr uintptr_t kLine = 64;
   const int64_t num_lines = cols[0] == 0 ? rows.lines_a_visit : 0;
@@ -87,13 +109,27 @@ HWY_NOINLINE void SumColumns(D d, const PlaneRows<T>& rows, const int64_t* cols)
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) acc[q][v] = hn::Zero(d);
   }
+  [[maybe_unused]] hn::Vec<D> weights[kKeptTerms][kLive];
+  if constexpr (kKept) {
+#pragma GCC unroll 4
+    for (int64_t term = 0; term < kKeptTerms; ++term) {
+#pragma GCC unroll 8
+      for (int64_t q = 0; q < kLive; ++q)
+        weights[term][q] = hn::Set(d, rows.weights[term * kLive + q]);
+    }
+  }
   const PlaneVisit* const end = rows.visits + rows.num_visits;
   T* out = rows.out - (kLive - 1) * rows.out_stride;
   for (const PlaneVisit* visit = rows.visits; visit != end; ++visit) {
     WithCount<kLive>(visit->live, [&](auto live) HWY_ATTR {
-      AddSourceRow<live(), kLive, kVectors>(
-          d, rows.source + visit->row * rows.source_stride, rows.offsets, rows.num_terms,
-          rows.weights + visit->weights * rows.num_terms, visit->num_rows, cols, acc);
+      const T* const source = rows.source + visit->row * rows.source_stride;
+      if constexpr (kKept) {
+        AddSourceRowKept<live()>(d, source, rows.offsets, cols, weights, acc);
+      } else {
+        AddSourceRow<live(), kLive, kVectors>(d, source, rows.offsets, rows.num_terms,
+                                              rows.weights + visit->weights * rows.num_terms,
+                                              visit->num_rows, cols, acc);
+      }
     });
     for (int64_t line = 0; line < num_lines; ++line, next += kLine) {
       __builtin_prefetch(reinterpret_cast<const void*>(next), 0, 2);
@@ -119,14 +155,23 @@ constexpr int64_t MostVectors() {
 #endif
 }
 
-template <int64_t kLive, class D, class T>
+template <int64_t kLive, bool kKept, class D, class T>
 HWY_INLINE void SumVectors(D d, const PlaneRows<T>& rows, int64_t count, const int64_t* cols) {
   constexpr int64_t kMost = MostVectors<kLive>();
   switch (count) {
-    case 4: return SumColumns<kLive, kMost>(d, rows, cols);
-    case 3: return SumColumns<kLive, HWY_MIN(kMost, 3)>(d, rows, cols);
-    default: return SumColumns<kLive, HWY_MIN(kMost, 2)>(d, rows, cols);
+    case 4: return SumColumns<kLive, kMost, kKept>(d, rows, cols);
+    case 3: return SumColumns<kLive, HWY_MIN(kMost, 3), kKept>(d, rows, cols);
+    default: return SumColumns<kLive, HWY_MIN(kMost, 2), kKept>(d, rows, cols);
   }
+}
+
+template <class T>
+bool KeepsWeights([[maybe_unused]] const PlaneRows<T>& rows) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+  return rows.same_weights && rows.most_live == 3 && rows.num_terms == kKeptTerms;
+#else
+  return false;
+#endif
 }
 
 template <int64_t kLive, class D, class T>
@@ -139,7 +184,12 @@ void SumWidth(D d, const PlaneRows<T>& rows) {
                              HWY_MIN(col + 2 * kLanes, last), HWY_MIN(col + 3 * kLanes, last)};
     // Four are left for two of two, if tiles are of three.
     const int64_t taken = left <= kMost ? left : left == kMost + 1 ? (left + 1) / 2 : kMost;
-    SumVectors<kLive>(d, rows, HWY_MIN(HWY_MAX(taken, 2), kMost), cols);
+    const int64_t count = HWY_MIN(HWY_MAX(taken, 2), kMost);
+    if (kLive == 3 && KeepsWeights(rows)) {
+      SumVectors<kLive, kLive == 3>(d, rows, count, cols);
+    } else {
+      SumVectors<kLive, false>(d, rows, count, cols);
+    }
     col += taken * kLanes;
     left -= taken;
   }

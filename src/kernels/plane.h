@@ -37,6 +37,7 @@ struct PlaneRows {
   const int64_t* offsets;  // every column they lead to can be read
   int64_t num_terms;
   const Compute* weights;
+  bool same_weights;  // every visit's begin at number 0 and are of most_live rows
   Compute* out;
   int64_t out_stride;
   int64_t count;

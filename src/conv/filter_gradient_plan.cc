@@ -86,7 +86,7 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
                            kRunBlocks);
   const int64_t row_block_bytes =
       std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.element_bytes;
-  group_row_blocks = std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, 16);
+  group_row_blocks = std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
   group_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, group_row_blocks));  // groups alike
   int64_t stage_runs = 1;
   for (const PixelStage& stage : stages) {

@@ -21,6 +21,9 @@ enum class FilterForm {
   kInputsJoined  // output channels, by taps and input channels; padding is multiplied
 };
 
+// Row blocks that are computed tap by tap together.
+inline constexpr int64_t kMostGroupRowBlocks = 16;
+
 // The result of one group is a matrix for each tap, or, joined, one for all taps. Its rows are cut
 // into row blocks of a tile's rows, its columns into panels. Tiles are numbered in the order in
 // which they are computed: panel by panel, in a panel some row blocks at a time, of these tap by

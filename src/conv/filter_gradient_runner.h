@@ -96,12 +96,16 @@ class FilterGradientRunner {
   };
 
   Place PlaceOf(const Pass& pass, const FilterGradientPlan::TilePlace& at) const;
-  // The same place for the next row block.
-  void MoveToNextRows(Place& place) const;
+  // The same place `blocks` row blocks further.
+  void MoveRows(Place& place, int64_t blocks) const;
   void SetRows(Place& place) const;
+  // Row blocks from this one on that one call of the micro-kernel may take: those of its size.
+  int64_t BlocksAlike(const Place& place) const;
   // From one row of the result's matrix to the next.
   int64_t RowPitch() const { return plan_.inputs_in_lanes ? num_cols_ : plan_.geometry.out_c; }
-  void SetResult(const Place& place, GemmTileArgs<Element>& args, int64_t* c_rows) const;
+  // Of so many row blocks.
+  void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
+                 int64_t* c_rows) const;
   void RunStage(const Pass& pass, const PixelStage& stage);
   struct BlockRange {
     int64_t begin, end;
@@ -117,7 +121,7 @@ class FilterGradientRunner {
   void RunTask(const Pass& pass, const PixelStage& stage, int64_t first_run, int64_t last_run,
                const Part& part);
   void RunTiles(const Pass& pass, const PixelStage& stage, int64_t run, int64_t begin, int64_t end);
-  void RunTile(const Place& place, GemmTileArgs<Element>& args) const;
+  void RunRowBlocks(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args) const;
   void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
   void FinishTotals(const Pass& pass);
   void TurnResult() const;
@@ -230,17 +234,32 @@ void FilterGradientRunner<Stored, Operands>::SetRows(Place& place) const {
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::MoveToNextRows(Place& place) const {
-  place.row_block += 1;
-  place.first += plan_.sizes.tile_rows * RowPitch();
+void FilterGradientRunner<Stored, Operands>::MoveRows(Place& place, int64_t blocks) const {
+  place.row_block += blocks;
+  place.first += blocks * plan_.sizes.tile_rows * RowPitch();
   SetRows(place);
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place,
+int64_t FilterGradientRunner<Stored, Operands>::BlocksAlike(const Place& place) const {
+  const FilterGradientPlan::Sizes& sizes = plan_.sizes;
+  const int64_t whole = plan_.NumRows() / sizes.tile_rows, rest = plan_.NumRows() % sizes.tile_rows;
+  // Sums of neighbours lie as far apart as those of the widest panels' tiles.
+  const bool widest = place.tile.rows == sizes.tile_rows && place.tile.cols == sizes.panels.cols;
+  if (place.row_block >= whole || !widest) return 1;
+  const auto tiles = TilesOfWidth(kernels_, place.num_cols);
+  const bool rest_alike = rest > 0 && SmallestTile(tiles, rest).rows == sizes.tile_rows;
+  return whole - place.row_block + (rest_alike ? 1 : 0);
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place, int64_t row_blocks,
                                                        GemmTileArgs<Element>& args,
                                                        int64_t* c_rows) const {
-  for (int64_t i = 0; i < place.num_rows; ++i) {
+  const int64_t tile_rows = plan_.sizes.tile_rows;
+  const int64_t last = plan_.NumRows() - (place.row_block + row_blocks - 1) * tile_rows;
+  args.num_rows = std::min(tile_rows, last);
+  for (int64_t i = 0; i < (row_blocks - 1) * tile_rows + args.num_rows; ++i) {
     c_rows[i] = place.first + i * RowPitch();
   }
   if constexpr (kNarrows) {
@@ -249,7 +268,6 @@ void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place,
     args.c = result_;
   }
   args.c_rows = c_rows;
-  args.num_rows = place.num_rows;
   args.num_cols = place.num_cols;
   args.odd = !plan_.sizes.stores_compute_type;
 }
@@ -311,31 +329,35 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Pi
       list.Build(plan_, operands_, block, block_end, at.tap);
       list.Give(args);
       Place place = PlaceOf(pass, at);
-      for (const int64_t next = std::min(at.next_tap, end); tile < next; ++tile) {
+      for (const int64_t next = std::min(at.next_tap, end); tile < next;) {
+        const int64_t row_blocks = std::min(next - tile, BlocksAlike(place));
         args.sums = SumsOf(run, tile);
         args.ahead = ahead_.At(block, block_end, tile);
-        RunTile(place, args);
-        MoveToNextRows(place);
+        RunRowBlocks(place, row_blocks, args);
+        MoveRows(place, row_blocks);
+        tile += row_blocks;
       }
     }
   }
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::RunTile(const Place& place,
-                                                     GemmTileArgs<Element>& args) const {
-  int64_t a_rows[kMaxTileRows], c_rows[kMaxTileRows];
-  for (int64_t i = 0; i < place.tile.rows; ++i) {
-    a_rows[i] = operands_.RowOffset(place.row_block * plan_.sizes.tile_rows +
-                                    std::min(i, place.num_rows - 1));
+void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Place& place, int64_t row_blocks,
+                                                          GemmTileArgs<Element>& args) const {
+  constexpr int64_t kMostRows = kMostGroupRowBlocks * kMaxTileRows;
+  int64_t a_rows[kMostRows], c_rows[kMostRows];
+  const int64_t first_row = place.row_block * plan_.sizes.tile_rows;
+  for (int64_t i = 0; i < row_blocks * place.tile.rows; ++i) {
+    a_rows[i] = operands_.RowOffset(std::min(first_row + i, plan_.NumRows() - 1));
   }
+  args.num_tiles = row_blocks;
   args.a = operands_.Rows(place.group_in_pass);
   args.a_rows = a_rows;
   args.a_step = operands_.row_step();
   args.b = operands_.Columns(place.panel);
   args.b_step = operands_.column_step();
   args.in_pairs = plan_.in_pairs;
-  SetResult(place, args, c_rows);
+  SetResult(place, row_blocks, args, c_rows);
   place.tile.run(args);
 }
 
@@ -356,7 +378,7 @@ void FilterGradientRunner<Stored, Operands>::FinishTotals(const Pass& pass) {
     const Place place = PlaceOf(pass, plan_.PlaceOf(i));
     int64_t c_rows[kMaxTileRows];
     GemmTileArgs<Element> args{};
-    SetResult(place, args, c_rows);
+    SetResult(place, 1, args, c_rows);
     args.sums = TotalOf(i);
     kernels_.finish(args, place.tile.rows, place.tile.cols);
   });

@@ -250,8 +250,8 @@ TEST_P(BitIdentity, OfLanesAlongImages) {
   CheckShapesOf("image-lanes", kForwardAndInput, kShapes, GetParam(), 24);
 }
 
-// Lanes along inputs: whole panels where they lie, surplus columns, taps apart and side by side,
-// groups, strides, dilation, several runs of blocks.
+// Lanes along inputs: whole panels where they lie, surplus columns, taps apart and side by side
+// with columns shared or not, groups, strides, dilation, several runs of blocks.
 TEST_P(BitIdentity, OfLanesAlongInputs) {
   constexpr const char* kShapes[] = {
       "NHWC in=3,12,13,70 filter=3,3,70,5 strides=1,1 dilations=1,1 pads=1,1,1,1",
@@ -261,8 +261,10 @@ TEST_P(BitIdentity, OfLanesAlongInputs) {
       "NHWC in=2,9,8,16 filter=3,3,4,16 strides=1,1 dilations=1,1 pads=1,1,1,1",
       "NHWC in=5,10,11,11 filter=3,3,11,5 strides=2,1 dilations=1,1 pads=1,0,0,1",
       "NHWC in=2,14,13,10 filter=3,2,10,3 strides=1,1 dilations=2,2 pads=1,1,0,1",
+      "NHWC in=3,13,13,17 filter=3,3,17,23 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "NHWC in=3,12,13,20 filter=2,3,20,3 strides=1,3 dilations=1,1 pads=0,0,1,1",
       "NHWC in=20,17,17,9 filter=3,3,9,2 strides=1,1 dilations=1,1 pads=1,1,1,1"};
-  CheckShapesOf("input-lanes", kFilter, kShapes, GetParam(), 21);
+  CheckShapesOf("input-lanes", kFilter, kShapes, GetParam(), 29);
 }
 
 // 1x1 filters on planes: used where they lie, or not for their sizes; bands, groups, many channels.

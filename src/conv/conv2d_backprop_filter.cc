@@ -106,8 +106,8 @@ FilterForm InputLanesForm(const Problem& problem) {
 // pixel of a group, of multiply-adds of vectors and of packing.
 bool AcceptsInputLanes(const Problem& problem) {
   constexpr double kPixel = 30;         // for a pixel, whatever its channels
-  constexpr double kMovedVector = 4;    // to lay taps side by side
-  constexpr double kMovedTap = 1;       // more, for taps that do not follow each other
+  constexpr double kMoved = 2;          // to copy some channels,
+  constexpr double kMovedVector = 4;    // for each vector of them
   constexpr double kTransposed = 0.65;  // for a number
   if (!IsFilterGradient(problem)) return false;
   const ConvGeometry& g = problem.geometry;
@@ -117,8 +117,10 @@ bool AcceptsInputLanes(const Problem& problem) {
   const double by_outputs = times(taps, g.group_in_c, CeilDiv(g.group_out_c, lanes));
   if (InputLanesForm(problem) == FilterForm::kInputsJoined) {
     const int64_t rows = g.group_out_c <= 8 ? g.group_out_c : RoundUp(g.group_out_c, 6);
-    const double apart = g.dilation_w == 1 ? 0 : times(taps, kMovedTap);
-    return times(CeilDiv(taps * g.group_in_c, lanes), rows + kMovedVector) + apart + kPixel <
+    const int64_t columns = Plan::SharesColumns(g) ? g.stride_w : g.kernel_w;
+    const double moves = times(g.kernel_h, columns);
+    return times(CeilDiv(taps * g.group_in_c, lanes), rows) +
+               moves * (kMoved + times(kMovedVector, CeilDiv(g.group_in_c, lanes))) + kPixel <
            0.9 * (by_outputs + kPixel);
   }
   // Planes of the input would be rows as they lie.

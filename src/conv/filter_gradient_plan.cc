@@ -101,9 +101,9 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
 void FilterGradientPlan::PlaceGrid() {
   const ConvGeometry& g = geometry;
   if (joined && inputs_in_lanes) {
-    // A pixel of the grid has what all taps of an output pixel meet.
     rows = {0, 1, g.out_h, 1, 0, 0};
-    cols = {0, 1, out_cols, 1, 0, 0};
+    cols = SharesColumns(g) ? AxisGrid{0, 1, PaddedWidth(), g.stride_w, 0, 0}
+                            : AxisGrid{0, 1, g.out_w * g.kernel_w, g.kernel_w, 0, 0};
     return;
   }
   if (joined) {
@@ -141,7 +141,10 @@ Slab FilterGradientPlan::GridSlab(const PixelStage& stage) const {
 }
 
 int64_t FilterGradientPlan::InputWidth(const Pass& pass) const {
-  if (inputs_in_lanes) return pass.num_panels() * sizes.panels.cols;
+  if (inputs_in_lanes) {
+    return joined ? (pass.group_end - pass.group_begin) * ColumnNumbers()
+                  : pass.num_panels() * sizes.panels.cols;
+  }
   const int64_t block = joined || InputIsPlanar() ? 1 : ChannelBlock();
   return (pass.group_end - pass.group_begin) * RoundUp(geometry.group_in_c, block);
 }
@@ -158,7 +161,9 @@ int64_t FilterGradientPlan::PixelNumbers(const Pass& pass) const {
 
 int64_t FilterGradientPlan::InputElements(const PixelStage& stage, const Pass& pass) const {
   const Slab grid = GridSlab(stage);
-  return grid.num_images() * grid.num_rows() * cols.count * InputWidth(pass);
+  // Where pixels have no surplus columns of their own, the last panel of the last one may read on.
+  const int64_t surplus = joined && inputs_in_lanes ? sizes.panels.cols : 0;
+  return grid.num_images() * grid.num_rows() * cols.count * InputWidth(pass) + surplus;
 }
 
 int64_t FilterGradientPlan::OutputElements(const PixelStage& stage, const Pass& pass) const {

@@ -124,7 +124,13 @@ struct FilterGradientPlan {
     return (geometry.out_w - 1) * geometry.stride_w +
            (geometry.kernel_w - 1) * geometry.dilation_w + 1;
   }
-  // Inputs joined: the padded input of all groups, from which the grid is filled.
+  // Inputs joined: columns of the grid hold what a column of taps meets. Output pixels share them
+  // where their taps' columns follow each other; else each has its own.
+  static bool SharesColumns(const ConvGeometry& g) {
+    return g.dilation_w == 1 && g.stride_w < g.kernel_w;
+  }
+  int64_t ColumnNumbers() const { return geometry.kernel_h * geometry.group_in_c; }
+  // The padded input of all groups, from which the grid is filled.
   int64_t PaddedElements(const PixelStage& stage) const;
   int64_t ScratchBytes() const;
   std::string Tiles() const;

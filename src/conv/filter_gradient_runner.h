@@ -141,7 +141,8 @@ class FilterGradientRunner {
   const int64_t tiles_held_, num_cols_;
   AlignedArray<double> sums_, totals_;
   // The result before it is rounded to 16 bits, and turned if it must be: inputs in lanes make it
-  // [group][tap][output channel][input channel], or [group][output channel][tap][input channel].
+  // [group][tap][output channel][input channel], or
+  // [group][output channel][kernel column][kernel row][input channel].
   AlignedArray<Compute> unfinished_;
   Compute* result_ = nullptr;
   std::vector<PixelList> lists_;  // of each thread
@@ -193,12 +194,16 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::TurnResult() const {
   const ConvGeometry& g = plan_.geometry;
   const int64_t matrix = g.group_out_c * num_cols_;
-  args_.parallel.For(g.groups * plan_.tile_taps, [&](int64_t i) {
-    const int64_t group = i / plan_.tile_taps, tap = i % plan_.tile_taps;
+  args_.parallel.For(g.groups * plan_.num_taps, [&](int64_t i) {
+    const int64_t group = i / plan_.num_taps, tap = i % plan_.num_taps;
+    const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
+    const Compute* from = plan_.joined
+                              ? result_ + group * matrix + (t * g.kernel_h + r) * g.group_in_c
+                              : result_ + i * matrix;
     args_.kernels.template Pack<Stored>().transpose_narrow(
-        result_ + i * matrix, num_cols_,
-        static_cast<Stored*>(args_.result) + tap * num_cols_ * g.out_c + group * g.group_out_c,
-        g.out_c, g.group_out_c, num_cols_, 0);
+        from, num_cols_,
+        static_cast<Stored*>(args_.result) + tap * g.group_in_c * g.out_c + group * g.group_out_c,
+        g.out_c, g.group_out_c, g.group_in_c, 0);
   });
 }
 

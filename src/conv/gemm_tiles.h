@@ -65,19 +65,23 @@ Panels CutPanelsOfFewRows(const IndirectGemmKernels<Compute>& kernels, int64_t n
     return 4 * std::max<int64_t>(rows * vectors, 4) + rows + vectors;
   };
   const int64_t lanes = kernels.lanes;
-  const auto panel_cycles = [&](int64_t cols) {
+  // All panels' rows are cut as those of the widest.
+  const auto panel_cycles = [&](int64_t cols, int64_t tile_rows) {
     const auto tiles = TilesOfWidth(kernels, cols);
-    const int64_t whole = tiles.front().rows, rest = num_rows % whole;
-    return num_rows / whole * cycles(whole, tiles.front().cols / lanes) +
-           (rest == 0 ? 0 : cycles(SmallestTile(tiles, rest).rows, tiles.front().cols / lanes));
+    const auto block_cycles = [&](int64_t rows) {
+      return cycles(SmallestTile(tiles, rows).rows, tiles.front().cols / lanes);
+    };
+    const int64_t rest = num_rows % tile_rows;
+    return num_rows / tile_rows * block_cycles(tile_rows) + (rest == 0 ? 0 : block_cycles(rest));
   };
   Panels best{};
   int64_t least = std::numeric_limits<int64_t>::max();
   const int64_t widest = std::min<int64_t>(kernels.tiles.back().cols, RoundUp(num_cols, lanes));
   for (int64_t cols = widest; cols > 0; cols -= lanes) {
     const int64_t count = CeilDiv(num_cols, cols);
-    const int64_t all =
-        (count - 1) * panel_cycles(cols) + panel_cycles(num_cols - (count - 1) * cols);
+    const int64_t tile_rows = TilesOfWidth(kernels, cols).front().rows;
+    const int64_t all = (count - 1) * panel_cycles(cols, tile_rows) +
+                        panel_cycles(num_cols - (count - 1) * cols, tile_rows);
     if (all < least) {
       least = all;
       best = {count, cols};

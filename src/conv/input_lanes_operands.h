@@ -13,9 +13,9 @@
 
 namespace convgrad {
 
-// input:        [group][pixel of the grid][columns of its panels], or as it lies in NHWC. Joined, a
-// pixel
-//               of the grid has the numbers that the taps of an output pixel meet.
+// input:        [group][pixel of the grid][columns of its panels], or as it lies in NHWC.
+//               Joined [group][row][column of the grid][kernel row][channel]: the taps of an output
+//               pixel, column by column, are neighbours that the next pixel's taps overlap.
 // out_backprop: as it lies, or widened [pixel][channels of the pass' groups]
 template <class Stored>
 class InputLanesOperands {
@@ -106,7 +106,7 @@ InputLanesOperands<Stored>::InputLanesOperands(const ConvArgs& args, const Filte
   }
   if (!plan.UsesInputInPlace()) input_scratch_ = AlignedArray<Compute>(input);
   // Surplus columns are computed and dropped: they must be numbers, not slow subnormals.
-  std::fill_n(input_scratch_.data(), input_scratch_.size(), Compute{0});
+  if (!plan.joined) std::fill_n(input_scratch_.data(), input_scratch_.size(), Compute{0});
   if (!plan.UsesOutputInPlace()) output_scratch_ = AlignedArray<Compute>(output);
   padded_ = AlignedArray<Compute>(padded);
 }
@@ -147,9 +147,12 @@ void InputLanesOperands<Stored>::PlaceInput() {
   const ConvGeometry& g = plan_.geometry;
   input_ = input_scratch_.data();
   const Slab grid = plan_.GridSlab(*stage_);
-  input_at_ = Packed(grid, plan_.cols.count,
-                     (pass_->panel_end - pass_->panel_begin) * plan_.sizes.panels.cols);
+  const int64_t panel_cols = plan_.sizes.panels.cols;
+  input_at_ = Packed(
+      grid, plan_.cols.count,
+      plan_.joined ? plan_.ColumnNumbers() : (pass_->panel_end - pass_->panel_begin) * panel_cols);
   input_group_ = grid.num_images() * input_at_.image;
+  if (plan_.joined) input_ += pass_->panel_begin * panel_cols;
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (plan_.UsesInputInPlace()) {
       input_at_ = {1, plan_.cols.step * g.in_c, plan_.rows.step * g.in_w * g.in_c,
@@ -157,7 +160,7 @@ void InputLanesOperands<Stored>::PlaceInput() {
       input_group_ = g.group_in_c;
       input_ = static_cast<const Stored*>(args_.input) +
                (plan_.rows.first * g.in_w + plan_.cols.first) * g.in_c +
-               pass_->group_begin * g.group_in_c + pass_->panel_begin * plan_.sizes.panels.cols;
+               pass_->group_begin * g.group_in_c + pass_->panel_begin * panel_cols;
     }
   }
 }
@@ -247,38 +250,34 @@ void InputLanesOperands<Stored>::PackPadded() {
   });
 }
 
-// What the taps of every output pixel meet, from the padded input.
+// What every column of taps meets, from the padded input.
 template <class Stored>
 void InputLanesOperands<Stored>::PackTaps() {
   const ConvGeometry& g = plan_.geometry;
   const Slab& out = stage_->output;
   const Slab slab = plan_.PaddedSlab(*stage_);
-  const int64_t channels = g.group_in_c, panel_cols = plan_.sizes.panels.cols;
+  const int64_t channels = g.group_in_c, numbers = plan_.ColumnNumbers();
   const int64_t row_size = plan_.PaddedWidth() * channels;
-  const int64_t first_col = pass_->panel_begin * panel_cols;
-  const int64_t last_col = pass_->panel_end * panel_cols;
-  // Taps whose numbers follow each other.
-  const int64_t together = g.dilation_w == 1 ? g.kernel_w : 1;
+  const int64_t apart =
+      FilterGradientPlan::SharesColumns(g) ? 1 : g.kernel_w;  // columns copied one by one
+  const int64_t step = FilterGradientPlan::SharesColumns(g) ? 1 : g.stride_w;
   const auto copy = args_.kernels.template Pack<Compute>().copy_widen;
   args_.parallel.For(out.num_images() * out.num_rows(), [&](int64_t i) {
     const int64_t n = i / out.num_rows(), line = i % out.num_rows();
     Compute* to = input_scratch_.data() + i * input_at_.row;
     for (int64_t group = 0; group < pass_->group_end - pass_->group_begin; ++group) {
-      for (int64_t tap = 0; tap < plan_.num_taps; tap += together) {
+      for (int64_t tap = 0; tap < g.kernel_h * apart; ++tap) {
+        const int64_t r = tap / apart, t = tap % apart;
         const int64_t row = (group * slab.num_images() + n) * slab.num_rows() + line * g.stride_h +
-                            tap / g.kernel_w * g.dilation_h;
-        const Compute* from =
-            padded_.data() + row * row_size + tap % g.kernel_w * g.dilation_w * channels;
-        const int64_t col = tap * channels;
-        const int64_t begin = std::max(col, first_col);
-        const int64_t end = std::min(col + together * channels, last_col);
-        if (begin >= end) continue;
-        copy(from + begin - col, g.stride_w * channels, to + begin - first_col, input_at_.pixel,
-             g.out_w, end - begin);
+                            r * g.dilation_h;
+        copy(padded_.data() + row * row_size + t * g.dilation_w * channels, step * channels,
+             to + t * numbers + r * channels, apart * numbers, plan_.cols.count / apart, channels);
       }
       to += input_group_;
     }
   });
+  const int64_t groups = pass_->group_end - pass_->group_begin;
+  std::fill_n(input_scratch_.data() + groups * input_group_, plan_.sizes.panels.cols, Compute{0});
 }
 
 }  // namespace convgrad

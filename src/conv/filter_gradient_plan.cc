@@ -7,8 +7,10 @@
 namespace convgrad {
 namespace {
 
-// Packed operands of a stage: little enough to be in cache when they are used, but no less than the
-// sums, which every stage reads and writes again.
+// Packed operands of a stage: little enough to be in cache when they are used, with what is fetched
+// for the next one, but no less than the sums, which every stage reads and writes again. Threads,
+// which wait for each other in every stage, take more.
+constexpr int64_t kStageBytes = 512 << 10;
 constexpr int64_t kStageBytesPerThread = int64_t{2} << 20;
 constexpr int64_t kMostStageBytes = int64_t{32} << 20;
 constexpr int64_t kImageBytes = int64_t{6} << 20;  // of both operands: taken whole
@@ -69,8 +71,9 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   const Pass& widest = passes.front();
   const int64_t pixel_bytes = PixelNumbers(widest) * sizes.element_bytes;
   const int64_t sum_bytes = TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)};
-  const int64_t stage_bytes =
-      std::min(std::max(sum_bytes, kStageBytesPerThread * num_threads), kMostStageBytes);
+  const int64_t stage_bytes = std::min(
+      std::max(sum_bytes, num_threads == 1 ? kStageBytes : kStageBytesPerThread * num_threads),
+      kMostStageBytes);
   // Only whole images of planes lie together, so that they can be fetched ahead.
   const bool whole_images =
       format == DataFormat::kNCHW && pixel_bytes * g.out_h * out_cols <= kImageBytes;

@@ -69,13 +69,21 @@ std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w,
   }
   const int64_t row_runs = CeilDiv(out_h, std::max<int64_t>(1, kBlockTerms / out_w));
   const int64_t col_parts = CeilDiv(out_w, kBlockTerms);
-  for (int64_t n = 0; n < batch; ++n) {
-    for (int64_t i = 0; i < row_runs; ++i) {
-      for (int64_t j = 0; j < col_parts; ++j) {
-        blocks.push_back({n, n + 1, out_h * i / row_runs, out_h * (i + 1) / row_runs,
-                          PartBegin(out_w, j, col_parts, in_pairs),
-                          PartBegin(out_w, j + 1, col_parts, in_pairs)});
-      }
+  blocks.reserve(static_cast<size_t>(batch * row_runs * col_parts));
+  for (int64_t i = 0; i < row_runs; ++i) {
+    for (int64_t j = 0; j < col_parts; ++j) {
+      blocks.push_back({0, 1, out_h * i / row_runs, out_h * (i + 1) / row_runs,
+                        PartBegin(out_w, j, col_parts, in_pairs),
+                        PartBegin(out_w, j + 1, col_parts, in_pairs)});
+    }
+  }
+  const size_t of_image = blocks.size();
+  for (int64_t n = 1; n < batch; ++n) {
+    for (size_t i = 0; i < of_image; ++i) {
+      PixelBlock block = blocks[i];
+      block.image_begin = n;
+      block.image_end = n + 1;
+      blocks.push_back(block);
     }
   }
   return blocks;

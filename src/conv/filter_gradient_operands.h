@@ -48,12 +48,10 @@ class FilterGradientOperands {
     const Slab& out = stage_->output;
     return (((image - out.image_begin) * out.num_rows() + row - out.row_begin) * plan_.out_cols +
             col) *
-           column_step();
+           column_step_;
   }
   int64_t row_step() const { return plan_.cols.stride * pixel_stride_; }
-  int64_t column_step() const {
-    return plan_.UsesOutputInPlace() ? plan_.geometry.out_c : plan_.sizes.panels.cols;
-  }
+  int64_t column_step() const { return column_step_; }
   static GemmSegment Terms(int64_t input, int64_t output, int64_t length) {
     return {input, output, length};
   }
@@ -88,6 +86,7 @@ class FilterGradientOperands {
   const FilterGradientPlan& plan_;
   const Packing pack_;
   const Plane input_plane_, output_plane_;
+  const int64_t column_step_;
   AlignedArray<Element> input_scratch_, output_scratch_;
   const Element* output_ = nullptr;
   const Pass* pass_ = nullptr;
@@ -110,7 +109,8 @@ FilterGradientOperands<Stored, Packing>::FilterGradientOperands(const ConvArgs& 
       input_plane_{static_cast<const Stored*>(args.input), plan.geometry.in_h * plan.geometry.in_w,
                    plan.geometry.in_c},
       output_plane_{static_cast<const Stored*>(args.out_backprop),
-                    plan.geometry.out_h * plan.geometry.out_w, plan.geometry.out_c} {
+                    plan.geometry.out_h * plan.geometry.out_w, plan.geometry.out_c},
+      column_step_(plan.UsesOutputInPlace() ? plan.geometry.out_c : plan.sizes.panels.cols) {
   int64_t input = 0, output = 0;
   for (const PixelStage& stage : plan.stages) {
     input = std::max(input, plan.InputElements(stage, plan.passes.front()));

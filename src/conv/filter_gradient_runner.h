@@ -309,14 +309,16 @@ void FilterGradientRunner<Stored, Operands>::RunTask(const Pass& pass, const Pix
     };
     const int64_t end = tile_at(part.index + 1);
     for (int64_t tile = tile_at(part.index); tile < end;) {
-      const int64_t next = std::min(plan_.PlaceOf(tile).next_group, end);
+      // Groups of row blocks are there to be read again by the next tap.
+      const int64_t next =
+          plan_.tile_taps == 1 ? end : std::min(plan_.PlaceOf(tile).next_group, end);
       RunTiles(pass, stage, run, tile, next);
       tile = next;
     }
   }
 }
 
-// Tiles [begin, end) of one group of row blocks, for one run.
+// Tiles [begin, end) of one group of row blocks, or of one tap, for one run.
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const PixelStage& stage,
                                                       int64_t run, int64_t begin, int64_t end) {
@@ -329,10 +331,14 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Pi
     args.resume = block > run * kRunBlocks;
     args.ahead_step = ahead_.step();
     args.keep = plan_.NumRuns() > 1 || block_end < num_blocks;
+    int64_t listed_tap = -1;
     for (int64_t tile = begin; tile < end;) {
       const FilterGradientPlan::TilePlace at = plan_.PlaceOf(tile);
-      list.Build(plan_, operands_, block, block_end, at.tap);
-      list.Give(args);
+      if (at.tap != listed_tap) {
+        list.Build(plan_, operands_, block, block_end, at.tap);
+        list.Give(args);
+        listed_tap = at.tap;
+      }
       Place place = PlaceOf(pass, at);
       for (const int64_t next = std::min(at.next_tap, end); tile < next;) {
         const int64_t row_blocks = std::min(next - tile, BlocksAlike(place));

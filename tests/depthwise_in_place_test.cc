@@ -49,7 +49,7 @@ TEST_P(DepthwiseInPlaceOf, RandomProblems) {
 // 4 MiB and more in whole lines, which are written around the caches.
 TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
   for (const char* const type :
-       {"float32 NHWC in=1,", "float64 NHWC in=1,", "bfloat16 NHWC in=2,"}) {
+       {"float32 NHWC in=1,", "float64 NHWC in=1,", "float16 NHWC in=2,", "bfloat16 NHWC in=2,"}) {
     for (const char* const op : {"depthwise_conv2d ", "depthwise_conv2d_backprop_input "}) {
       const std::string strides = op[16] == ' ' ? "1,1" : "2,2";
       const Problem problem =

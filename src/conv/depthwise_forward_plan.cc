@@ -97,13 +97,14 @@ void ForwardPlan::FillThreads(int64_t num_channels, int num_threads) {
   grow(col_bands, CeilDiv(cols.num_results(), kLeastCols));
 }
 
-// In place, where every vector of results is a line.
+// In place, where results of a piece are whole lines.
 bool ForwardPlan::StreamsResult() const {
-  constexpr int64_t kLine = kAlignment;
+  constexpr int64_t kLine = kAlignment, kLeastVector = 16;
   const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
-  const int64_t pixel_bytes = result.c * stored_bytes;
-  return result_in_place && lanes * element_bytes == kLine && pixel_bytes % kLine == 0 &&
-         ResultSize(unit) % lanes == 0 && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
+  const int64_t pixel_bytes = result.c * stored_bytes, vector_bytes = lanes * element_bytes;
+  const bool whole_lines = chunks.count() == 1 || ResultSize(unit) * element_bytes % kLine == 0;
+  return result_in_place && pixel_bytes % kLine == 0 && whole_lines &&
+         vector_bytes >= kLeastVector && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
          result.batch * result.plane() * pixel_bytes >= kLeavesTheCaches;
 }
 

@@ -189,10 +189,9 @@ HWY_INLINE void StreamParts(D d, hn::Vec<D> first, [[maybe_unused]] hn::Vec<D> l
   if constexpr (kGroupParts<Stored> == 2) {
     const hn::RebindToUnsigned<D> du;
     hn::Stream(JoinParts(d, first, last), du, reinterpret_cast<hn::TFromD<decltype(du)>*>(group));
-  } else if constexpr (std::is_same_v<Stored, hn::TFromD<D> >) {
-    hn::Stream(CanonicalNaN(d, first), d, group);
   } else {
-    StoreNarrowed(d, first, group);  // half a line
+    static_assert(std::is_same_v<Stored, hn::TFromD<D> >);
+    hn::Stream(CanonicalNaN(d, first), d, group);
   }
 }
 

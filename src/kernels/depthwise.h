@@ -52,7 +52,7 @@ struct DepthwiseForwardRow {
   // source can be read.
   int64_t channels;
   bool round_to_odd;  // results will be rounded again to 16 bits
-  // Written around the caches: every vector of results is a line, and there is one block.
+  // Written around the caches: results are whole lines, and there is one block.
   bool stream;
   DepthwiseNextRows<Element> next;
 };

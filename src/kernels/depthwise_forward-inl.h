@@ -12,6 +12,8 @@
 #define CONVGRAD_KERNELS_DEPTHWISE_FORWARD_INL_H_
 #endif
 
+#include <algorithm>
+
 #include "kernels/depthwise_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -109,9 +111,38 @@ HWY_INLINE void SumOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t firs
   for (int64_t p = 0; p < kTile; ++p) sums[p] = hn::Add(acc[p], hn::Zero(d));
 }
 
+inline constexpr size_t kResultLine = 64;
+
+// Lines of a tile's results that are put together from several groups of channels.
+template <class T>
+using TileLines = T[kTile][kResultLine / sizeof(T)];
+
+template <class T>
+HWY_INLINE void StreamLine(const T* line, T* to) {
+#if HWY_TARGET == HWY_SCALAR
+  std::copy_n(line, kResultLine / sizeof(T), to);
+#else
+  const hn::ScalableTag<uint8_t> d;
+  const auto* from = reinterpret_cast<const uint8_t*>(line);
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kResultLine; i += hn::MaxLanes(d)) {
+    hn::Stream(hn::Load(d, from + i), d, reinterpret_cast<uint8_t*>(to) + i);
+  }
+#endif
+}
+
+template <class D, class T>
+HWY_INLINE void StoreSums(D d, hn::Vec<D> first, hn::Vec<D> last, T* to, int64_t channels) {
+  if constexpr (kInStorage<T>) {
+    StoreParts(d, first, last, to);
+  } else {
+    StoreChannels(d, CanonicalNaN(d, first), to, channels);
+  }
+}
+
 template <int64_t kStride, class D, class T>
 HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
-                                int64_t channel) {
+                                int64_t channel, TileLines<T>& lines) {
   using V = hn::Vec<D>;
   constexpr int64_t kParts = kGroupParts<T>;
   V sums[kParts][kTile];
@@ -119,21 +150,28 @@ HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t 
   if constexpr (kParts == 2) SumOneBlock<kStride, 1>(d, row, first_out, channel, sums[1]);
   T* out = row.out + first_out * row.out_stride + channel;
   if (row.stream) {
+    constexpr int64_t kNumbers = kResultLine / sizeof(T);
+    const int64_t count = HWY_MIN(kTile, row.count - first_out), at = channel % kNumbers;
+    if constexpr (kGroupSize<T> == kNumbers) {
+#pragma GCC unroll 8
+      for (int64_t p = 0; p < kTile; ++p) {
+        if (p >= count) continue;
+        StreamParts(d, sums[0][p], sums[kParts - 1][p], out + p * row.out_stride);
+      }
+      return;
+    }
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) {
-      if (first_out + p >= row.count) continue;
-      StreamParts(d, sums[0][p], sums[kParts - 1][p], out + p * row.out_stride);
+      StoreSums(d, sums[0][p], sums[kParts - 1][p], lines[p] + at, row.channels);
     }
+    if (at + kGroupSize<T> < kNumbers) return;
+    for (int64_t p = 0; p < count; ++p) StreamLine(lines[p], out + p * row.out_stride - at);
     return;
   }
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) {
     if (first_out + p >= row.count) continue;
-    if constexpr (kInStorage<T>) {
-      StoreParts(d, sums[0][p], sums[kParts - 1][p], out + p * row.out_stride);
-    } else {
-      StoreChannels(d, CanonicalNaN(d, sums[0][p]), out + p * row.out_stride, row.channels);
-    }
+    StoreSums(d, sums[0][p], sums[kParts - 1][p], out + p * row.out_stride, row.channels);
   }
 }
 
@@ -169,6 +207,7 @@ template <int64_t kStride, class T>
 void ForwardTiles(const DepthwiseForwardRow<T>& row) {
   const hn::ScalableTag<ComputeType<T> > d;
   constexpr int64_t kSize = kGroupSize<T>;
+  alignas(kResultLine) TileLines<T> lines;
   for (int64_t out = 0; out < row.count; out += kTile) {
     // The last tile ends with the row; what it shares with the one before it is computed twice.
     const int64_t first_out = HWY_MAX(int64_t{0}, HWY_MIN(out, row.count - kTile));
@@ -176,9 +215,9 @@ void ForwardTiles(const DepthwiseForwardRow<T>& row) {
       const int64_t channel = FirstChannel(v, kSize, row.channels);
       FetchNext(row.next, first_out * row.stride, kTile * row.stride, row.source_stride, channel);
       if constexpr (kInStorage<T>) {
-        ForwardOneBlock<kStride>(d, row, first_out, channel);
+        ForwardOneBlock<kStride>(d, row, first_out, channel, lines);
       } else if (row.num_blocks == 1) {
-        ForwardOneBlock<kStride>(d, row, first_out, channel);
+        ForwardOneBlock<kStride>(d, row, first_out, channel, lines);
       } else {
         ForwardManyBlocks<kStride>(d, row, first_out, channel);
       }

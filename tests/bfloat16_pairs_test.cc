@@ -77,6 +77,37 @@ TEST(PackPairs, FollowsItsFormula) {
   }
 }
 
+// Rows of a matrix as places, some of which are not there.
+TEST(PackPairs, GathersPlaces) {
+  const PackPairKernels* packing = FindPacking();
+  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
+  const int64_t lanes = SupportedKernels().front().vectors_bf16_pairs.lanes, apart = 40;
+  for (const int64_t count : {1, 2, 15, 16, 17, 33}) {
+    const Matrix matrix(lanes, 2 * apart);
+    std::vector<const BFloat16*> places;
+    for (int64_t i = 0; i < lanes; ++i) {
+      places.push_back(i % 5 == 3 ? nullptr : matrix.numbers.data() + i * matrix.stride);
+    }
+    const int64_t step = lanes + 3;
+    std::vector<BFloat16Pair> cols(static_cast<size_t>(count * step), {{7}, {7}}), rows = cols;
+    packing->gather_cols(places.data(), count, cols.data(), step);
+    packing->gather_rows(places.data(), apart, count, rows.data(), step, 100);
+    for (int64_t at = 0; at < count * step; ++at) {
+      const int64_t k = at / step, lane = at % step;
+      const auto expected = [&](int64_t col) {
+        if (lane >= lanes) return uint16_t{7};
+        return lane % 5 == 3 ? uint16_t{0} : matrix.At(lane, col);
+      };
+      const BFloat16Pair of_cols = cols[static_cast<size_t>(at)];
+      const BFloat16Pair of_rows = rows[static_cast<size_t>(at)];
+      ASSERT_EQ(of_cols.first.bits, expected(2 * k)) << count << " at " << at;
+      ASSERT_EQ(of_cols.second.bits, expected(2 * k + 1)) << count << " at " << at;
+      ASSERT_EQ(of_rows.first.bits, expected(k)) << count << " at " << at;
+      ASSERT_EQ(of_rows.second.bits, expected(k + apart)) << count << " at " << at;
+    }
+  }
+}
+
 // The number at `col` of a row of `matrix`, or zero off it.
 uint16_t OnRow(const Matrix& matrix, int64_t row, int64_t col) {
   return col < 0 ? uint16_t{0} : matrix.At(row, col);
@@ -244,6 +275,30 @@ TEST_P(Pairs, GiveTheBitsOfTheReferenceForPlanes) {
       ExpectBitsOfReference(problem,
                             Numbers(problem.ShapeOf(roles[0]), e.first_low, e.first_high, 5),
                             Numbers(problem.ShapeOf(roles[1]), e.second_low, e.second_high, 6));
+    }
+  }
+}
+
+// Lanes along images: whole images and bands, padding, strides, groups, odd channels, several
+// blocks, several column blocks.
+TEST_P(Pairs, GiveTheBitsOfTheReferenceForFewChannels) {
+  const Exponents e = GetParam();
+  for (const Op op : {Op::kConv2D, Op::kConv2DBackpropInput}) {
+    for (const char* sizes :
+         {"in=17,4,9,8 filter=3,3,4,6 strides=1,1 dilations=1,1 pads=1,1,1,1",
+          "in=2,2,40,30 filter=5,5,2,2 strides=1,1 dilations=1,1 pads=2,2,2,2",
+          "in=3,3,33,31 filter=7,7,3,64 strides=2,2 dilations=1,1 pads=3,2,3,2",
+          "in=16,12,6,7 filter=3,3,4,6 strides=1,1 dilations=1,1 pads=1,1,1,1",
+          "in=16,5,6,7 filter=3,3,5,7 strides=1,2 dilations=1,1 pads=1,1,1,1"}) {
+      Problem problem = ParseProblem(std::string(InfoOf(op).name) + " bfloat16 NCHW " + sizes +
+                                     " padding=EXPLICIT");
+      for (const DataFormat format : {DataFormat::kNHWC, DataFormat::kNCHW}) {
+        problem.data_format = format;
+        const auto& roles = InfoOf(op).operands;
+        ExpectBitsOfReference(problem,
+                              Numbers(problem.ShapeOf(roles[0]), e.first_low, e.first_high, 7),
+                              Numbers(problem.ShapeOf(roles[1]), e.second_low, e.second_high, 8));
+      }
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "base/parallel.h"
 #include "conv/canonical_order.h"
 #include "kernels/kernel_table.h"
+#include "tensor/dtype.h"
 
 namespace convgrad {
 namespace {
@@ -22,10 +23,22 @@ namespace {
 template <class Compute>
 using Fold = std::conditional_t<std::is_same_v<Compute, double>, FoldDouble, FoldFloat>;
 
+// The next terms of a chain: a pair's second product goes first.
 template <class Compute>
+Compute Chain(Compute a, Compute b, Compute sum) {
+  return std::fma(a, b, sum);
+}
+float Chain(BFloat16Pair a, BFloat16Pair b, float sum) {
+  sum = std::fma(Widen(a.second), Widen(b.second), sum);
+  return std::fma(Widen(a.first), Widen(b.first), sum);
+}
+
+template <class Element>
 class Product {
  public:
-  Product(uint64_t seed, const VectorTile<Compute>& tile, int64_t lanes, int64_t num_blocks)
+  using Compute = ComputeType<Element>;
+
+  Product(uint64_t seed, const VectorTile<Element>& tile, int64_t lanes, int64_t num_blocks)
       : random_(seed), cols_(tile.cols), lanes_(lanes) {
     num_rows = 1 + Draw(tile.rows);
     num_cols = 1 + Draw(tile.cols);
@@ -44,8 +57,8 @@ class Product {
     c.assign(static_cast<size_t>((tile.rows * (tile.cols + 1) + 1) * lanes), Compute{77});
   }
 
-  void Run(const VectorTile<Compute>& tile, double* sums, bool odd) {
-    VectorTileArgs<Compute> args{};
+  void Run(const VectorTile<Element>& tile, double* sums, bool odd) {
+    VectorTileArgs<Element> args{};
     args.a = a_.data();
     args.a_rows = a_rows_.data();
     args.b = b_.data();
@@ -71,8 +84,8 @@ class Product {
         const GemmSegment& s = segments_[segment];
         for (int64_t k = 0; k < s.length; ++k) {
           const int64_t vector = a_rows_[static_cast<size_t>(row)] + s.a + k;
-          chain = std::fma(a_[static_cast<size_t>(vector * lanes_ + lane)],
-                           b_[static_cast<size_t>(s.b + k * cols_ + col)], chain);
+          chain = Chain(a_[static_cast<size_t>(vector * lanes_ + lane)],
+                        b_[static_cast<size_t>(s.b + k * cols_ + col)], chain);
         }
       }
       fold.AddBlock(chain);
@@ -91,7 +104,15 @@ class Product {
   }
 
   // Mostly ordinary numbers; sometimes an infinity, which makes NaNs, or zeros of both signs.
-  Compute Value() {
+  Element Value() {
+    if constexpr (std::is_same_v<Element, BFloat16Pair>) {
+      return {Narrow<BFloat16>(Number()), Narrow<BFloat16>(Number())};
+    } else {
+      return Number();
+    }
+  }
+
+  Compute Number() {
     switch (Draw(200)) {
       case 0: return std::numeric_limits<Compute>::infinity();
       case 1: return -std::numeric_limits<Compute>::quiet_NaN();
@@ -105,7 +126,7 @@ class Product {
   int64_t cols_, lanes_;
   std::vector<GemmSegment> segments_;
   std::vector<int64_t> block_ends_, a_rows_;
-  std::vector<Compute> a_, b_;
+  std::vector<Element> a_, b_;
 };
 
 // Rounded to odd: what a correct rounding to 16 bits can start from.
@@ -117,9 +138,10 @@ float ToOdd(double value) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(towards_zero) | 1u);
 }
 
-template <class Compute>
-void ExpectProduct(const Product<Compute>& product, int64_t lanes, bool odd,
+template <class Element>
+void ExpectProduct(const Product<Element>& product, int64_t lanes, bool odd,
                    const std::string& where) {
+  using Compute = ComputeType<Element>;
   std::vector<Compute> expected(product.c.size(), Compute{77});
   for (int64_t i = 0; i < product.num_rows; ++i) {
     for (int64_t j = 0; j < product.num_cols * lanes; ++j) {
@@ -136,17 +158,17 @@ void ExpectProduct(const Product<Compute>& product, int64_t lanes, bool odd,
   }
 }
 
-template <class Compute>
+template <class Element>
 void CheckTiles(const KernelTable& table) {
   const ScopedFpEnvironment environment;
-  const VectorGemmKernels<Compute>& kernels = table.VectorGemm<Compute>();
+  const VectorGemmKernels<Element>& kernels = table.VectorGemm<Element>();
   uint64_t seed = 0;
-  for (const VectorTile<Compute>& tile : kernels.tiles) {
+  for (const VectorTile<Element>& tile : kernels.tiles) {
     AlignedArray<double> sums(int64_t{tile.rows} * tile.cols * kernels.lanes * 2);
     for (int trial = 0; trial < 40; ++trial) {
       ++seed;
-      Product<Compute> product(seed, tile, kernels.lanes, 1 + trial % 4);
-      const bool odd = sizeof(Compute) == 4 && trial % 3 == 0;
+      Product<Element> product(seed, tile, kernels.lanes, 1 + trial % 4);
+      const bool odd = sizeof(Element) == 4 && trial % 3 == 0;
       product.Run(tile, sums.data(), odd);
       ExpectProduct(product, kernels.lanes, odd,
                     std::string(NameOf(table.isa)) + " " + std::to_string(tile.rows) + "x" +
@@ -160,6 +182,7 @@ TEST(VectorGemm, FollowsItsFormula) {
   for (const KernelTable& table : SupportedKernels()) {
     CheckTiles<float>(table);
     CheckTiles<double>(table);
+    if (table.has_bf16_pairs) CheckTiles<BFloat16Pair>(table);
   }
 }
 

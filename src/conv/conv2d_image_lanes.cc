@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "base/memory.h"
+#include "conv/bfloat16_pairs.h"
 #include "conv/conv2d_channel_lanes.h"
 #include "conv/filter_panel.h"
 #include "conv/image_lanes_runner.h"
@@ -18,34 +20,46 @@
 namespace convgrad {
 namespace {
 
-// Packs the filter and runs all parts.
-template <class Stored>
-void RunAll(const ConvArgs& args, const ImageLanesForm<Stored>& plan) {
-  using Compute = ComputeType<Stored>;
+// Of a channel block of a group.
+template <class Stored, class Element>
+void PackBlock(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
+               const FilterPanel& block, Element* to) {
+  const auto* filter = static_cast<const Stored*>(args.filter);
   const TapSum& sum = plan.sum;
-  AlignedArray<Compute> filter(plan.FilterElements());
+  if constexpr (plan.kPairs) {
+    PackFilterPairs(args.kernels.pack_bf16_pairs, args.problem, sum, plan.phases, filter, block,
+                    to);
+  } else {
+    PackFilter(args.kernels.Pack<Stored>(), sum, plan.phases, filter, block, to);
+    if (sum.in_pairs) {
+      SwapPairs(to, TermsOf(sum, plan.phases) / sum.source_c, sum.source_c, plan.tile_cols);
+    }
+  }
+}
+
+// Packs the filter and runs all parts.
+template <class Stored, class Element>
+void RunAll(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan) {
+  using Runner = ImageLanesRunner<Stored, Element>;
+  const TapSum& sum = plan.sum;
+  AlignedArray<Element> filter(plan.FilterElements());
   args.parallel.For(sum.groups * plan.channel_blocks, [&](int64_t i) {
     const int64_t first = i % plan.channel_blocks * plan.tile_cols;
-    PackFilter(args.kernels.Pack<Stored>(), sum, plan.phases,
-               static_cast<const Stored*>(args.filter),
-               {i / plan.channel_blocks, first, std::min(plan.tile_cols, sum.result_c - first),
-                plan.tile_cols},
-               filter.data() + i * plan.BlockElements());
-    if (sum.in_pairs) {
-      SwapPairs(filter.data() + i * plan.BlockElements(), TermsOf(sum, plan.phases) / sum.source_c,
-                sum.source_c, plan.tile_cols);
-    }
+    PackBlock<Stored, Element>(args, plan,
+                               {i / plan.channel_blocks, first,
+                                std::min(plan.tile_cols, sum.result_c - first), plan.tile_cols},
+                               filter.data() + i * plan.BlockElements());
   });
-  std::vector<typename ImageLanesRunner<Stored>::Scratch> scratch(
-      static_cast<size_t>(args.parallel.num_threads()));
+  std::vector<typename Runner::Scratch> scratch(static_cast<size_t>(args.parallel.num_threads()));
   args.parallel.For(plan.cuts.NumParts(), [&](int64_t i) {
     auto& thread = scratch[static_cast<size_t>(Parallel::ThreadIndex())];
     if (thread.sums.size() == 0) {
-      thread.source = AlignedArray<Compute>(plan.cuts.source_vectors * plan.kernels.lanes);
-      thread.result = AlignedArray<Compute>(plan.cuts.result_vectors * plan.kernels.lanes);
+      thread.source = AlignedArray<Element>(plan.cuts.source_vectors * plan.kernels.lanes);
+      thread.result =
+          AlignedArray<ComputeType<Stored>>(plan.cuts.result_vectors * plan.kernels.lanes);
       thread.sums = AlignedArray<double>(plan.SumsPerThread());
     }
-    ImageLanesRunner<Stored>(args, plan, filter.data(), plan.cuts.PartAt(i), thread).Run();
+    Runner(args, plan, filter.data(), plan.cuts.PartAt(i), thread).Run();
   });
 }
 
@@ -56,33 +70,60 @@ bool Accepts(const Problem& problem) {
   return ImageLanesPay(problem, sum);
 }
 
+// Pairs of channels side by side, where no pair is half empty.
+bool TakesPairs(const Problem& problem, const KernelTable& kernels) {
+  return ServesPairs(problem, kernels) && TapSum(problem).source_c % 2 == 0;
+}
+
+// f(TypeTag<Stored>, TypeTag<Element>) with the source's form.
+template <class F>
+decltype(auto) VisitForms(const Problem& problem, bool in_pairs, F&& f) {
+  return VisitFloat(problem.dtype, [&](auto stored) -> decltype(auto) {
+    using Stored = typename decltype(stored)::Type;
+    if constexpr (std::is_same_v<Stored, BFloat16>) {
+      if (in_pairs) return f(stored, TypeTag<BFloat16Pair>{});
+    }
+    return f(stored, TypeTag<ComputeType<Stored>>{});
+  });
+}
+
 void Run(const ConvArgs& args) {
-  VisitFloat(args.problem.dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    const ImageLanesForm<Stored> plan(args.problem, args.kernels, args.parallel.num_threads());
+  const bool in_pairs = TakesPairs(args.problem, args.kernels) && PairsAreExact(args);
+  VisitForms(args.problem, in_pairs, [&](auto stored, auto element) {
+    using Stored = typename decltype(stored)::Type;
+    using Element = typename decltype(element)::Type;
+    const ImageLanesForm<Stored, Element> plan(args.problem, args.kernels,
+                                               args.parallel.num_threads());
     const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
     if (!plan.cuts.whole_images() && !IsFinite<Stored>(args.filter, filter_size)) {
       kConv2DChannelLanes.run(args);
     } else {
-      RunAll<Stored>(args, plan);
+      RunAll<Stored, Element>(args, plan);
     }
   });
 }
 
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  return VisitFloat(problem.dtype, [&](auto tag) {
-    const ImageLanesForm<typename decltype(tag)::Type> plan(problem, kernels, num_threads);
-    return std::max(plan.ScratchBytes(),
-                    kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads));
-  });
+  // Pairs may have to give way to numbers of the compute type.
+  int64_t bytes = kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads);
+  for (const bool in_pairs : {false, TakesPairs(problem, kernels)}) {
+    VisitForms(problem, in_pairs, [&](auto stored, auto element) {
+      const ImageLanesForm<typename decltype(stored)::Type, typename decltype(element)::Type> plan(
+          problem, kernels, num_threads);
+      bytes = std::max(bytes, plan.ScratchBytes());
+    });
+  }
+  return bytes;
 }
 
 std::string Tiles(const Problem& problem, const KernelTable& kernels) {
-  return VisitFloat(problem.dtype, [&](auto tag) {
-    const ImageLanesForm<typename decltype(tag)::Type> plan(problem, kernels, 1);
-    return fmt::format("{}x{} pixels x channels of {} lanes, {} bands of {} rows an image",
+  return VisitForms(problem, TakesPairs(problem, kernels), [&](auto stored, auto element) {
+    const ImageLanesForm<typename decltype(stored)::Type, typename decltype(element)::Type> plan(
+        problem, kernels, 1);
+    return fmt::format("{}x{} pixels x channels of {} lanes, {} bands of {} rows an image{}",
                        plan.tiles.front().rows, plan.tile_cols, plan.kernels.lanes,
-                       plan.cuts.bands.count, plan.cuts.bands.positions);
+                       plan.cuts.bands.count, plan.cuts.bands.positions,
+                       plan.kPairs ? ", in pairs" : "");
   });
 }
 

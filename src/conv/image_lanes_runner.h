@@ -1,6 +1,6 @@
 // Runs one part of a forward convolution or an input gradient with lanes along images. Tiles are
 // pixels by channels of the result; the source is copied into [row][column][channel][lane], just
-// ahead of the strip of rows that reads it. Knows how the work is cut (image_lanes_plan.h), not
+// ahead of the strip of rows that reads it. Knows how the work is cut (image_lanes_form.h), not
 // when it pays.
 #pragma once
 
@@ -13,13 +13,12 @@
 #include "base/memory.h"
 #include "conv/algorithm.h"
 #include "conv/class_segments.h"
-#include "conv/image_lanes_plan.h"
+#include "conv/image_lanes_form.h"
 #include "conv/staging.h"
 
 namespace convgrad {
 
 inline constexpr int kMostImageLanes = 16;
-inline constexpr int kMostImageTileRows = 8;
 
 // Exchanges the neighbours 2i and 2i + 1 of every run of `count` rows of `width` numbers: terms
 // that are taken in pairs, second first, are so in ascending order.
@@ -33,64 +32,22 @@ void SwapPairs(Compute* data, int64_t runs, int64_t count, int64_t width) {
   }
 }
 
-// Everything that follows from problem, kernels and threads.
-template <class Stored>
-struct ImageLanesForm {
-  using Compute = ComputeType<Stored>;
-
-  ImageLanesForm(const Problem& problem, const KernelTable& table, int num_threads_in)
-      : kernels(table.VectorGemm<Compute>()),
-        sum(problem),
-        source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
-        result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
-        phases(PhasesOf(sum)),
-        cuts(sum, kernels.lanes, int64_t{sizeof(Compute)}, num_threads_in),
-        num_threads(num_threads_in) {
-    const int64_t widest = kernels.tiles.back().cols;
-    channel_blocks = CeilDiv(sum.result_c, widest);
-    tile_cols = CeilDiv(sum.result_c, channel_blocks);
-    for (const auto& tile : kernels.tiles) {
-      if (tile.cols == tile_cols) tiles.push_back(tile);
-    }
-  }
-  ImageLanesForm(const ImageLanesForm&) = delete;  // phases point into sum
-
-  int64_t BlockElements() const { return TermsOf(sum, phases) * tile_cols; }
-  int64_t FilterElements() const { return sum.groups * channel_blocks * BlockElements(); }
-  int64_t SumsPerThread() const {
-    return int64_t{kMostImageTileRows} * kernels.tiles.back().cols * kernels.lanes * 2;
-  }
-  int64_t ScratchBytes() const {
-    const int64_t vectors = cuts.source_vectors + cuts.result_vectors;
-    return (FilterElements() + num_threads * vectors * kernels.lanes) * int64_t{sizeof(Compute)} +
-           num_threads * SumsPerThread() * int64_t{sizeof(double)};
-  }
-
-  const VectorGemmKernels<Compute>& kernels;
-  TapSum sum;
-  DataShape source, result;
-  std::vector<TapPhase> phases;
-  ImageLanesCuts cuts;
-  int64_t channel_blocks, tile_cols;       // of a group's channels of the result
-  std::vector<VectorTile<Compute>> tiles;  // of that many columns, most rows first
-  int num_threads;
-};
-
 // One part: packs, computes and stores strip by strip.
-template <class Stored>
+template <class Stored, class Element>
 class ImageLanesRunner {
  public:
   using Compute = ComputeType<Stored>;
+  static constexpr bool kPairs = ImageLanesForm<Stored, Element>::kPairs;
 
   struct Scratch {
-    AlignedArray<Compute> source;  // [row][column][channel of the chunk][lane]
+    AlignedArray<Element> source;  // [row][column][channel of the chunk][lane]
     AlignedArray<Compute> result;  // the same of a strip's results
     AlignedArray<double> sums;
     SegmentList segments;
   };
 
-  ImageLanesRunner(const ConvArgs& args, const ImageLanesForm<Stored>& plan, const Compute* filter,
-                   const ImageLanesPart& part, Scratch& scratch)
+  ImageLanesRunner(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
+                   const Element* filter, const ImageLanesPart& part, Scratch& scratch)
       : args_(args),
         plan_(plan),
         pack_(args.kernels.Pack<Stored>()),
@@ -121,6 +78,9 @@ class ImageLanesRunner {
   bool Place(int64_t lane, int64_t& image, int64_t& band) const;
   void PackRows(RowRange rows);
   void PackRun(RowRange rows);
+  using Places = std::array<const Stored*, kMostImageLanes>;
+  void GatherChannels(const Places& from, int64_t count, Element* to) const;
+  void GatherPlane(const Places& from, int64_t pixels, Element* to) const;
   void RunStrip(int64_t begin, int64_t end);
   void RunClass(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols, int64_t begin,
                 int64_t end);
@@ -129,9 +89,9 @@ class ImageLanesRunner {
   void StoreRun(RowRange rows);
 
   const ConvArgs& args_;
-  const ImageLanesForm<Stored>& plan_;
+  const ImageLanesForm<Stored, Element>& plan_;
   const PackKernels<Stored>& pack_;
-  const Compute* filter_;  // [group][channel block][terms][tile columns]
+  const Element* filter_;  // [group][channel block][terms][tile columns]
   const ImageLanesPart part_;
   Scratch& scratch_;
   const RowRange source_cols_, result_cols_;
@@ -139,11 +99,11 @@ class ImageLanesRunner {
 
   int64_t source_row_ = 0;  // the first row in scratch, relative to a band's
   int64_t result_row_ = 0;
-  VectorTileArgs<Compute> tile_{};
+  VectorTileArgs<Element> tile_{};
 };
 
-template <class Stored>
-void ImageLanesRunner<Stored>::Run() {
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::Run() {
   const ImageLanesCuts& cuts = plan_.cuts;
   tile_.sums = scratch_.sums.data();
   tile_.odd = sizeof(Stored) == 2;
@@ -159,8 +119,8 @@ void ImageLanesRunner<Stored>::Run() {
 }
 
 // The place of a lane, or false for surplus lanes.
-template <class Stored>
-bool ImageLanesRunner<Stored>::Place(int64_t lane, int64_t& image, int64_t& band) const {
+template <class Stored, class Element>
+bool ImageLanesRunner<Stored, Element>::Place(int64_t lane, int64_t& image, int64_t& band) const {
   const int64_t place = part_.lane_group * lanes() + lane;
   image = place / plan_.cuts.bands.count;
   band = place % plan_.cuts.bands.count;
@@ -168,8 +128,8 @@ bool ImageLanesRunner<Stored>::Place(int64_t lane, int64_t& image, int64_t& band
 }
 
 // Rows relative to a band's first. Whole images in whole rows are one run.
-template <class Stored>
-void ImageLanesRunner<Stored>::PackRows(RowRange rows) {
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::PackRows(RowRange rows) {
   if (source_cols_.begin == source_cols_.end) return;
   if (plan_.cuts.whole_images()) {
     rows = {std::max<int64_t>(rows.begin, 0), std::min(rows.end, plan_.source.h)};
@@ -182,16 +142,18 @@ void ImageLanesRunner<Stored>::PackRows(RowRange rows) {
 }
 
 // Rows whose pixels follow each other in the tensor and in scratch.
-template <class Stored>
-void ImageLanesRunner<Stored>::PackRun(RowRange rows) {
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::PackRun(RowRange rows) {
   const DataShape& shape = plan_.source;
   const auto* source =
       static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
   const int64_t width = source_cols_.end - source_cols_.begin;
   const int64_t pixels = (rows.end - rows.begin) * width;
   const int64_t channel = part_.first_group * plan_.sum.source_c;
+  const int64_t plane = shape.h * shape.w;
   const bool nhwc = shape.format == DataFormat::kNHWC;
-  std::array<const Stored*, kMostImageLanes> from{};
+  constexpr int64_t kNumbers = kPairs ? 2 : 1;  // of an element
+  Places from{};
   for (int64_t lane = 0; lane < lanes(); ++lane) {
     int64_t image, band;
     if (!Place(lane, image, band)) continue;
@@ -199,34 +161,59 @@ void ImageLanesRunner<Stored>::PackRun(RowRange rows) {
     if (row < 0 || row >= shape.h) continue;
     const int64_t pixel = row * shape.w + source_cols_.begin;
     from[static_cast<size_t>(lane)] =
-        source + image * shape.Image() +
-        (nhwc ? pixel * shape.c + channel : channel * shape.h * shape.w + pixel);
+        source + image * shape.Image() * kNumbers +
+        (nhwc ? (pixel * shape.c + channel) * kNumbers : channel * plane * kNumbers + pixel);
   }
-  Compute* const first_row =
+  Element* const first_row =
       scratch_.source.data() + (rows.begin - source_row_) * width * source_c_ * lanes();
-  Compute* to = first_row;
+  Element* to = first_row;
   const auto advance = [&](int64_t by) {
-    for (const Stored*& lane : from) lane += lane == nullptr ? 0 : by;
+    for (const Stored*& lane : from) lane += lane == nullptr ? 0 : by * kNumbers;
   };
   if (nhwc && source_c_ == shape.c) {
-    pack_.gather_widen(from.data(), pixels * shape.c, to, lanes(), 0);
+    GatherChannels(from, pixels * shape.c, to);
   } else if (nhwc) {
     for (int64_t i = 0; i < pixels; ++i, advance(shape.c), to += source_c_ * lanes()) {
-      pack_.gather_widen(from.data(), source_c_, to, lanes(), 0);
+      GatherChannels(from, source_c_, to);
     }
   } else {
-    const int64_t plane = shape.h * shape.w;
     for (int64_t q = 0; q < source_c_; ++q, advance(plane), to += lanes()) {
-      pack_.gather_widen(from.data(), pixels, to, source_c_ * lanes(), plane);
+      GatherPlane(from, pixels, to);
     }
   }
-  if (plan_.sum.in_pairs) {
-    SwapPairs(first_row, pixels * part_.num_groups, plan_.sum.source_c, lanes());
+  if constexpr (!kPairs) {
+    if (plan_.sum.in_pairs) {
+      SwapPairs(first_row, pixels * part_.num_groups, plan_.sum.source_c, lanes());
+    }
   }
 }
 
-template <class Stored>
-void ImageLanesRunner<Stored>::RunStrip(int64_t begin, int64_t end) {
+// The next `count` elements of every place.
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::GatherChannels(const Places& from, int64_t count,
+                                                       Element* to) const {
+  if constexpr (kPairs) {
+    args_.kernels.pack_bf16_pairs.gather_cols(from.data(), count, to, lanes());
+  } else {
+    pack_.gather_widen(from.data(), count, to, lanes(), 0);
+  }
+}
+
+// One channel of these pixels, or two of them. Those of the next ones are fetched meanwhile.
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::GatherPlane(const Places& from, int64_t pixels,
+                                                    Element* to) const {
+  const int64_t plane = plan_.source.h * plan_.source.w;
+  if constexpr (kPairs) {
+    args_.kernels.pack_bf16_pairs.gather_rows(from.data(), plane, pixels, to, source_c_ * lanes(),
+                                              2 * plane);
+  } else {
+    pack_.gather_widen(from.data(), pixels, to, source_c_ * lanes(), plane);
+  }
+}
+
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::RunStrip(int64_t begin, int64_t end) {
   const int64_t step = plan_.sum.row_phases.front().step;
   result_row_ = begin * step;
   for (const TapPhase& phase : plan_.phases) {
@@ -243,9 +230,10 @@ void ImageLanesRunner<Stored>::RunStrip(int64_t begin, int64_t end) {
 }
 
 // The pixels of one class in rows [begin, end) of the strip.
-template <class Stored>
-void ImageLanesRunner<Stored>::RunClass(const TapPhase& phase, const AxisClass& rows,
-                                        const AxisClass& cols, int64_t begin, int64_t end) {
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::RunClass(const TapPhase& phase, const AxisClass& rows,
+                                                 const AxisClass& cols, int64_t begin,
+                                                 int64_t end) {
   const RowRange row_range = {std::max(rows.begin, begin), std::min(rows.end, end)};
   const RowRange col_range = {std::max(cols.begin, part_.col_begin),
                               std::min(cols.end, part_.col_end)};
@@ -279,10 +267,10 @@ void ImageLanesRunner<Stored>::RunClass(const TapPhase& phase, const AxisClass& 
 }
 
 // All channels of these pixels.
-template <class Stored>
-void ImageLanesRunner<Stored>::RunTiles(Pixels& pixels) {
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::RunTiles(Pixels& pixels) {
   const TapSum& sum = plan_.sum;
-  const VectorTile<Compute>* tile = &plan_.tiles.front();
+  const VectorTile<Element>* tile = &plan_.tiles.front();
   for (const auto& smaller : plan_.tiles) {
     if (smaller.rows >= pixels.count) tile = &smaller;
   }
@@ -304,8 +292,8 @@ void ImageLanesRunner<Stored>::RunTiles(Pixels& pixels) {
   pixels.count = 0;
 }
 
-template <class Stored>
-void ImageLanesRunner<Stored>::StoreRows(RowRange rows) {
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::StoreRows(RowRange rows) {
   if (plan_.cuts.whole_images()) {
     rows.end = std::min(rows.end, plan_.result.h);
     if (result_cols_.end - result_cols_.begin == plan_.result.w) {
@@ -317,8 +305,8 @@ void ImageLanesRunner<Stored>::StoreRows(RowRange rows) {
 }
 
 // The inverse of PackRun.
-template <class Stored>
-void ImageLanesRunner<Stored>::StoreRun(RowRange rows) {
+template <class Stored, class Element>
+void ImageLanesRunner<Stored, Element>::StoreRun(RowRange rows) {
   const DataShape& shape = plan_.result;
   const int64_t width = result_cols_.end - result_cols_.begin;
   const int64_t pixels = (rows.end - rows.begin) * width;

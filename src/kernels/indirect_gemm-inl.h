@@ -12,9 +12,9 @@
 #endif
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/kernel_table.h"
+#include "kernels/multiplier-inl.h"
 #include "kernels/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -112,37 +112,6 @@ void AddRun(const double* sums, double* total, int64_t count) {
     }
   }
 }
-
-// How the micro-kernel multiplies two operands' elements into a vector of sums, D.
-template <class Element, class D>
-struct Multiplier {
-  using V = hn::Vec<D>;
-  static HWY_INLINE V Load(const Element* from) { return hn::LoadU(D(), from); }
-  static HWY_INLINE V Broadcast(const Element* from) { return hn::Set(D(), *from); }
-  static HWY_INLINE V Add(V factor, V column, V sum) { return Fma(factor, column, sum); }
-};
-
-#if HWY_TARGET == HWY_AVX3
-// Two chained fused multiply-adds, the second numbers' first; subnormals count as zero. As
-// assembly, since the target's other code must run on processors without this instruction.
-template <class D>
-struct Multiplier<BFloat16Pair, D> {
-  using Pairs = hn::Rebind<uint32_t, D>;
-  using V = hn::Vec<Pairs>;
-  static HWY_INLINE V Load(const BFloat16Pair* from) {
-    return hn::LoadU(Pairs(), reinterpret_cast<const uint32_t*>(from));
-  }
-  static HWY_INLINE V Broadcast(const BFloat16Pair* from) {
-    uint32_t bits;
-    std::memcpy(&bits, from, sizeof(bits));
-    return hn::Set(Pairs(), bits);
-  }
-  static HWY_INLINE hn::Vec<D> Add(V factor, V column, hn::Vec<D> sum) {
-    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(factor.raw), "v"(column.raw));
-    return sum;
-  }
-};
-#endif
 
 // The sums of the block computed last, which wait to be folded: a vector at a time, between the
 // next block's multiply-adds. In one go they would keep the multipliers waiting for a hundred

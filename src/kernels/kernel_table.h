@@ -39,6 +39,7 @@ struct KernelTable {
   PackPairKernels pack_bf16_pairs;                    // likewise
   VectorGemmKernels<float> vectors_f32;
   VectorGemmKernels<double> vectors_f64;
+  VectorGemmKernels<BFloat16Pair> vectors_bf16_pairs;  // if has_bf16_pairs
   DepthwiseKernels<float> depthwise_f32;
   DepthwiseKernels<double> depthwise_f64;
   DepthwiseRowKernels<Float16> depthwise_rows_f16;
@@ -58,8 +59,8 @@ struct KernelTable {
   // storage type.
   template <class Element>
   const IndirectGemmKernels<Element>& Gemm() const;
-  template <class Compute>
-  const VectorGemmKernels<Compute>& VectorGemm() const;
+  template <class Element>
+  const VectorGemmKernels<Element>& VectorGemm() const;
   template <class Compute>
   const DepthwiseKernels<Compute>& Depthwise() const;
   template <class Stored>
@@ -94,6 +95,10 @@ inline const VectorGemmKernels<float>& KernelTable::VectorGemm<float>() const {
 template <>
 inline const VectorGemmKernels<double>& KernelTable::VectorGemm<double>() const {
   return vectors_f64;
+}
+template <>
+inline const VectorGemmKernels<BFloat16Pair>& KernelTable::VectorGemm<BFloat16Pair>() const {
+  return vectors_bf16_pairs;
 }
 template <>
 inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const {

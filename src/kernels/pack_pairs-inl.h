@@ -188,6 +188,40 @@ void PairApartTransposed(const BFloat16* from, int64_t from_stride, const PairsA
   TransposePairs(rows, pairs.count, load, to, to_stride);
 }
 
+// load(place, k): the pairs from k on of a place that is not null.
+template <class Load>
+HWY_INLINE void GatherPairs(const BFloat16* const* from, int64_t count, BFloat16Pair* to,
+                            int64_t to_step, const Load& load) {
+  for (int64_t k = 0; k < count; k += kPairs) {
+    const auto load_place = [&](int64_t i) {
+      return from[i] == nullptr ? hn::Zero(PairTag()) : load(from[i], k);
+    };
+    const auto store = [&](int64_t i, PairVector v) {
+      StorePairs(v, to + (k + i) * to_step, kPairs);
+    };
+    if (count - k >= kPairs) {
+      TransposeSquare<true>(PairTag(), kPairs, kPairs, load_place, store);
+    } else {
+      TransposeSquare<false>(PairTag(), kPairs, count - k, load_place, store);
+    }
+  }
+}
+
+void PairGatherCols(const BFloat16* const* from, int64_t count, BFloat16Pair* to, int64_t to_step) {
+  GatherPairs(from, count, to, to_step, [&](const BFloat16* place, int64_t k) {
+    return LoadPairs(place + 2 * k, 2 * (count - k));
+  });
+}
+
+void PairGatherRows(const BFloat16* const* from, int64_t apart, int64_t count, BFloat16Pair* to,
+                    int64_t to_step, int64_t ahead) {
+  GatherPairs(from, count, to, to_step, [&](const BFloat16* place, int64_t k) {
+    constexpr int64_t kLine = 64 / sizeof(BFloat16);
+    if (k % kLine == 0) FetchLines(place + k, apart, 2, ahead);
+    return CombineRows(place + k, place + k + apart, count - k);
+  });
+}
+
 BFloat16Magnitudes PairMagnitudes(const BFloat16* numbers, int64_t count) {
   const NumberTag d;
   constexpr int64_t kNumbers = 2 * kPairs;
@@ -215,8 +249,8 @@ BFloat16Magnitudes PairMagnitudes(const BFloat16* numbers, int64_t count) {
 inline void FillPackPairs(KernelTable& table) {
   if (!table.has_bf16_pairs) return;
   table.pack_bf16_pairs = {
-      PairCols,  PairColsTransposed,  PairRows,      PairRowsTransposed, PairSplit,
-      PairApart, PairApartTransposed, PairMagnitudes};
+      PairCols,  PairColsTransposed,  PairRows,       PairRowsTransposed, PairSplit,
+      PairApart, PairApartTransposed, PairGatherCols, PairGatherRows,     PairMagnitudes};
 }
 
 #else

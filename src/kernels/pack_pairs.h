@@ -47,6 +47,14 @@ struct PackPairKernels {
   // The same to to[i * to_stride + row].
   void (*pair_apart_transposed)(const BFloat16* from, int64_t from_stride, const PairsApart& pairs,
                                 BFloat16Pair* to, int64_t to_stride, int64_t rows);
+  // Pairs of many places side by side, as many places i as a vector has pairs; a null place reads
+  // as zeros: to[k * to_step + i] = {from[i][2k], from[i][2k + 1]} for k < count.
+  void (*gather_cols)(const BFloat16* const* from, int64_t count, BFloat16Pair* to,
+                      int64_t to_step);
+  // to[k * to_step + i] = {from[i][k], from[i][k + apart]} for k < count. What lies `ahead` numbers
+  // behind is fetched meanwhile; it need not exist.
+  void (*gather_rows)(const BFloat16* const* from, int64_t apart, int64_t count, BFloat16Pair* to,
+                      int64_t to_step, int64_t ahead);
   // The least magnitude that is not zero, if there is one (else 0xFFFF), and the greatest, of
   // `count` numbers, as bits.
   BFloat16Magnitudes (*magnitudes)(const BFloat16* numbers, int64_t count);

@@ -9,14 +9,15 @@
 #endif
 
 #include "kernels/kernel_table.h"
+#include "kernels/multiplier-inl.h"
 #include "kernels/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-template <Finish kFinish, class D, class T = hn::TFromD<D>>
-void FinishVectors(D d, const VectorTileArgs<T>& args, int64_t rows, int64_t cols) {
+template <Finish kFinish, class D, class Element>
+void FinishVectors(D d, const VectorTileArgs<Element>& args, int64_t rows, int64_t cols) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const double* errors = args.sums + rows * cols * lanes;
   for (int64_t i = 0; i < args.num_rows; ++i) {
@@ -28,9 +29,10 @@ void FinishVectors(D d, const VectorTileArgs<T>& args, int64_t rows, int64_t col
   }
 }
 
-template <class T>
-HWY_NOINLINE void FinishVectorTile(const VectorTileArgs<T>& args, int64_t rows, int64_t cols) {
-  const hn::ScalableTag<T> d;
+template <class Element>
+HWY_NOINLINE void FinishVectorTile(const VectorTileArgs<Element>& args, int64_t rows,
+                                   int64_t cols) {
+  const hn::ScalableTag<ComputeType<Element>> d;
   if (args.odd) {
     FinishVectors<Finish::kOdd>(d, args, rows, cols);
   } else {
@@ -38,10 +40,10 @@ HWY_NOINLINE void FinishVectorTile(const VectorTileArgs<T>& args, int64_t rows, 
   }
 }
 
-template <class T, int kRows, int kCols>
+template <class Element, int kRows, int kCols>
 class VectorTileKernel {
  public:
-  static void Run(const VectorTileArgs<T>& args) {
+  static void Run(const VectorTileArgs<Element>& args) {
     const D d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const bool single = args.num_blocks == 1;
@@ -57,20 +59,20 @@ class VectorTileKernel {
       for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
            ++segment) {
         // Pointers of the rows and one common index, as in indirect_gemm-inl.h.
-        const T* rows[kRows];
+        const Element* rows[kRows];
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) rows[i] = args.a + (args.a_rows[i] + segment->a) * lanes;
-        const T* b = args.b + segment->b;
+        const Element* b = args.b + segment->b;
         int64_t at = 0;
         for (int64_t k = segment->length; k > 0; --k, at += lanes, b += kCols) {
-          V factors[kCols];
+          typename Times::V factors[kCols];
 #pragma GCC unroll 16
-          for (int j = 0; j < kCols; ++j) factors[j] = hn::Set(d, b[j]);
+          for (int j = 0; j < kCols; ++j) factors[j] = Times::Broadcast(b + j);
 #pragma GCC unroll 16
           for (int i = 0; i < kRows; ++i) {
-            const V vector = hn::LoadU(d, rows[i] + at);
+            const auto vector = Times::Load(rows[i] + at);
 #pragma GCC unroll 16
-            for (int j = 0; j < kCols; ++j) acc[i][j] = Fma(factors[j], vector, acc[i][j]);
+            for (int j = 0; j < kCols; ++j) acc[i][j] = Times::Add(factors[j], vector, acc[i][j]);
           }
         }
       }
@@ -81,7 +83,9 @@ class VectorTileKernel {
   }
 
  private:
+  using T = ComputeType<Element>;
   using D = hn::ScalableTag<T>;
+  using Times = Multiplier<Element, D>;
   using V = hn::Vec<D>;
 
   // A loop of its own: a call (to memset) would make the compiler spill accumulators.
@@ -92,7 +96,8 @@ class VectorTileKernel {
   }
 
   // A single block: its sum is the result, with -0 made +0.
-  static HWY_INLINE void StoreOnly(const VectorTileArgs<T>& args, const V (&acc)[kRows][kCols]) {
+  static HWY_INLINE void StoreOnly(const VectorTileArgs<Element>& args,
+                                   const V (&acc)[kRows][kCols]) {
     const D d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
 #pragma GCC unroll 16
@@ -122,40 +127,48 @@ class VectorTileKernel {
   }
 };
 
-template <class T, int kRows, int kCols>
-VectorTile<T> MakeVectorTile() {
-  return {kRows, kCols, VectorTileKernel<T, kRows, kCols>::Run};
+template <class Element, int kRows, int kCols>
+VectorTile<Element> MakeVectorTile() {
+  return {kRows, kCols, VectorTileKernel<Element, kRows, kCols>::Run};
 }
 
 // Sizes by registers: accumulators, the factors of a term and one vector must fit.
-template <class T>
-std::span<const VectorTile<T>> VectorTiles() {
+template <class Element>
+std::span<const VectorTile<Element>> VectorTiles() {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
-  static const VectorTile<T> tiles[] = {
-      MakeVectorTile<T, 8, 1>(), MakeVectorTile<T, 3, 1>(), MakeVectorTile<T, 8, 2>(),
-      MakeVectorTile<T, 3, 2>(), MakeVectorTile<T, 8, 3>(), MakeVectorTile<T, 3, 3>(),
-      MakeVectorTile<T, 6, 4>(), MakeVectorTile<T, 2, 4>(), MakeVectorTile<T, 5, 5>(),
-      MakeVectorTile<T, 2, 5>(), MakeVectorTile<T, 4, 6>(), MakeVectorTile<T, 2, 6>(),
+  static const VectorTile<Element> tiles[] = {
+      MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
+      MakeVectorTile<Element, 8, 2>(), MakeVectorTile<Element, 3, 2>(),
+      MakeVectorTile<Element, 8, 3>(), MakeVectorTile<Element, 3, 3>(),
+      MakeVectorTile<Element, 6, 4>(), MakeVectorTile<Element, 2, 4>(),
+      MakeVectorTile<Element, 5, 5>(), MakeVectorTile<Element, 2, 5>(),
+      MakeVectorTile<Element, 4, 6>(), MakeVectorTile<Element, 2, 6>(),
   };
 #else  // 16 registers
-  static const VectorTile<T> tiles[] = {
-      MakeVectorTile<T, 8, 1>(), MakeVectorTile<T, 3, 1>(), MakeVectorTile<T, 6, 2>(),
-      MakeVectorTile<T, 2, 2>(), MakeVectorTile<T, 4, 3>(), MakeVectorTile<T, 2, 3>(),
-      MakeVectorTile<T, 3, 4>(), MakeVectorTile<T, 1, 4>(), MakeVectorTile<T, 2, 5>(),
-      MakeVectorTile<T, 1, 5>(), MakeVectorTile<T, 2, 6>(), MakeVectorTile<T, 1, 6>(),
+  static const VectorTile<Element> tiles[] = {
+      MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
+      MakeVectorTile<Element, 6, 2>(), MakeVectorTile<Element, 2, 2>(),
+      MakeVectorTile<Element, 4, 3>(), MakeVectorTile<Element, 2, 3>(),
+      MakeVectorTile<Element, 3, 4>(), MakeVectorTile<Element, 1, 4>(),
+      MakeVectorTile<Element, 2, 5>(), MakeVectorTile<Element, 1, 5>(),
+      MakeVectorTile<Element, 2, 6>(), MakeVectorTile<Element, 1, 6>(),
   };
 #endif
   return tiles;
 }
 
-template <class T>
-VectorGemmKernels<T> MakeVectorGemmKernels() {
-  return {static_cast<int>(hn::Lanes(hn::ScalableTag<T>())), VectorTiles<T>()};
+template <class Element>
+VectorGemmKernels<Element> MakeVectorGemmKernels() {
+  return {static_cast<int>(hn::Lanes(hn::ScalableTag<ComputeType<Element>>())),
+          VectorTiles<Element>()};
 }
 
 inline void FillVectorGemm(KernelTable& table) {
   table.vectors_f32 = MakeVectorGemmKernels<float>();
   table.vectors_f64 = MakeVectorGemmKernels<double>();
+#if HWY_TARGET == HWY_AVX3
+  if (table.has_bf16_pairs) table.vectors_bf16_pairs = MakeVectorGemmKernels<BFloat16Pair>();
+#endif
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,5 +1,6 @@
 // The matrix micro-kernel for lanes that never meet: one operand is whole vectors, one of them for
-// every row and term, the other single numbers. It knows nothing of convolutions.
+// every row and term, the other single numbers. Element: float, double, or BFloat16Pair. It knows
+// nothing of convolutions.
 //
 //   tile[i][j] (a vector) = sum over blocks (in double) of
 //                             chain over the block's segments and k < length of
@@ -15,11 +16,11 @@
 namespace convgrad {
 
 // Offsets a_rows, c_rows and segment.a count vectors, segment.b counts numbers.
-template <class Compute>
+template <class Element>
 struct VectorTileArgs {
-  const Compute* a;
+  const Element* a;
   const int64_t* a_rows;  // as many as the kernel has rows; surplus ones repeat a valid row
-  const Compute* b;
+  const Element* b;
 
   // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.
   const GemmSegment* segments;
@@ -31,23 +32,23 @@ struct VectorTileArgs {
 
   // Vector c[c_rows[i] + j] for i < num_rows, j < num_cols; `odd`: rounded for a later rounding to
   // 16 bits.
-  Compute* c;
+  ComputeType<Element>* c;
   const int64_t* c_rows;
   int64_t num_rows, num_cols;
   bool odd;
 };
 
-template <class Compute>
+template <class Element>
 struct VectorTile {
   int rows, cols;
-  void (*run)(const VectorTileArgs<Compute>& args);
+  void (*run)(const VectorTileArgs<Element>& args);
 };
 
-template <class Compute>
+template <class Element>
 struct VectorGemmKernels {
-  int lanes;  // numbers in a vector
+  int lanes;  // elements in a vector
   // Grouped by columns, ascending from 1 without gaps; rows descending inside a group.
-  std::span<const VectorTile<Compute>> tiles;
+  std::span<const VectorTile<Element>> tiles;
 };
 
 }  // namespace convgrad

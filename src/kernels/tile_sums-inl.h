@@ -1,0 +1,164 @@
+// What becomes of a block's sums of the indirect matrix micro-kernel (indirect_gemm-inl.h): they
+// are folded into a tile's sums in double, rounded and stored. Included once per target.
+#if defined(CONVGRAD_KERNELS_TILE_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_TILE_SUMS_INL_H_
+#undef CONVGRAD_KERNELS_TILE_SUMS_INL_H_
+#else
+#define CONVGRAD_KERNELS_TILE_SUMS_INL_H_
+#endif
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/indirect_gemm.h"
+#include "kernels/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+// The first `count` lanes of `value`, touching no memory behind them.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
+#if defined(__x86_64__)
+  hn::BlendedStore(value, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+#else  // the library's masked store writes whole vectors there
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+  hn::Store(value, d, lanes);
+  std::copy_n(lanes, count, to);
+#endif
+}
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (count >= lanes) {
+    hn::StoreU(value, d, to);
+  } else if (count > 0) {
+    StoreFirst(d, value, to, count);
+  }
+}
+
+#if HWY_TARGET == HWY_AVX3
+// The same, rounded to the final type. The instruction takes subnormal numbers for zero and keeps
+// payloads: sums of pairs are none of the first, and canonical where they are NaN. As assembly, as
+// in multiplier-inl.h.
+template <class D>
+HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
+  const hn::Rebind<uint16_t, D> dh;
+  hn::Vec<decltype(dh)> narrowed;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(narrowed.raw) : "v"(value.raw));
+  auto* bits = reinterpret_cast<uint16_t*>(to);
+  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
+    hn::StoreU(narrowed, dh, bits);
+  } else if (count > 0) {
+    hn::BlendedStore(narrowed, hn::FirstN(dh, static_cast<size_t>(count)), dh, bits);
+  }
+}
+#endif
+
+// `count` numbers of a tile's result, to this place of c.
+template <class D, class Element>
+HWY_INLINE void StoreResult(D d, hn::Vec<D> value, const GemmTileArgs<Element>& args, int64_t at,
+                            int64_t count) {
+  if constexpr (std::is_same_v<Element, BFloat16Pair>) {
+    if (args.narrowed != nullptr) return StoreUpTo(d, value, args.narrowed + at, count);
+  }
+  if (args.stream && count >= static_cast<int64_t>(hn::Lanes(d))) {
+    hn::Stream(value, d, args.c + at);
+  } else {
+    StoreUpTo(d, value, args.c + at, count);
+  }
+}
+
+template <Finish kFinish, class D, class Element>
+void FinishRows(D d, const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const double* errors = args.sums + rows * cols;
+  for (int64_t i = 0; i < args.num_rows; ++i) {
+    for (int64_t j = 0; j < args.num_cols; j += lanes) {
+      const auto result = FoldResult<kFinish>(d, args.sums + i * cols + j, errors + i * cols + j);
+      StoreResult(d, result, args, args.c_rows[i] + j, args.num_cols - j);
+    }
+  }
+}
+
+template <class Element>
+HWY_NOINLINE void FinishTile(const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) {
+  const hn::ScalableTag<ComputeType<Element>> d;
+  if (args.odd) {
+    FinishRows<Finish::kOdd>(d, args, rows, cols);
+  } else {
+    FinishRows<Finish::kNearest>(d, args, rows, cols);
+  }
+}
+
+template <class T>
+void AddRun(const double* sums, double* total, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      total[i] += sums[i];
+    } else {
+      const double term = sums[i];
+      const double sum = total[i] + term;
+      const double back = sum - total[i];
+      total[count + i] += (total[i] - (sum - back)) + (term - back);
+      total[count + i] += sums[count + i];
+      total[i] = sum;
+    }
+  }
+}
+
+// The sums of the block computed last, which wait to be folded: a vector at a time, between the
+// next block's multiply-adds. In one go they would keep the multipliers waiting for a hundred
+// cycles, and the end of a tile for three hundred.
+template <class T>
+struct WaitingBlock {
+  const T* block;
+  int64_t folded;     // vectors of it that are done
+  bool starts, ends;  // the tile's sums; at their end they become the result
+  double* sums;
+  const int64_t* c_rows;
+};
+
+// The next vector of a block of a tile of rows x kVectors.
+template <int kVectors, class Element>
+HWY_INLINE void FoldVector(const GemmTileArgs<Element>& args, int64_t rows,
+                           WaitingBlock<ComputeType<Element>>& waiting) {
+  const hn::ScalableTag<ComputeType<Element>> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t at = waiting.folded * lanes;
+  const auto block = hn::Load(d, waiting.block + at);
+  double* sums = waiting.sums + at;
+  double* errors = sums + rows * kVectors * lanes;
+  hn::Vec<decltype(d)> result;
+  if (waiting.starts && waiting.ends) {
+    result = CanonicalNaN(d, hn::Add(block, hn::Zero(d)));  // -0 made +0
+  } else {
+    if (waiting.starts) ZeroSums(d, sums, errors);
+    FoldBlock(d, block, sums, errors);
+    if (waiting.ends) {
+      result = args.odd ? FoldResult<Finish::kOdd>(d, sums, errors)
+                        : FoldResult<Finish::kNearest>(d, sums, errors);
+    }
+  }
+  if (waiting.ends) {
+    const uint64_t vector = static_cast<uint64_t>(waiting.folded);
+    const int64_t col = static_cast<int64_t>(vector % kVectors) * lanes;
+    StoreResult(d, result, args, waiting.c_rows[vector / kVectors] + col, args.num_cols - col);
+  }
+  ++waiting.folded;
+}
+
+// What is left of the first num_rows rows. A call, for when no sums are in registers.
+template <int kVectors, class Element>
+HWY_NOINLINE void FoldRows(const GemmTileArgs<Element>& args, int64_t rows, int64_t num_rows,
+                           WaitingBlock<ComputeType<Element>>& waiting) {
+  while (waiting.folded < num_rows * kVectors) FoldVector<kVectors>(args, rows, waiting);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

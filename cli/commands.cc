@@ -114,7 +114,7 @@ constexpr Command kCommands[] = {
      "verify operations, then time them; hold them against the machine and an earlier report",
      {"convgrad bench depthwise_conv2d_backprop_filter --input fill:normal@8,56,56,128 "
       "--filter-sizes 3,3,128,1 --out-backprop fill:normal --threads 1,2 --report bench.json",
-      "convgrad bench data/workloads.jsonl --match 'rn50_3x3_7x7*' --tag filter,float32 "
+      "convgrad bench data/workloads.jsonl --match 'dw3_7x7*' --tag filter,float32 "
       "--max-time 200ms"},
      Bench},
     {CommandId::kInfo,

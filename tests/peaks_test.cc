@@ -57,24 +57,39 @@ TEST(PeaksTest, LevelsFollowTheCachesAndThreads) {
   EXPECT_EQ(CacheLevels({}, 1).size(), 3u);
 }
 
+void ExpectPlausible(const Peaks& peaks) {
+  EXPECT_GT(peaks.f64_gflops, 0.1);
+  ASSERT_EQ(peaks.levels.size(), 4u);
+  EXPECT_EQ(peaks.levels[3].name, "memory");
+  for (const LevelPeak& level : peaks.levels) {
+    EXPECT_GT(level.read_gbs, 0.1) << level.name;
+    EXPECT_GT(level.write_gbs, 0.1) << level.name;
+    EXPECT_LT(level.read_gbs, 1e5) << level.name;
+  }
+}
+
+// What is faster on any machine was measured to be so.
+bool AreInOrder(const Peaks& peaks) {
+#ifdef __SANITIZE_ADDRESS__  // whose checks are slower than any memory
+  return peaks.f32_gflops > peaks.f64_gflops;
+#else
+  return peaks.f32_gflops > peaks.f64_gflops && peaks.levels[0].read_gbs > peaks.levels[3].read_gbs;
+#endif
+}
+
 TEST(PeaksTest, AreMeasured) {
   const CacheSize caches[] = {{1, 32 << 10, 1}, {2, 1 << 20, 1}, {3, 8 << 20, 2}};
   for (const int threads : {1, 2}) {
     const Parallel parallel(threads);
-    const Peaks peaks = MeasurePeaks(SupportedKernels().front(), parallel, caches);
-    EXPECT_EQ(peaks.num_threads, parallel.num_threads());
-    EXPECT_GT(peaks.f64_gflops, 0.1);
-    EXPECT_GT(peaks.f32_gflops, peaks.f64_gflops);
-    ASSERT_EQ(peaks.levels.size(), 4u);
-    EXPECT_EQ(peaks.levels[3].name, "memory");
-    for (const LevelPeak& level : peaks.levels) {
-      EXPECT_GT(level.read_gbs, 0.1) << level.name;
-      EXPECT_GT(level.write_gbs, 0.1) << level.name;
-      EXPECT_LT(level.read_gbs, 1e5) << level.name;
+    bool in_order = false;  // once: other work may hold one measurement back and not the next
+    for (int trial = 0; trial < 5 && !in_order; ++trial) {
+      const Peaks peaks = MeasurePeaks(SupportedKernels().front(), parallel, caches);
+      EXPECT_EQ(peaks.num_threads, parallel.num_threads());
+      ExpectPlausible(peaks);
+      if (HasFatalFailure()) return;
+      in_order = AreInOrder(peaks);
     }
-#ifndef __SANITIZE_ADDRESS__  // whose checks are slower than any memory
-    EXPECT_GT(peaks.levels[0].read_gbs, peaks.levels[3].read_gbs);
-#endif
+    EXPECT_TRUE(in_order);
   }
 }
 

@@ -50,6 +50,8 @@ class Tile {
     hn::Vec<D> whole[kRows][kWhole == 0 ? 1 : kWhole];
     hn::Vec<Half> half[kRows];
 
+    HWY_INLINE Accumulators() {}  // one that the compiler adds is not for this target
+
     HWY_INLINE void SetZero() {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {

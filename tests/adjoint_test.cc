@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <string>
 
 #include "conv/compute.h"
+#include "from_environment.h"
 #include "random_problem.h"
 #include "verify/compare.h"
 #include "verify/fill.h"
@@ -16,10 +16,8 @@
 namespace convgrad {
 namespace {
 
-// Another seed with CONVGRAD_TEST_SEED=N.
 uint64_t Seed() {
-  const char* text = std::getenv("CONVGRAD_TEST_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 1;
+  return FromEnvironment("CONVGRAD_TEST_SEED", 1);
 }
 
 // In the wide types no result of small integers is rounded.

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "conv/compute.h"
+#include "from_environment.h"
 #include "operands.h"
 #include "random_problem.h"
 

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <string>
 
 #include "conv/compute.h"
+#include "from_environment.h"
 #include "verdict_testing.h"
 #include "verify/compare.h"
 #include "verify/diagnosis.h"
@@ -49,8 +49,7 @@ inline Outcome Judge(const Problem& problem, const Operands& operands, const Ten
 
 // How many random problems for each mistake; more on a developer's wish.
 inline int NumProblems() {
-  const char* number = std::getenv("CONVGRAD_DIAGNOSES");
-  return number != nullptr ? std::atoi(number) : 60;
+  return static_cast<int>(FromEnvironment("CONVGRAD_DIAGNOSES", 60));
 }
 
 // Of equal channels and odd sizes, so that every mistake can be made on some of them.

@@ -12,6 +12,7 @@
 
 #include "cli/manifest_plan.h"
 #include "file_testing.h"
+#include "from_environment.h"
 
 namespace convgrad::cli {
 namespace {
@@ -349,9 +350,22 @@ TEST_F(ManifestTest, AnIdentityDependsOnWhatIsComputedAlone) {
   EXPECT_NE(identity("m.json", "\"seed\": 1, \"tags\": [\"t\"]"), plain);
 }
 
+// Whether nlohmann's parser takes `text` for JSON; nothing where it refuses a number beyond the
+// range of double, which the grammar allows and this reader leaves to whoever wants the number.
+std::optional<bool> AcceptedElsewhere(const std::string& text) {
+  try {
+    return !nlohmann::json::parse(text).is_discarded();
+  } catch (const nlohmann::json::parse_error&) {
+    return false;
+  } catch (const nlohmann::json::out_of_range&) {
+    return std::nullopt;
+  }
+}
+
 // Whatever the text, this reader and nlohmann's agree on whether it is JSON.
 TEST_F(ManifestTest, AgreesWithAnotherParserOnMutatedTexts) {
-  const uint64_t seed = std::random_device()();
+  EXPECT_EQ(AcceptedElsewhere("[1e999]"), std::nullopt);
+  const uint64_t seed = FromEnvironment("CONVGRAD_TEST_SEED", 1);
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
   const std::string original =
@@ -383,7 +397,9 @@ TEST_F(ManifestTest, AgreesWithAnotherParserOnMutatedTexts) {
       while (reader.Next().kind != JsonKind::kEnd) {
       }
     });
-    EXPECT_EQ(accepts, nlohmann::json::accept(text)) << text;
+    const std::optional<bool> expected = AcceptedElsewhere(text);
+    if (!expected) continue;
+    EXPECT_EQ(accepts, *expected) << text;
     legal += accepts ? 1 : 0;
   }
   EXPECT_GT(legal, 100);

@@ -14,6 +14,7 @@
 
 #include "base/checked.h"
 #include "conv/compute.h"
+#include "from_environment.h"
 #include "operands.h"
 #include "random_problem.h"
 #include "verify/compare.h"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <initializer_list>
 #include <iterator>
 #include <optional>
@@ -26,13 +25,6 @@ struct RandomProblemOptions {
   int64_t max_terms = 200'000;  // products of one problem, at most
   bool allow_empty = true;      // sizes of 0
 };
-
-// A number that whoever runs a test may set: CONVGRAD_TEST_PROBLEMS, how many random problems,
-// CONVGRAD_TEST_SEED, from which seed.
-inline uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
-}
 
 class RandomProblems {
  public:

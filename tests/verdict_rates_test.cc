@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -16,6 +15,7 @@
 
 #include "conv/compute.h"
 #include "foreign_sums.h"
+#include "from_environment.h"
 #include "mistaken_kernel.h"
 #include "random_problem.h"
 #include "verdict_testing.h"
@@ -36,8 +36,7 @@ using testing::SummedInOrder;
 using testing::Values;
 
 int NumCases() {
-  const char* number = std::getenv("CONVGRAD_RATE_CASES");
-  return number != nullptr ? std::atoi(number) : 400;
+  return static_cast<int>(FromEnvironment("CONVGRAD_RATE_CASES", 400));
 }
 
 RandomProblemOptions SmallProblems() {

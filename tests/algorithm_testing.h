@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "conv/compute.h"
 #include "operands.h"
@@ -83,6 +84,17 @@ void CheckOnRandomProblems(const std::string& name, int count, uint64_t seed, Dr
     CheckAlgorithm(name, *problem, make_operands(*problem, i));
     ++taken;
   }
+}
+
+// Operands of the kind asked for; every other time with an ordinary filter, since one that is not
+// finite goes another way.
+inline Operands DrawOperands(const Problem& problem, uint64_t seed, Values values) {
+  Operands operands = RandomOperands(problem, seed, values);
+  if (seed % 2 == 0) return operands;
+  Operands ordinary = RandomOperands(problem, seed, Values::kOrdinary);
+  const bool filter_first = InfoOf(problem.op).operands[0] == Role::kFilter;
+  return filter_first ? Operands{std::move(ordinary.first), std::move(operands.second)}
+                      : Operands{std::move(operands.first), std::move(ordinary.second)};
 }
 
 inline std::string NameOfValues(const ::testing::TestParamInfo<Values>& instance) {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "algorithm_testing.h"
 #include "operands.h"
@@ -16,6 +15,7 @@ namespace {
 
 using testing::CheckAlgorithm;
 using testing::CheckOnRandomProblems;
+using testing::DrawOperands;
 using testing::LineDrawer;
 using testing::ListOf;
 using testing::NameOfValues;
@@ -40,17 +40,6 @@ std::string DrawLine(LineDrawer& draw) {
          " dilations=" + ListOf({dilation_h, dilation_w}) +
          " pads=" + ListOf({draw(0, 9), draw(0, 9), draw(0, 20), draw(0, 20)}) +
          " padding=EXPLICIT";
-}
-
-// Operands of the kind asked for; every other time with an ordinary filter, since one that is not
-// finite goes another way.
-Operands DrawOperands(const Problem& problem, uint64_t seed, Values values) {
-  Operands operands = RandomOperands(problem, seed, values);
-  if (seed % 2 == 0) return operands;
-  Operands ordinary = RandomOperands(problem, seed, Values::kOrdinary);
-  const bool filter_first = InfoOf(problem.op).operands[0] == Role::kFilter;
-  return filter_first ? Operands{std::move(ordinary.first), std::move(operands.second)}
-                      : Operands{std::move(operands.first), std::move(ordinary.second)};
 }
 
 class DepthwisePlanes : public ::testing::TestWithParam<Values> {};

@@ -45,6 +45,7 @@ Algorithm ForGrouped() {
 std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   if (precision != Precision::kStandard) return PreciseAlgorithms(precision);
   static const std::vector<Algorithm> conv2d = {
+      ForGrouped<kDepthwiseWholePlanesAlgorithm, IsPlaneByPlane>(),
       ForGrouped<kDepthwisePlanesAlgorithm, IsPlaneByPlane>(),
       ForGrouped<kDepthwiseForwardAlgorithm, IsDepthwiseInAllButName>(),
       kConv2DImageLanes,
@@ -54,7 +55,8 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   static const std::vector<Algorithm> conv2d_filter = {
       ForGrouped<kDepthwiseFilterAlgorithm, IsDepthwiseInAllButName>(), kConv2DFilterInputLanes,
       kConv2DFilterTapsJoined, kConv2DFilterTapsApart, kReferenceAlgorithm};
-  static const std::vector<Algorithm> depthwise = {kDepthwisePlanesAlgorithm,
+  static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
+                                                   kDepthwisePlanesAlgorithm,
                                                    kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise_filter = {
       kDepthwiseFilterBlockLanes, kDepthwiseFilterAlgorithm, kReferenceAlgorithm};

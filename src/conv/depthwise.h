@@ -6,6 +6,7 @@
 namespace convgrad {
 
 // Forward and input gradient, then filter gradient, best first.
+extern const Algorithm kDepthwiseWholePlanesAlgorithm;
 extern const Algorithm kDepthwisePlanesAlgorithm;
 extern const Algorithm kDepthwiseForwardAlgorithm;
 extern const Algorithm kDepthwiseFilterBlockLanes;

@@ -48,9 +48,32 @@ struct PlaneRows {
   int64_t lines_a_visit;
 };
 
+// Filters of this many rows and as many columns that sum_whole takes.
+constexpr bool IsWholePlaneFilter(int64_t size) {
+  return size == 3 || size == 5 || size == 7;
+}
+
+// Planes that lie behind each other, each with a filter of its own: out[row][col] is the chain over
+// the filter's rows i, then its columns j, of source[row + i - pad_h][col + j - pad_w] * weights[i
+// * size + j]. What is off the plane is zero and multiplied. Results need fewer than `size` rows
+// and columns of such zeros on each side.
+template <class Compute>
+struct WholePlanes {
+  const Compute* source;
+  const Compute* weights;  // size * size of every plane
+  Compute* out;
+  int64_t count;
+  int64_t size;
+  int64_t source_h, source_w;
+  int64_t out_h, out_w;
+  int64_t pad_h, pad_w;
+};
+
 template <class Compute>
 struct PlaneKernels {
   void (*sum_taps)(const PlaneRows<Compute>& rows);
+  // Null where there are too few registers for it.
+  void (*sum_whole)(const WholePlanes<Compute>& planes);
   // to[i % parts * to_stride + i / parts] = from[i] for i < count. Made for few parts.
   void (*split)(const Compute* from, Compute* to, int64_t to_stride, int64_t parts, int64_t count);
   // The inverse, count a multiple of parts: to[i] = from[i % parts * from_stride + i / parts].

@@ -1,0 +1,178 @@
+// Depthwise forward and input gradient of small square filters without stride or dilation, whole
+// planes at a time, straight from where they lie (NCHW): lanes along columns, no copy, no
+// transpose. Padding is multiplied, so a filter with an infinity or a NaN goes another way, and so
+// does everything where the target has no such kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "base/checked.h"
+#include "base/memory.h"
+#include "conv/canonical_order.h"
+#include "conv/depthwise.h"
+#include "conv/depthwise_lines.h"
+#include "conv/filter_panel.h"
+
+namespace convgrad {
+namespace {
+
+// Results of a piece of work, so that what it costs to begin one is not seen.
+constexpr int64_t kPieceResults = 16384;
+
+// Rows or columns: how many zeros results meet before the first source.
+int64_t PadOf(const Dimension& d) {
+  return d.forward ? d.pad : d.kernel - 1 - d.pad;
+}
+
+bool FitsKernel(const Dimension& d) {
+  const int64_t pad = PadOf(d), behind = d.num_results() + d.kernel - 1 - pad - d.num_sources();
+  return IsWholePlaneFilter(d.kernel) && d.stride == 1 && d.dilation == 1 &&
+         std::min(pad, behind) >= 0 && std::max(pad, behind) < d.kernel;
+}
+
+template <class T>
+class WholePlanesEngine {
+ public:
+  explicit WholePlanesEngine(const ConvArgs& args);
+
+  void Run();
+
+ private:
+  void PackWeights(const T* filter);
+  void SumPlanes(Range planes) const;
+
+  const Problem& problem_;
+  const Parallel& parallel_;
+  void (*const kernel_)(const WholePlanes<T>& planes);
+  WholePlanes<T> first_ = {};  // all planes of the first image
+  AlignedArray<T> weights_;
+};
+
+template <class T>
+WholePlanesEngine<T>::WholePlanesEngine(const ConvArgs& args)
+    : problem_(args.problem),
+      parallel_(args.parallel),
+      kernel_(args.kernels.Plane<T>().sum_whole),
+      weights_(*CheckedProduct(args.problem.ShapeOf(Role::kFilter))) {
+  const ConvGeometry& g = problem_.geometry;
+  const bool forward = InfoOf(problem_.op).direction == Direction::kForward;
+  const Dimension rows = Dimension::Rows(g, forward), cols = Dimension::Cols(g, forward);
+  first_.source = static_cast<const T*>(forward ? args.input : args.out_backprop);
+  first_.weights = weights_.data();
+  first_.out = static_cast<T*>(args.result);
+  first_.count = g.in_c;
+  first_.size = g.kernel_h;
+  first_.source_h = rows.num_sources();
+  first_.source_w = cols.num_sources();
+  first_.out_h = rows.num_results();
+  first_.out_w = cols.num_results();
+  first_.pad_h = PadOf(rows);
+  first_.pad_w = PadOf(cols);
+  PackWeights(static_cast<const T*>(args.filter));
+}
+
+// [channel][tap], the taps in the order in which their sources lie.
+template <class T>
+void WholePlanesEngine<T>::PackWeights(const T* filter) {
+  const bool forward = InfoOf(problem_.op).direction == Direction::kForward;
+  const int64_t channels = first_.count, taps = first_.size * first_.size;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const T* from = filter + (forward ? tap : taps - 1 - tap) * channels;
+    for (int64_t c = 0; c < channels; ++c) weights_[c * taps + tap] = from[c];
+  }
+}
+
+// Planes are numbered through all images.
+template <class T>
+void WholePlanesEngine<T>::SumPlanes(Range planes) const {
+  const int64_t channels = first_.count;
+  for (int64_t plane = planes.begin; plane < planes.end;) {
+    const int64_t channel = plane % channels;
+    WholePlanes<T> call = first_;
+    call.count = std::min(planes.end - plane, channels - channel);
+    call.source += plane * first_.source_h * first_.source_w;
+    call.out += plane * first_.out_h * first_.out_w;
+    call.weights += channel * first_.size * first_.size;
+    kernel_(call);
+    plane += call.count;
+  }
+}
+
+template <class T>
+void WholePlanesEngine<T>::Run() {
+  const int64_t num_planes = problem_.geometry.batch * first_.count;
+  const int64_t step = CeilDiv(kPieceResults, first_.out_h * first_.out_w);
+  parallel_.For(CeilDiv(num_planes, step), [&](int64_t piece) {
+    SumPlanes({piece * step, std::min((piece + 1) * step, num_planes)});
+  });
+}
+
+const Algorithm& Otherwise(const Problem& problem) {
+  return kDepthwisePlanesAlgorithm.accepts(problem) ? kDepthwisePlanesAlgorithm
+                                                    : kDepthwiseForwardAlgorithm;
+}
+
+template <class T>
+void RunOfType(const ConvArgs& args) {
+  const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
+  if (args.kernels.Plane<T>().sum_whole == nullptr || !IsFinite<T>(args.filter, filter_size)) {
+    return Otherwise(args.problem).run(args);
+  }
+  WholePlanesEngine<T>(args).Run();
+}
+
+void RunWholePlanes(const ConvArgs& args) {
+  if (args.problem.dtype == DType::kFloat64) return RunOfType<double>(args);
+  RunOfType<float>(args);
+}
+
+// Rows of up to two vectors of 64 bytes; of 7x7 filters, whose weights don't stay in registers, of
+// most of one. Wider rows are read from between zeros with fewer loads.
+bool IsGoodWidth(int64_t size, int64_t row_bytes) {
+  constexpr int64_t kVector = 64;
+  return size < 7 ? row_bytes > kVector / 4 && row_bytes <= 2 * kVector
+                  : row_bytes > kVector / 2 && row_bytes <= kVector;
+}
+
+bool AcceptsWholePlanes(const Problem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
+  const bool planes = problem.data_format == DataFormat::kNCHW || g.in_c == 1;
+  const bool stored = problem.dtype == DType::kFloat32 || problem.dtype == DType::kFloat64;
+  const Dimension cols = Dimension::Cols(g, forward);
+  return planes && stored && g.group_out_c == 1 && g.kernel_h == g.kernel_w && FitsKernel(cols) &&
+         FitsKernel(Dimension::Rows(g, forward)) &&
+         IsGoodWidth(g.kernel_w, cols.num_results() * InfoOf(problem.dtype).bytes);
+}
+
+int64_t WholePlanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const int64_t filter_bytes =
+      *CheckedProduct(problem.ShapeOf(Role::kFilter)) * InfoOf(problem.dtype).bytes;
+  return std::max(filter_bytes, Otherwise(problem).scratch_bytes(problem, kernels, num_threads));
+}
+
+std::string WholePlanesTiles(const Problem& problem, const KernelTable& kernels) {
+  const bool f64 = problem.dtype == DType::kFloat64;
+  if (f64 ? kernels.plane_f64.sum_whole == nullptr : kernels.plane_f32.sum_whole == nullptr) {
+    const Algorithm& other = Otherwise(problem);
+    return fmt::format("by {}: {}", other.name, other.tiles(problem, kernels));
+  }
+  const ConvGeometry& g = problem.geometry;
+  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
+  const int64_t results = forward ? g.out_h * g.out_w : g.in_h * g.in_w;
+  return fmt::format("{} planes a piece", CeilDiv(kPieceResults, results));
+}
+
+}  // namespace
+
+const Algorithm kDepthwiseWholePlanesAlgorithm = {
+    .name = "whole-planes",
+    .summary = "depthwise forward and input gradient of 3x3 to 7x7 filters, planes as they lie",
+    .accepts = AcceptsWholePlanes,
+    .scratch_bytes = WholePlanesScratch,
+    .tiles = WholePlanesTiles,
+    .run = RunWholePlanes,
+};
+
+}  // namespace convgrad

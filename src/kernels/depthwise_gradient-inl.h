@@ -38,10 +38,15 @@ class LineFetcher {
 
   // Those that go with `num_vectors`.
   HWY_INLINE void Fetch(int64_t num_vectors) {
-    for (int64_t i = num_vectors * at_once_; i > 0 && run_.num_runs > 0; --i) {
-      const uintptr_t line = run_.begin + static_cast<uintptr_t>(line_ * LinesAhead::kLineBytes);
-      __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
-      if (++line_ < run_.run_lines) continue;
+    for (int64_t left = num_vectors * at_once_; left > 0 && run_.num_runs > 0;) {
+      const int64_t count = HWY_MIN(left, run_.run_lines - line_);
+      uintptr_t at = run_.begin + static_cast<uintptr_t>(line_ * LinesAhead::kLineBytes);
+      for (int64_t i = 0; i < count; ++i, at += LinesAhead::kLineBytes) {
+        __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+      }
+      left -= count;
+      line_ += count;
+      if (line_ < run_.run_lines) continue;
       line_ = 0;
       run_.begin += static_cast<uintptr_t>(run_.distance);
       if (--run_.num_runs == 0 && ++part_ < ahead_->num_parts) run_ = ahead_->parts[part_];

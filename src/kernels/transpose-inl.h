@@ -130,6 +130,42 @@ HWY_INLINE void TransposeSquare(D d, int64_t rows, int64_t cols, const Load& loa
   }
 }
 
+// The blocks of a whole square loaded one by one into their places: only the shuffles within blocks
+// are left.
+template <class D, class T>
+HWY_INLINE void LoadBlocks(D d, const T* from, int64_t from_stride,
+                           hn::Vec<D> (&v)[hn::MaxLanes(D())]) {
+  constexpr int64_t kLanes = hn::MaxLanes(d), kStep = kBlockLanes<D>;
+  const hn::Half<D> half;
+  const hn::Half<decltype(half)> block;
+  const int64_t step = kStep * from_stride;
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kLanes; ++i) {
+    const T* at = from + i % kStep * from_stride + i / kStep * kStep;
+    const auto load = [&](int64_t b) HWY_ATTR { return hn::LoadU(block, at + b * step); };
+    v[i] = hn::Combine(d, hn::Combine(half, load(3), load(2)), hn::Combine(half, load(1), load(0)));
+  }
+}
+
+// A whole square from where it lies. Rows far apart, which come from beyond the first cache, are
+// loaded as whole vectors: every line once (planes of 56x56 by blocks: 1.1 to 1.25 times slower).
+template <class D, class T, class Store>
+HWY_INLINE void TransposeStoredSquare(D d, const T* from, int64_t from_stride, const Store& store) {
+  constexpr int64_t kLanes = hn::MaxLanes(d), kNear = 4096 / sizeof(T);
+  if constexpr (kBlocks<D> == 4) {
+    if (from_stride <= kNear) {
+      hn::Vec<D> v[kLanes];
+      LoadBlocks(d, from, from_stride, v);
+      TransposeInBlocks(d, v);
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kLanes; ++i) store(i, v[i]);
+      return;
+    }
+  }
+  TransposeSquare<true>(
+      d, kLanes, kLanes, [&](int64_t i) { return hn::LoadU(d, from + i * from_stride); }, store);
+}
+
 // A square's worth of columns (or fewer) is not worth the shuffles below this many.
 inline constexpr int64_t kFewLines = 2;
 
@@ -140,9 +176,13 @@ void TransposeWidenSquare(const Stored* from, int64_t from_stride, ComputeType<S
   using V = hn::Vec<decltype(d)>;
   constexpr int64_t kLanes = hn::MaxLanes(d);
   if (rows == kLanes && cols == kLanes) {
-    TransposeSquare<true>(
-        d, rows, cols, [&](int64_t i) { return LoadWidened(d, from + i * from_stride); },
-        [&](int64_t i, V v) { hn::StoreU(v, d, to + i * to_stride); });
+    const auto store = [&](int64_t i, V v) { hn::StoreU(v, d, to + i * to_stride); };
+    if constexpr (std::is_same_v<Stored, ComputeType<Stored> >) {
+      TransposeStoredSquare(d, from, from_stride, store);
+    } else {
+      TransposeSquare<true>(
+          d, rows, cols, [&](int64_t i) { return LoadWidened(d, from + i * from_stride); }, store);
+    }
   } else if (rows <= kFewLines || cols <= kFewLines) {
     TransposeWidenOnes(from, from_stride, to, to_stride, rows, cols);
   } else {
@@ -166,9 +206,8 @@ void TransposeNarrowSquare(const ComputeType<Stored>* from, int64_t from_stride,
   using V = hn::Vec<decltype(d)>;
   constexpr int64_t kLanes = hn::MaxLanes(d);
   if (rows == kLanes && cols == kLanes) {
-    TransposeSquare<true>(
-        d, rows, cols, [&](int64_t i) { return hn::LoadU(d, from + i * from_stride); },
-        [&](int64_t i, V v) { StoreNarrowed(d, v, to + i * to_stride); });
+    TransposeStoredSquare(d, from, from_stride,
+                          [&](int64_t i, V v) { StoreNarrowed(d, v, to + i * to_stride); });
   } else if (rows <= kFewLines || cols <= kFewLines) {
     TransposeNarrowOnes(from, from_stride, to, to_stride, rows, cols);
   } else {

@@ -250,6 +250,24 @@ TEST_P(BitIdentity, OfLanesAlongImages) {
   CheckShapesOf("image-lanes", kForwardAndInput, kShapes, GetParam(), 24);
 }
 
+// Lanes along images whose sums slide down the rows, in one direction of two: two to five rows of
+// taps, blocks that end anywhere in a row, whole images and bands, several strips and blocks of
+// columns, groups, taps that no pixel of a class meets.
+TEST_P(BitIdentity, OfSlidingRows) {
+  constexpr const char* kShapes[] = {
+      "NHWC in=20,7,6,5 filter=3,3,5,1 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "NHWC in=16,30,9,40 filter=5,5,40,1 strides=1,1 dilations=1,1 pads=2,2,2,2",
+      "NHWC in=16,30,19,1 filter=5,5,1,40 strides=1,1 dilations=1,1 pads=2,2,2,2",
+      "NHWC in=1,70,11,36 filter=4,3,36,1 strides=1,1 dilations=1,1 pads=2,1,1,1",
+      "NHWC in=1,60,21,1 filter=4,5,1,36 strides=1,3 dilations=1,1 pads=2,1,1,1",
+      "NHWC in=1,20,9,300 filter=2,2,300,1 strides=1,2 dilations=1,1 pads=0,1,1,0",
+      "NHWC in=17,13,9,12 filter=3,3,4,3 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "NHWC in=17,13,9,3 filter=3,3,1,12 strides=1,1 dilations=1,1 pads=1,1,1,1",
+      "NHWC in=1,40,90,24 filter=3,5,24,1 strides=1,1 dilations=1,2 pads=2,2,8,0",
+      "NHWC in=16,9,4,1 filter=2,9,1,31 strides=1,1 dilations=1,1 pads=1,0,4,4"};
+  CheckShapesOf("image-lanes", kForwardAndInput, kShapes, GetParam(), 36);
+}
+
 // Lanes along inputs: whole panels where they lie, surplus columns, taps apart and side by side
 // with columns shared or not, groups, strides, dilation, several runs of blocks.
 TEST_P(BitIdentity, OfLanesAlongInputs) {

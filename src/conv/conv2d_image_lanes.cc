@@ -22,7 +22,7 @@ namespace {
 
 // Of a channel block of a group.
 template <class Stored, class Element>
-void PackBlock(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
+void PackTerms(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
                const FilterPanel& block, Element* to) {
   const auto* filter = static_cast<const Stored*>(args.filter);
   const TapSum& sum = plan.sum;
@@ -34,6 +34,19 @@ void PackBlock(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan
     if (sum.in_pairs) {
       SwapPairs(to, TermsOf(sum, plan.phases) / sum.source_c, sum.source_c, plan.tile_cols);
     }
+  }
+}
+
+// The same as the kernels take it.
+template <class Stored, class Element>
+void PackBlock(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
+               const FilterPanel& block, Element* to) {
+  if (!plan.cuts.slides) return PackTerms(args, plan, block, to);
+  AlignedArray<Element> terms(plan.BlockElements());
+  PackTerms(args, plan, block, terms.data());
+  for (const TapPhase& phase : plan.phases) {
+    ArrangeForSliding(phase, plan.sum.source_c, terms.data() + phase.first_term,
+                      to + phase.first_term);
   }
 }
 
@@ -53,12 +66,7 @@ void RunAll(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan) {
   std::vector<typename Runner::Scratch> scratch(static_cast<size_t>(args.parallel.num_threads()));
   args.parallel.For(plan.cuts.NumParts(), [&](int64_t i) {
     auto& thread = scratch[static_cast<size_t>(Parallel::ThreadIndex())];
-    if (thread.sums.size() == 0) {
-      thread.source = AlignedArray<Element>(plan.cuts.source_vectors * plan.kernels.lanes);
-      thread.result =
-          AlignedArray<ComputeType<Stored>>(plan.cuts.result_vectors * plan.kernels.lanes);
-      thread.sums = AlignedArray<double>(plan.SumsPerThread());
-    }
+    if (thread.sums.size() == 0) thread.Allocate(plan);
     Runner(args, plan, filter.data(), plan.cuts.PartAt(i), thread).Run();
   });
 }
@@ -120,8 +128,11 @@ std::string Tiles(const Problem& problem, const KernelTable& kernels) {
   return VisitForms(problem, TakesPairs(problem, kernels), [&](auto stored, auto element) {
     const ImageLanesForm<typename decltype(stored)::Type, typename decltype(element)::Type> plan(
         problem, kernels, 1);
-    return fmt::format("{}x{} pixels x channels of {} lanes, {} bands of {} rows an image{}",
-                       plan.tiles.front().rows, plan.tile_cols, plan.kernels.lanes,
+    const bool slides = plan.cuts.slides;
+    return fmt::format("{}x{} pixels x {} of {} lanes, {} bands of {} rows an image{}",
+                       slides ? plan.sliding.front().rows : plan.tiles.front().rows,
+                       slides ? plan.sliding.front().cols : plan.tile_cols,
+                       slides ? "sliding rows" : "channels", plan.kernels.lanes,
                        plan.cuts.bands.count, plan.cuts.bands.positions,
                        plan.kPairs ? ", in pairs" : "");
   });

@@ -63,6 +63,14 @@ Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes) {
   return best;
 }
 
+bool SlidesDownRows(const TapSum& sum) {
+  if (sum.result_c != 1 || sum.row_phases.size() != 1) return false;
+  const AxisPhase& rows = sum.row_phases.front();
+  const int64_t taps = static_cast<int64_t>(rows.taps.size());
+  return rows.source_step == 1 && taps >= 2 && taps <= kMostSlidingRows &&
+         rows.offsets.back() - rows.offsets.front() == taps - 1;
+}
+
 bool ImageLanesPay(const Problem& problem, const TapSum& sum) {
   constexpr double kPacking = 0.65;            // cycles for a number packed
   constexpr int64_t kLeastWindow = 768 << 10;  // bytes, of eight columns
@@ -89,7 +97,10 @@ bool ImageLanesPay(const Problem& problem, const TapSum& sum) {
   const double overlap =
       bands.count == 1 ? 1 : 1 + times(rows.high - rows.low) / times(bands.positions, rows.step);
   // With one or two columns a tile waits for its loads.
-  const double tile = sum.result_c == 1 ? 1.6 : sum.result_c == 2 ? 1.15 : 1;
+  const double tile = SlidesDownRows(sum) ? 1.1
+                      : sum.result_c == 1 ? 1.6
+                      : sum.result_c == 2 ? 1.15
+                                          : 1;
   const double by_images =
       times(terms, bands.count == 1 ? row_taps.valid : row_taps.all, sum.result_c, tile) /
           static_cast<double>(lanes) / used +
@@ -101,6 +112,7 @@ ImageLanesCuts::ImageLanesCuts(const TapSum& sum, int64_t lanes, int64_t bytes, 
     : rows(sum.row_phases),
       cols(sum.col_phases),
       bands(CutBands(sum, rows, lanes)),
+      slides(SlidesDownRows(sum)),
       groups(sum.groups),
       chunk_groups(std::clamp<int64_t>(kChunkChannels / std::max(sum.source_c, sum.result_c), 1,
                                        sum.groups)),
@@ -130,14 +142,32 @@ ImageLanesCuts::ImageLanesCuts(const TapSum& sum, int64_t lanes, int64_t bytes, 
       std::max<int64_t>(1, (kPartBytes / (block_source * pixel_bytes) - row_reach) / rows.step);
   row_parts = CeilDiv(bands.positions, most_rows);
   const int64_t others = bands.lane_groups * num_chunks * col_blocks;
-  if (num_threads > 1) {
+  if (slides) {
+    row_parts = SlidingParts(others, num_threads);
+  } else if (num_threads > 1) {
     row_parts =
         std::max(row_parts, std::min(bands.positions, CeilDiv(3 * int64_t{num_threads}, others)));
   }
-  const int64_t part_rows = CeilDiv(bands.positions, row_parts);
+  const int64_t part_rows = slides ? strip_rows : CeilDiv(bands.positions, row_parts);
   source_vectors =
       ((part_rows - 1) * rows.step + row_reach) * block_source * chunk_groups * sum.source_c;
   result_vectors = strip_rows * result_bytes / vector_bytes;
+  sliding_vectors = slides ? result_bytes / vector_bytes * row_reach : 0;
+}
+
+// So many that the thread with most of them is done first, though each begins with rows of taps
+// that give no result.
+int64_t ImageLanesCuts::SlidingParts(int64_t others, int64_t num_threads) const {
+  int64_t best = 1, least = std::numeric_limits<int64_t>::max();
+  for (int64_t parts = 1; parts <= std::min(bands.positions, num_threads); ++parts) {
+    const int64_t rows_of_part = CeilDiv(bands.positions, parts) + rows.high - rows.low;
+    const int64_t rows_of_thread = CeilDiv(others * parts, num_threads) * rows_of_part;
+    if (rows_of_thread < least) {
+      least = rows_of_thread;
+      best = parts;
+    }
+  }
+  return best;
 }
 
 ImageLanesPart ImageLanesCuts::PartAt(int64_t index) const {

@@ -33,6 +33,12 @@ struct Bands {
 // The bands that leave the fewest lanes and the least overlap of bands unused.
 Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes);
 
+// The most rows of taps down which sums slide; fewer than two don't.
+inline constexpr int64_t kMostSlidingRows = 5;
+// Whether sums slide down the rows (sliding_rows.h): one channel of the result, and results of a
+// column that share all but one of their rows of the source.
+bool SlidesDownRows(const TapSum& sum);
+
 // Whether lanes along images are the faster way. A rough count of cycles of this and of lanes along
 // channels.
 bool ImageLanesPay(const Problem& problem, const TapSum& sum);
@@ -55,12 +61,17 @@ struct ImageLanesCuts {
 
   AxisReach rows, cols;
   Bands bands;
+  bool slides;  // each strip of the source is read once, so scratch holds one
   int64_t groups, chunk_groups, num_chunks;  // groups of channels taken together
   int64_t col_positions, col_blocks;         // positions of columns in all, and cut into this many
   int64_t row_parts;                         // a band's positions are cut into
   int64_t strip_rows;                        // positions of rows computed and stored at a time
   int64_t source_w, result_w, result_col_step;
   int64_t source_vectors, result_vectors;  // that a part needs at most
+  int64_t sliding_vectors;                 // sums that are passed from strip to strip
+
+ private:
+  int64_t SlidingParts(int64_t others, int64_t num_threads) const;
 };
 
 }  // namespace convgrad

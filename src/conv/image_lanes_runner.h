@@ -12,8 +12,8 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "conv/algorithm.h"
-#include "conv/class_segments.h"
 #include "conv/image_lanes_form.h"
+#include "conv/sliding_rows_runner.h"
 #include "conv/staging.h"
 
 namespace convgrad {
@@ -39,12 +39,7 @@ class ImageLanesRunner {
   using Compute = ComputeType<Stored>;
   static constexpr bool kPairs = ImageLanesForm<Stored, Element>::kPairs;
 
-  struct Scratch {
-    AlignedArray<Element> source;  // [row][column][channel of the chunk][lane]
-    AlignedArray<Compute> result;  // the same of a strip's results
-    AlignedArray<double> sums;
-    SegmentList segments;
-  };
+  using Scratch = ImageLanesScratch<Stored, Element>;
 
   ImageLanesRunner(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
                    const Element* filter, const ImageLanesPart& part, Scratch& scratch)
@@ -109,12 +104,21 @@ void ImageLanesRunner<Stored, Element>::Run() {
   tile_.odd = sizeof(Stored) == 2;
   source_row_ = cuts.rows.Of(part_.row_begin, part_.row_end).begin;
   int64_t packed = source_row_;
+  SlidingRows<Stored, Element> sliding(plan_, part_, filter_, scratch_);
+  const int64_t step = plan_.sum.row_phases.front().step;
   for (int64_t begin = part_.row_begin; begin < part_.row_end; begin += cuts.strip_rows) {
     const int64_t end = std::min(begin + cuts.strip_rows, part_.row_end);
     const int64_t needed = cuts.rows.Of(begin, end).end;
+    if (cuts.slides) source_row_ = packed;
     if (needed > packed) PackRows({packed, needed});
     packed = std::max(packed, needed);
-    RunStrip(begin, end);
+    result_row_ = begin * step;
+    if (cuts.slides) {
+      sliding.Run(begin, end);
+    } else {
+      RunStrip(begin, end);
+    }
+    StoreRows({result_row_, end * step});
   }
 }
 
@@ -214,8 +218,6 @@ void ImageLanesRunner<Stored, Element>::GatherPlane(const Places& from, int64_t 
 
 template <class Stored, class Element>
 void ImageLanesRunner<Stored, Element>::RunStrip(int64_t begin, int64_t end) {
-  const int64_t step = plan_.sum.row_phases.front().step;
-  result_row_ = begin * step;
   for (const TapPhase& phase : plan_.phases) {
     const AxisClass all{0, plan_.cuts.bands.positions, 0,
                         static_cast<int64_t>(phase.rows->taps.size())};
@@ -226,7 +228,6 @@ void ImageLanesRunner<Stored, Element>::RunStrip(int64_t begin, int64_t end) {
       for (const AxisClass& cols : phase.cols->classes) RunClass(phase, rows, cols, begin, end);
     }
   }
-  StoreRows({begin * step, end * step});
 }
 
 // The pixels of one class in rows [begin, end) of the strip.

@@ -10,6 +10,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/multiplier-inl.h"
+#include "kernels/sliding_tile-inl.h"
 #include "kernels/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -138,8 +139,9 @@ std::span<const VectorTile<Element>> VectorTiles() {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
   static const VectorTile<Element> tiles[] = {
       MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
-      MakeVectorTile<Element, 8, 2>(), MakeVectorTile<Element, 3, 2>(),
-      MakeVectorTile<Element, 8, 3>(), MakeVectorTile<Element, 3, 3>(),
+      MakeVectorTile<Element, 8, 2>(), MakeVectorTile<Element, 6, 2>(),
+      MakeVectorTile<Element, 3, 2>(), MakeVectorTile<Element, 8, 3>(),
+      MakeVectorTile<Element, 6, 3>(), MakeVectorTile<Element, 3, 3>(),
       MakeVectorTile<Element, 6, 4>(), MakeVectorTile<Element, 2, 4>(),
       MakeVectorTile<Element, 5, 5>(), MakeVectorTile<Element, 2, 5>(),
       MakeVectorTile<Element, 4, 6>(), MakeVectorTile<Element, 2, 6>(),
@@ -160,7 +162,7 @@ std::span<const VectorTile<Element>> VectorTiles() {
 template <class Element>
 VectorGemmKernels<Element> MakeVectorGemmKernels() {
   return {static_cast<int>(hn::Lanes(hn::ScalableTag<ComputeType<Element>>())),
-          VectorTiles<Element>()};
+          VectorTiles<Element>(), SlidingTiles<Element>()};
 }
 
 inline void FillVectorGemm(KernelTable& table) {

@@ -44,11 +44,55 @@ struct VectorTile {
   void (*run)(const VectorTileArgs<Element>& args);
 };
 
+// Sums that slide over lines, `cols` of them in flight for every row:
+//
+//   result[y][i] (a vector) = sum over j < cols, pieces: chains of
+//                               a[(y + j) * a_line + i * a_step + segment.a + k] (a vector)
+//                               * b[segment.b + k * cols + j]
+//
+// Step s reads line s once for the results s, s - 1, ..., s - cols + 1.
+struct SlidingPiece {
+  GemmSegment segment;
+  uint32_t ends;  // bit j: behind it a block ends of the results whose j-th line this is
+};
+
+template <class Element>
+struct SlidingTileArgs {
+  const Element* a;  // line `step_begin`; offsets of a and c count vectors
+  int64_t a_line, a_step;
+  const Element* b;
+
+  std::span<const SlidingPiece> pieces;  // of every line; the last one ends blocks of j = cols - 1
+  int64_t num_blocks;
+
+  int64_t step_begin, step_end;
+  int64_t line_begin, line_end;  // others have no terms
+
+  // Between calls: the chains of rows x cols vectors, and the sums of finished blocks as as many
+  // vectors of doubles, for double twice; both zeros before step 0, aligned to kAlignment.
+  ComputeType<Element>* chains;
+  double* sums;
+
+  // Result y >= 0 is written in step y + cols - 1: the first one of the call to vectors
+  // c[i * c_step], others c_line vectors apart. `odd`: rounded for a later rounding to 16 bits.
+  ComputeType<Element>* c;
+  int64_t c_line, c_step;
+  bool odd;
+};
+
+template <class Element>
+struct SlidingTile {
+  int rows, cols;
+  void (*run)(const SlidingTileArgs<Element>& args);
+};
+
 template <class Element>
 struct VectorGemmKernels {
   int lanes;  // elements in a vector
   // Grouped by columns, ascending from 1 without gaps; rows descending inside a group.
   std::span<const VectorTile<Element>> tiles;
+  // Grouped by columns from 2 on, likewise; rows descending to 1.
+  std::span<const SlidingTile<Element>> sliding;
 };
 
 }  // namespace convgrad

@@ -121,7 +121,9 @@ int64_t ChannelLanesPlan<Stored, Element>::SumsPerThread() const {
                             static_cast<int64_t>(phase.cols->classes.size());
     tiles = std::max(tiles, std::min(pixels, pixels / tile.rows + classes));
   }
-  return tiles * SumsOfTile(tile);
+  // The last panel may be narrower, and a tile of it larger.
+  const int64_t last_cols = panels.ColsOf(panels.count - 1, sum.result_c);
+  return std::max(tiles * SumsOfTile(tile), SumsOfTile(TilesOfWidth(kernels, last_cols).front()));
 }
 
 template <class Stored, class Element>

@@ -116,12 +116,15 @@ bool AcceptsInputLanes(const Problem& problem) {
   const int64_t taps = g.kernel_h * g.kernel_w;
   const double by_outputs = times(taps, g.group_in_c, CeilDiv(g.group_out_c, lanes));
   if (InputLanesForm(problem) == FilterForm::kInputsJoined) {
+    // The second vector of outputs may be half a one.
+    const bool saves_half = g.group_out_c > lanes && g.group_out_c <= lanes + lanes / 2;
+    const double by_outputs_joined = saves_half ? 0.75 * by_outputs : by_outputs;
     const int64_t rows = g.group_out_c <= 8 ? g.group_out_c : RoundUp(g.group_out_c, 6);
     const int64_t columns = Plan::SharesColumns(g) ? g.stride_w : g.kernel_w;
     const double moves = times(g.kernel_h, columns);
     return times(CeilDiv(taps * g.group_in_c, lanes), rows) +
                moves * (kMoved + times(kMovedVector, CeilDiv(g.group_in_c, lanes))) + kPixel <
-           0.9 * (by_outputs + kPixel);
+           0.9 * (by_outputs_joined + kPixel);
   }
   // Planes of the input would be rows as they lie.
   const double transposed = problem.data_format == DataFormat::kNCHW ? kTransposed : 0;

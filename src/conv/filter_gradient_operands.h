@@ -117,7 +117,12 @@ FilterGradientOperands<Stored, Packing>::FilterGradientOperands(const ConvArgs& 
     output = std::max(output, plan.OutputElements(stage, plan.passes.front()));
   }
   if (!plan.UsesInputInPlace()) input_scratch_ = AlignedArray<Element>(input);
-  if (!plan.UsesOutputInPlace()) output_scratch_ = AlignedArray<Element>(output);
+  if (plan.UsesOutputInPlace()) return;
+  output_scratch_ = AlignedArray<Element>(output);
+  // Surplus columns are computed and dropped: they must be numbers, not slow subnormals.
+  if (plan.geometry.group_out_c % plan.sizes.panels.cols != 0) {
+    std::fill_n(output_scratch_.data(), output, Element{});
+  }
 }
 
 template <class Stored, class Packing>
@@ -271,12 +276,6 @@ void FilterGradientOperands<Stored, Packing>::PackOutput() {
             out.image_begin + n, out.row_begin + line, {line_cols, pixel, num_pixels}};
         Element* to = output_scratch_.data() + OutputPixel(piece.image, piece.row, pixel);
         for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-          // Surplus columns are computed and dropped: they must be numbers, not slow
-          // subnormals.
-          if (last_channel < pass_->panel_end * panels.cols) {
-            std::fill_n(to + (panels_per_group - 1) * panel_stride_, num_pixels * panels.cols,
-                        Element{});
-          }
           PackPanels(piece, group * g.group_out_c + first_channel, last_channel - first_channel,
                      to);
           to += panels_per_group * panel_stride_;

@@ -89,7 +89,10 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
                            kRunBlocks);
   const int64_t row_block_bytes =
       std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.element_bytes;
-  group_row_blocks = std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
+  // Joined, all rows read the same numbers.
+  group_row_blocks =
+      joined ? kMostGroupRowBlocks
+             : std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
   group_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, group_row_blocks));  // groups alike
   int64_t stage_runs = 1;
   for (const PixelStage& stage : stages) {
@@ -186,22 +189,32 @@ int64_t FilterGradientPlan::PaddedElements(const PixelStage& stage) const {
   return padded.num_images() * padded.num_rows() * PaddedWidth() * geometry.in_c;
 }
 
+int64_t FilterGradientPlan::MostStageBlocks() const {
+  int64_t most = 0;
+  for (const PixelStage& stage : stages) {
+    most = std::max(most, stage.block_end - stage.block_begin);
+  }
+  return most;
+}
+
 int64_t FilterGradientPlan::ScratchBytes() const {
   const Pass& widest = passes.front();
-  int64_t elements = 0;
+  int64_t elements = 0, lines = 0;
   for (const PixelStage& stage : stages) {
     const int64_t input = UsesInputInPlace() ? 0 : InputElements(stage, widest);
     const int64_t output = UsesOutputInPlace() ? 0 : OutputElements(stage, widest);
     elements = std::max(elements, input + output + PaddedElements(stage));
+    lines = std::max(lines, stage.block_end - stage.block_begin +
+                                stage.output.num_images() * stage.output.num_rows());
   }
   const int64_t sums =
       (one_call ? num_threads : TilesOf(widest) * (runs_at_once + (NumRuns() > 1))) *
       sizes.tile_sums;
-  const int64_t segments =
-      kBlockTerms * chunk_blocks * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
+  const int64_t most_segments = joined ? lines : num_threads * kBlockTerms * chunk_blocks;
+  const int64_t segments = most_segments * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
   const bool unfinished = inputs_in_lanes || (!sizes.stores_compute_type && !sizes.pairs);
   return (elements + (unfinished ? ResultElements() : 0)) * sizes.element_bytes +
-         sums * int64_t{sizeof(double)} + num_threads * segments +
+         sums * int64_t{sizeof(double)} + segments +
          static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
 }
 

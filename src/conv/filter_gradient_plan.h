@@ -108,11 +108,12 @@ struct FilterGradientPlan {
     int64_t next_tap, next_group;   // the first tiles of another tap, and of other row blocks
   };
   TilePlace PlaceOf(int64_t tile) const;
-  // Of so many tiles, for threads: groups, or smaller where there are few.
+  // Of so many tiles: groups, or for threads smaller where there are few.
   int64_t TasksOf(int64_t tiles) const {
-    return std::min(
-        tiles, std::max(8 * int64_t{num_threads}, CeilDiv(tiles, group_row_blocks * tile_taps)));
+    const int64_t least = num_threads == 1 ? 1 : 8 * int64_t{num_threads};
+    return std::min(tiles, std::max(least, CeilDiv(tiles, group_row_blocks * tile_taps)));
   }
+  int64_t MostStageBlocks() const;
   // Of packed input and out_backprop for a stage, in elements.
   int64_t InputElements(const PixelStage& stage, const Pass& pass) const;
   int64_t OutputElements(const PixelStage& stage, const Pass& pass) const;

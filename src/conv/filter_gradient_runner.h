@@ -9,68 +9,9 @@
 #include "base/memory.h"
 #include "conv/filter_gradient_ahead.h"
 #include "conv/filter_gradient_plan.h"
+#include "conv/pixel_list.h"
 
 namespace convgrad {
-
-// The terms of some blocks for one tap: runs of pixels along output rows.
-class PixelList {
- public:
-  template <class Operands>
-  void Build(const FilterGradientPlan& plan, const Operands& operands, int64_t first_block,
-             int64_t last_block, int64_t tap) {
-    segments_.clear();
-    block_ends_.clear();
-    for (int64_t i = first_block; i < last_block; ++i) {
-      AppendBlock(plan, operands, plan.blocks[static_cast<size_t>(i)], tap);
-      block_ends_.push_back(static_cast<int64_t>(segments_.size()));
-    }
-  }
-
-  template <class Element>
-  void Give(GemmTileArgs<Element>& tile) const {
-    tile.segments = segments_.data();
-    tile.block_ends = block_ends_.data();
-    tile.num_blocks = static_cast<int64_t>(block_ends_.size());
-  }
-
- private:
-  // The output positions of [begin, end) whose tap is on the grid.
-  static Slab ColsOnGrid(const AxisGrid& grid, int64_t tap, int64_t begin, int64_t end) {
-    const int64_t at = grid.offset + tap * grid.dilation;  // index for position 0
-    const int64_t first = at >= 0 ? 0 : CeilDiv(-at, grid.stride);
-    const int64_t last = at >= grid.count ? 0 : CeilDiv(grid.count - at, grid.stride);
-    return {0, 0, std::max(begin, first), std::min(end, last)};
-  }
-
-  template <class Operands>
-  void AppendBlock(const FilterGradientPlan& plan, const Operands& operands,
-                   const PixelBlock& block, int64_t tap) {
-    const int64_t r = tap / plan.geometry.kernel_w, t = tap % plan.geometry.kernel_w;
-    const Slab cols = ColsOnGrid(plan.cols, t, block.col_begin, block.col_end);
-    if (cols.row_begin >= cols.row_end) return;
-    const size_t block_begin = segments_.size();
-    const TermSteps steps{operands.row_step(), operands.column_step(), plan.in_pairs};
-    // Without its partner before it the first column stands alone.
-    const int64_t alone = plan.in_pairs ? (cols.row_begin - block.col_begin) % 2 : 0;
-    for (int64_t n = block.image_begin; n < block.image_end; ++n) {
-      for (int64_t i = block.row_begin; i < block.row_end; ++i) {
-        const int64_t row = plan.rows.IndexOf(i, r);
-        if (row < 0 || row >= plan.rows.count) continue;
-        GemmSegment next =
-            operands.Terms(operands.InputPixel(n, row, plan.cols.IndexOf(cols.row_begin, t)),
-                           operands.OutputPixel(n, i, cols.row_begin), alone);
-        if (alone > 0) segments_.push_back(next);
-        next.a += alone * steps.a;
-        next.b += alone * steps.b;
-        next.length = cols.row_end - cols.row_begin - alone;
-        if (next.length > 0) AppendTerms(next, steps, block_begin, segments_);
-      }
-    }
-  }
-
-  std::vector<GemmSegment> segments_;
-  std::vector<int64_t> block_ends_;
-};
 
 // `Operands` says where rows and columns lie: FilterGradientOperands or InputLanesOperands.
 template <class Stored, class Operands>
@@ -107,6 +48,19 @@ class FilterGradientRunner {
   void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
                  int64_t* c_rows) const;
   void RunStage(const Pass& pass, const PixelStage& stage);
+  // Joined, all tiles meet the same pixels, which are listed once.
+  void ListChunks(const PixelStage& stage);
+  PixelList& ListOfChunk(const PixelStage& stage, int64_t first_block) {
+    return chunk_lists_[static_cast<size_t>(first_block - stage.block_begin)];
+  }
+  // Of a chunk's blocks, for one tap.
+  const PixelList& ListOf(const PixelStage& stage, int64_t first_block, int64_t last_block,
+                          int64_t tap) {
+    if (plan_.joined) return ListOfChunk(stage, first_block);
+    PixelList& list = lists_[static_cast<size_t>(Parallel::ThreadIndex())];
+    list.Build(plan_, operands_, first_block, last_block, tap);
+    return list;
+  }
   struct BlockRange {
     int64_t begin, end;
   };
@@ -145,7 +99,8 @@ class FilterGradientRunner {
   // [group][output channel][kernel column][kernel row][input channel].
   AlignedArray<Compute> unfinished_;
   Compute* result_ = nullptr;
-  std::vector<PixelList> lists_;  // of each thread
+  std::vector<PixelList> lists_;        // of each thread
+  std::vector<PixelList> chunk_lists_;  // of each chunk of a stage, by its first block
 };
 
 template <class Stored, class Operands>
@@ -161,7 +116,8 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
       sums_((plan.one_call ? args.parallel.num_threads() : tiles_held_ * plan.runs_at_once) *
             plan.sizes.tile_sums),
       totals_(plan.NumRuns() > 1 ? tiles_held_ * plan.sizes.tile_sums : 0),
-      lists_(static_cast<size_t>(args.parallel.num_threads())) {
+      lists_(static_cast<size_t>(args.parallel.num_threads())),
+      chunk_lists_(static_cast<size_t>(plan.joined ? plan.MostStageBlocks() : 0)) {
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (!plan.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
   }
@@ -281,6 +237,7 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass, const PixelStage& stage) {
   const int64_t tiles = plan_.TilesOf(pass);
   const int64_t run_end = CeilDiv(stage.block_end, kRunBlocks);
+  if (plan_.joined) ListChunks(stage);
   for (int64_t run = stage.block_begin / kRunBlocks; run < run_end; run += plan_.runs_at_once) {
     const int64_t last_run = std::min(run + plan_.runs_at_once, run_end);
     const int64_t tasks = plan_.TasksOf((last_run - run) * tiles);
@@ -291,6 +248,18 @@ void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass, const Pi
     const int64_t complete = stage.block_end == num_blocks ? run_end : stage.block_end / kRunBlocks;
     FoldRuns(pass, run, std::min(last_run, complete));
   }
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::ListChunks(const PixelStage& stage) {
+  const int64_t first_run = stage.block_begin / kRunBlocks;
+  args_.parallel.For(CeilDiv(stage.block_end, kRunBlocks) - first_run, [&](int64_t i) {
+    const BlockRange blocks = BlocksOf(stage, first_run + i);
+    for (int64_t block = blocks.begin; block < blocks.end; block += plan_.chunk_blocks) {
+      const int64_t end = std::min(blocks.end, block + plan_.chunk_blocks);
+      ListOfChunk(stage, block).Build(plan_, operands_, block, end, 0);
+    }
+  });
 }
 
 // One of several parts, alike in tiles x blocks, of all tiles' runs [first_run, last_run).
@@ -322,7 +291,6 @@ void FilterGradientRunner<Stored, Operands>::RunTask(const Pass& pass, const Pix
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const PixelStage& stage,
                                                       int64_t run, int64_t begin, int64_t end) {
-  PixelList& list = lists_[static_cast<size_t>(Parallel::ThreadIndex())];
   const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
   const auto [first_block, last_block] = BlocksOf(stage, run);
   for (int64_t block = first_block; block < last_block; block += plan_.chunk_blocks) {
@@ -335,8 +303,7 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Pi
     for (int64_t tile = begin; tile < end;) {
       const FilterGradientPlan::TilePlace at = plan_.PlaceOf(tile);
       if (at.tap != listed_tap) {
-        list.Build(plan_, operands_, block, block_end, at.tap);
-        list.Give(args);
+        ListOf(stage, block, block_end, at.tap).Give(args);
         listed_tap = at.tap;
       }
       Place place = PlaceOf(pass, at);

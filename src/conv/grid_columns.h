@@ -83,8 +83,10 @@ class WidenedColumns {
                       int64_t channels, Element* to) const {
     const GridColumns::Range on = FillOffRow(grid, channels, to);
     if (on.begin == on.end) return;
-    pack_.transpose_widen(row + grid.first + on.begin, plane_stride, to + on.begin * channels,
-                          channels, channels, on.end - on.begin, 0);
+    const Stored* from = row + grid.first + on.begin;
+    if (channels == 1) return pack_.widen(from, to + on.begin, on.end - on.begin);
+    pack_.transpose_widen(from, plane_stride, to + on.begin * channels, channels, channels,
+                          on.end - on.begin, 0);
   }
 
   // NCHW: position i to `to` + i * to_stride, for grids that cover rows; `ahead` as of PackKernels.

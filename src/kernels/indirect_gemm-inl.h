@@ -93,12 +93,17 @@ class Tile {
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
       if (one_block && !args.stream) PrefetchResult(args, tile);
       if (terms > 0) ahead = AheadOfTile(args, tile, terms);
+      // Pointers of the rows and one common index: with as many increments as rows the loop over
+      // terms would be bound by them.
+      const Element* rows[kRows];
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) rows[i] = args.a + args.a_rows[tile * kRows + i];
       const GemmSegment* segment = args.segments;
       for (int64_t block = 0; block < args.num_blocks; ++block) {
         acc.SetZero();
         for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
              ++segment) {
-          AddSegment<kInPairs>(args, args.a_rows + tile * kRows, *segment, acc, waiting, ahead);
+          AddSegment<kInPairs>(args, rows, *segment, acc, waiting, ahead);
         }
         while (waiting.folded < kCount) FoldVector<kVectors>(args, kRows, waiting);
         acc.Store(block_sums);
@@ -158,19 +163,14 @@ class Tile {
   }
 
   template <bool kInPairs>
-  static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const int64_t* a_rows,
-                                    const GemmSegment& segment, Accumulators& acc,
-                                    WaitingBlock<T>& waiting, Ahead& ahead) {
-    // Pointers of the rows and one common index: with as many increments as rows the loop would be
-    // bound by them.
-    const Element* rows[kRows];
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) rows[i] = args.a + a_rows[i] + segment.a;
+  static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args,
+                                    const Element* const (&rows)[kRows], const GemmSegment& segment,
+                                    Accumulators& acc, WaitingBlock<T>& waiting, Ahead& ahead) {
     const Element* b = args.b + segment.b;
-    int64_t at = 0;
+    int64_t at = segment.a;
     int64_t back = 1;
     if (kInPairs && segment.length > 1) {  // one on, one back, three on, ...
-      at = args.a_step;
+      at += args.a_step;
       b += args.b_step;
       back = -1;
     }
@@ -189,7 +189,7 @@ class Tile {
                                  int64_t& at, const Element*& b, int64_t back, int64_t& k,
                                  Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-    if constexpr (kRows <= 8) {
+    if constexpr (kRows <= 8 || kVectors > 1) {
       __builtin_prefetch(ahead.at, 0, 2);
       ahead.at += ahead.step;
     }
@@ -200,13 +200,20 @@ class Tile {
     if constexpr (kEndsInHalf) half_column = TimesHalf::Load(b + kWhole * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const auto factor = Times::Broadcast(rows[i] + at);
+      if constexpr (kEndsInHalf && kWhole <= 1) {  // a broadcast would take as long as one of them
+        if constexpr (kWhole == 1) {
+          acc.whole[i][0] = Times::AddTimes(rows[i] + at, column[0], acc.whole[i][0]);
+        }
+        acc.half[i] = TimesHalf::AddTimes(rows[i] + at, half_column, acc.half[i]);
+      } else {
+        const auto factor = Times::Broadcast(rows[i] + at);
 #pragma GCC unroll 16
-      for (int v = 0; v < kWhole; ++v) {
-        acc.whole[i][v] = Times::Add(factor, column[v], acc.whole[i][v]);
-      }
-      if constexpr (kEndsInHalf) {
-        acc.half[i] = TimesHalf::Add(hn::LowerHalf(factor), half_column, acc.half[i]);
+        for (int v = 0; v < kWhole; ++v) {
+          acc.whole[i][v] = Times::Add(factor, column[v], acc.whole[i][v]);
+        }
+        if constexpr (kEndsInHalf) {
+          acc.half[i] = TimesHalf::Add(hn::LowerHalf(factor), half_column, acc.half[i]);
+        }
       }
     }
     if (kInPairs && (k & 1) != 0) {
@@ -245,11 +252,11 @@ std::span<const GemmTile<Element>> Tiles() {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
   static const GemmTile<Element> tiles[] = {
       MakeTile<Element, 14, 1>(), MakeTile<Element, 8, 1>(),  MakeTile<Element, 4, 1>(),
-      MakeTile<Element, 1, 1>(),  MakeTile<Element, 12, 2>(), MakeTile<Element, 8, 2>(),
-      MakeTile<Element, 4, 2>(),  MakeTile<Element, 1, 2>(),  MakeTile<Element, 8, 3>(),
-      MakeTile<Element, 4, 3>(),  MakeTile<Element, 2, 3>(),  MakeTile<Element, 1, 3>(),
-      MakeTile<Element, 6, 4>(),  MakeTile<Element, 4, 4>(),  MakeTile<Element, 3, 4>(),
-      MakeTile<Element, 2, 4>(),  MakeTile<Element, 1, 4>(),
+      MakeTile<Element, 1, 1>(),  MakeTile<Element, 13, 2>(), MakeTile<Element, 12, 2>(),
+      MakeTile<Element, 8, 2>(),  MakeTile<Element, 4, 2>(),  MakeTile<Element, 1, 2>(),
+      MakeTile<Element, 8, 3>(),  MakeTile<Element, 4, 3>(),  MakeTile<Element, 2, 3>(),
+      MakeTile<Element, 1, 3>(),  MakeTile<Element, 6, 4>(),  MakeTile<Element, 4, 4>(),
+      MakeTile<Element, 3, 4>(),  MakeTile<Element, 2, 4>(),  MakeTile<Element, 1, 4>(),
   };
 #else  // 16 registers
   static const GemmTile<Element> tiles[] = {

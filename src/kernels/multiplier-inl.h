@@ -23,6 +23,22 @@ struct Multiplier {
   static HWY_INLINE V Load(const Element* from) { return hn::LoadU(D(), from); }
   static HWY_INLINE V Broadcast(const Element* from) { return hn::Set(D(), *from); }
   static HWY_INLINE V Add(V factor, V column, V sum) { return Fma(factor, column, sum); }
+#if HWY_TARGET == HWY_AVX3
+  // The same with one factor for all lanes, which the multiply-add itself reads. As assembly: the
+  // compiler would read it once for several vectors.
+  static HWY_INLINE V AddTimes(const Element* factor, V column, V sum) {
+    if constexpr (sizeof(Element) == 4) {
+      asm("vfmadd231ps %1%{1to%c3%}, %2, %0"
+          : "+v"(sum.raw)
+          : "m"(*factor), "v"(column.raw), "i"(hn::MaxLanes(D())));
+    } else {
+      asm("vfmadd231pd %1%{1to%c3%}, %2, %0"
+          : "+v"(sum.raw)
+          : "m"(*factor), "v"(column.raw), "i"(hn::MaxLanes(D())));
+    }
+    return sum;
+  }
+#endif
 };
 
 #if HWY_TARGET == HWY_AVX3
@@ -42,6 +58,12 @@ struct Multiplier<BFloat16Pair, D> {
   }
   static HWY_INLINE hn::Vec<D> Add(V factor, V column, hn::Vec<D> sum) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(factor.raw), "v"(column.raw));
+    return sum;
+  }
+  static HWY_INLINE hn::Vec<D> AddTimes(const BFloat16Pair* factor, V column, hn::Vec<D> sum) {
+    asm("vdpbf16ps %1%{1to%c3%}, %2, %0"
+        : "+v"(sum.raw)
+        : "m"(*factor), "v"(column.raw), "i"(hn::MaxLanes(D())));
     return sum;
   }
 };

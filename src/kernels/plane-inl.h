@@ -15,8 +15,8 @@
 #include <type_traits>
 
 #include "kernels/kernel_table.h"
-#include "kernels/whole_plane-inl.h"
 #include "kernels/vector-inl.h"
+#include "kernels/whole_plane-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
@@ -316,8 +316,10 @@ void PlaneMerge(const T* from, int64_t from_stride, T* to, int64_t parts, int64_
 }
 
 inline void FillPlane(KernelTable& table) {
-  table.plane_f32 = {PlaneSumTaps<float>, WholePlaneKernel<float>(), PlaneSplit<float>, PlaneMerge<float>};
-  table.plane_f64 = {PlaneSumTaps<double>, WholePlaneKernel<double>(), PlaneSplit<double>, PlaneMerge<double>};
+  table.plane_f32 = {PlaneSumTaps<float>, WholePlaneKernel<float>(), PlaneSplit<float>,
+                     PlaneMerge<float>};
+  table.plane_f64 = {PlaneSumTaps<double>, WholePlaneKernel<double>(), PlaneSplit<double>,
+                     PlaneMerge<double>};
 }
 
 }  // namespace HWY_NAMESPACE

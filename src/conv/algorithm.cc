@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "conv/block_lanes.h"
 #include "conv/conv2d_backprop_filter.h"
 #include "conv/conv2d_channel_lanes.h"
 #include "conv/conv2d_image_lanes.h"
@@ -53,13 +54,14 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
       kConv2DChannelLanes,
       kReferenceAlgorithm};
   static const std::vector<Algorithm> conv2d_filter = {
-      ForGrouped<kDepthwiseFilterAlgorithm, IsDepthwiseInAllButName>(), kConv2DFilterInputLanes,
-      kConv2DFilterTapsJoined, kConv2DFilterTapsApart, kReferenceAlgorithm};
+      kFilterBlockLanes,       ForGrouped<kDepthwiseFilterAlgorithm, IsDepthwiseInAllButName>(),
+      kConv2DFilterInputLanes, kConv2DFilterTapsJoined,
+      kConv2DFilterTapsApart,  kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
                                                    kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise_filter = {
-      kDepthwiseFilterBlockLanes, kDepthwiseFilterAlgorithm, kReferenceAlgorithm};
+      kFilterBlockLanes, kDepthwiseFilterAlgorithm, kReferenceAlgorithm};
   switch (op) {
     case Op::kConv2D:
     case Op::kConv2DBackpropInput: return conv2d;

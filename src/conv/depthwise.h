@@ -9,7 +9,6 @@ namespace convgrad {
 extern const Algorithm kDepthwiseWholePlanesAlgorithm;
 extern const Algorithm kDepthwisePlanesAlgorithm;
 extern const Algorithm kDepthwiseForwardAlgorithm;
-extern const Algorithm kDepthwiseFilterBlockLanes;
 extern const Algorithm kDepthwiseFilterAlgorithm;
 
 }  // namespace convgrad

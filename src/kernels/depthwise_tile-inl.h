@@ -32,18 +32,10 @@ constexpr int64_t TileSpan(int64_t num_taps, int64_t stride) {
   return (kTile - 1) * stride + num_taps;
 }
 
-// Keeps a source vector that kTaps taps read in a register: GCC else likes to load it again for
-// every use, as a memory operand, and loads are what limits short rows of taps. (Long ones lose a
-// little.)
+// Of a source vector that kTaps taps read. (Long rows of taps lose a little by it.)
 template <int64_t kTaps, class V>
 HWY_INLINE V InRegister(V vector) {
-  if constexpr (kTaps < kMaxSegmentTaps) {
-#if HWY_TARGET != HWY_SCALAR && HWY_ARCH_X86
-    asm("" : "+v"(vector.raw));
-#elif HWY_TARGET != HWY_SCALAR && HWY_ARCH_ARM_A64
-    asm("" : "+w"(vector.raw));
-#endif
-  }
+  if constexpr (kTaps < kMaxSegmentTaps) return InRegister(vector);
   return vector;
 }
 

@@ -10,6 +10,7 @@ namespace convgrad {
 
 void FillIndirectGemmKernels(KernelTable& table);
 void FillVectorGemmKernels(KernelTable& table);
+void FillVectorOuterKernels(KernelTable& table);
 void FillDepthwiseKernels(KernelTable& table);
 void FillPackKernels(KernelTable& table);
 void FillPackPairKernels(KernelTable& table);

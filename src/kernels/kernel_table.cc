@@ -55,6 +55,7 @@ std::vector<KernelTable> MakeTables() {
     table.has_bf16_pairs = HasBFloat16Pairs(row.isa);
     FillIndirectGemmKernels(table);
     FillVectorGemmKernels(table);
+    FillVectorOuterKernels(table);
     FillDepthwiseKernels(table);
     FillPackKernels(table);
     FillPackPairKernels(table);

@@ -14,6 +14,7 @@
 #include "kernels/pack_pairs.h"
 #include "kernels/plane.h"
 #include "kernels/vector_gemm.h"
+#include "kernels/vector_outer.h"
 
 namespace convgrad {
 
@@ -40,6 +41,8 @@ struct KernelTable {
   VectorGemmKernels<float> vectors_f32;
   VectorGemmKernels<double> vectors_f64;
   VectorGemmKernels<BFloat16Pair> vectors_bf16_pairs;  // if has_bf16_pairs
+  VectorOuterKernels<float> outer_f32;
+  VectorOuterKernels<double> outer_f64;
   DepthwiseKernels<float> depthwise_f32;
   DepthwiseKernels<double> depthwise_f64;
   DepthwiseRowKernels<Float16> depthwise_rows_f16;
@@ -61,6 +64,8 @@ struct KernelTable {
   const IndirectGemmKernels<Element>& Gemm() const;
   template <class Element>
   const VectorGemmKernels<Element>& VectorGemm() const;
+  template <class Compute>
+  const VectorOuterKernels<Compute>& VectorOuter() const;
   template <class Compute>
   const DepthwiseKernels<Compute>& Depthwise() const;
   template <class Stored>
@@ -99,6 +104,14 @@ inline const VectorGemmKernels<double>& KernelTable::VectorGemm<double>() const 
 template <>
 inline const VectorGemmKernels<BFloat16Pair>& KernelTable::VectorGemm<BFloat16Pair>() const {
   return vectors_bf16_pairs;
+}
+template <>
+inline const VectorOuterKernels<float>& KernelTable::VectorOuter<float>() const {
+  return outer_f32;
+}
+template <>
+inline const VectorOuterKernels<double>& KernelTable::VectorOuter<double>() const {
+  return outer_f64;
 }
 template <>
 inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const {

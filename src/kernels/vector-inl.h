@@ -31,6 +31,18 @@ HWY_INLINE V Fma(V a, V b, V c) {
 }
 #endif
 
+// Keeps a vector that several multiply-adds read in a register: GCC else likes to load it again for
+// every use, as a memory operand, and loads are what limits short chains.
+template <class V>
+HWY_INLINE V InRegister(V vector) {
+#if HWY_TARGET != HWY_SCALAR && HWY_ARCH_X86
+  asm("" : "+v"(vector.raw));
+#elif HWY_TARGET != HWY_SCALAR && HWY_ARCH_ARM_A64
+  asm("" : "+w"(vector.raw));
+#endif
+  return vector;
+}
+
 // The canonical NaN (quiet, positive, no payload) for every NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V CanonicalNaN(D d, V value) {

@@ -151,9 +151,6 @@ std::span<const VectorTile<Element>> VectorTiles() {
       MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
       MakeVectorTile<Element, 6, 2>(), MakeVectorTile<Element, 2, 2>(),
       MakeVectorTile<Element, 4, 3>(), MakeVectorTile<Element, 2, 3>(),
-      MakeVectorTile<Element, 3, 4>(), MakeVectorTile<Element, 1, 4>(),
-      MakeVectorTile<Element, 2, 5>(), MakeVectorTile<Element, 1, 5>(),
-      MakeVectorTile<Element, 2, 6>(), MakeVectorTile<Element, 1, 6>(),
   };
 #endif
   return tiles;

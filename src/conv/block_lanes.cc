@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "conv/block_lanes_plan.h"
 #include "conv/conv2d_backprop_filter.h"
 #include "conv/depthwise.h"
+#include "conv/has_nan.h"
 
 namespace convgrad {
 namespace {
@@ -217,12 +217,6 @@ void BlockLanesEngine<Stored>::Run() {
     }
   }
   for (int64_t unit = 0; unit < num_units; ++unit) Finish(unit, totals.data() + unit * fold_size);
-}
-
-template <class Stored>
-bool HasNaN(const void* result, int64_t count) {
-  const auto* values = static_cast<const Stored*>(result);
-  return std::any_of(values, values + count, [](Stored value) { return std::isnan(Widen(value)); });
 }
 
 // The algorithm that multiplies no padding.

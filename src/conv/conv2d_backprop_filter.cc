@@ -3,7 +3,6 @@
 #include "conv/conv2d_backprop_filter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <type_traits>
 
 #include "conv/bfloat16_pairs.h"
@@ -11,6 +10,7 @@
 #include "conv/filter_gradient_plan.h"
 #include "conv/filter_gradient_runner.h"
 #include "conv/grid_columns.h"
+#include "conv/has_nan.h"
 #include "conv/input_lanes_operands.h"
 
 namespace convgrad {
@@ -71,12 +71,6 @@ void RunInPairs(const ConvArgs& args, FilterForm form) {
 bool HasPadding(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
   return g.pad_top > 0 || g.pad_bottom > 0 || g.pad_left > 0 || g.pad_right > 0;
-}
-
-template <class Stored>
-bool HasNaN(const void* result, int64_t count) {
-  const auto* values = static_cast<const Stored*>(result);
-  return std::any_of(values, values + count, [](Stored value) { return std::isnan(Widen(value)); });
 }
 
 bool IsFilterGradient(const Problem& problem) {

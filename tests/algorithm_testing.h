@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <initializer_list>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 
 #include "conv/compute.h"
+#include "draw.h"
 #include "operands.h"
 
 namespace convgrad::testing {
@@ -45,32 +44,13 @@ inline void CheckAlgorithm(const std::string& name, const Problem& problem,
   }
 }
 
-// Draws the numbers of problem lines.
-class LineDrawer {
- public:
-  explicit LineDrawer(uint64_t seed) : random_(seed) {}
-
-  int64_t operator()(int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
-  }
-
- private:
-  std::mt19937_64 random_;
-};
-
-// "1,2,3"
-inline std::string ListOf(std::initializer_list<int64_t> values) {
-  std::string list;
-  for (const int64_t value : values) list += (list.empty() ? "" : ",") + std::to_string(value);
-  return list;
-}
-
-// On `count` problems of draw_line(LineDrawer&) that the algorithm takes, with the operands of
-// make_operands(problem, seed). Lines that make no problem, for want of an output, are passed over.
+// On `count` problems of draw_line(Draw&) that the algorithm takes, with the operands of
+// make_operands(problem, seed, values). Lines that make no problem, for want of an output, are
+// passed over.
 template <class DrawLine, class MakeOperands>
 void CheckOnRandomProblems(const std::string& name, int count, uint64_t seed, DrawLine draw_line,
-                           MakeOperands make_operands) {
-  LineDrawer draw(seed);
+                           MakeOperands make_operands, Values values) {
+  Draw draw(seed);
   int taken = 0;
   for (uint64_t i = 0; taken < count && !::testing::Test::HasFailure(); ++i) {
     const std::string line = draw_line(draw);
@@ -81,7 +61,7 @@ void CheckOnRandomProblems(const std::string& name, int count, uint64_t seed, Dr
       continue;
     }
     if (!Takes(name, *problem)) continue;
-    CheckAlgorithm(name, *problem, make_operands(*problem, i));
+    CheckAlgorithm(name, *problem, make_operands(*problem, i, values));
     ++taken;
   }
 }

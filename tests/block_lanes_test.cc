@@ -8,28 +8,18 @@
 #include <string>
 
 #include "algorithm_testing.h"
-#include "operands.h"
 
-namespace convgrad {
+namespace convgrad::testing {
 namespace {
 
-using testing::CheckAlgorithm;
-using testing::CheckOnRandomProblems;
-using testing::LineDrawer;
-using testing::ListOf;
-using testing::NameOfValues;
-using testing::Operands;
-using testing::RandomOperands;
-using testing::Values;
-
-std::string DrawWindow(LineDrawer& draw) {
+std::string DrawWindow(Draw& draw) {
   return " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
          " dilations=" + ListOf({draw(1, 3), draw(1, 3)}) +
          " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
 }
 
 // Problem lines; not every one has an output or is taken.
-std::string DrawDepthwise(LineDrawer& draw) {
+std::string DrawDepthwise(Draw& draw) {
   const bool nhwc = draw(0, 1) == 0, wide = draw(0, 4) == 0;
   const int64_t batch = wide ? draw(1, 2) : draw(1, 40), channels = draw(1, 7);
   const int64_t h = wide ? draw(1, 6) : draw(1, 40), w = wide ? draw(250, 700) : draw(1, 40);
@@ -41,7 +31,7 @@ std::string DrawDepthwise(LineDrawer& draw) {
 }
 
 // Groups of few channels; many of them fill several units.
-std::string DrawGrouped(LineDrawer& draw) {
+std::string DrawGrouped(Draw& draw) {
   const bool nhwc = draw(0, 1) == 0;
   const int64_t batch = draw(1, 24), h = draw(1, 24), w = draw(1, 24);
   const int64_t groups = draw(0, 2) == 0 ? 1 : draw(2, 24), in_c = draw(2, 5), out_c = draw(1, 5);
@@ -54,11 +44,8 @@ std::string DrawGrouped(LineDrawer& draw) {
 
 class BlockLanes : public ::testing::TestWithParam<Values> {
  protected:
-  static void Check(int count, std::string (*draw_line)(LineDrawer&)) {
-    CheckOnRandomProblems("block-lanes", count, 11, draw_line,
-                          [](const Problem& problem, uint64_t seed) {
-                            return RandomOperands(problem, seed, GetParam());
-                          });
+  static void Check(int count, std::string (*draw_line)(Draw&)) {
+    CheckOnRandomProblems("block-lanes", count, 11, draw_line, RandomOperands, GetParam());
   }
 };
 
@@ -87,4 +74,4 @@ TEST(BlockLanesOf, InfinityBesideThePadding) {
 }
 
 }  // namespace
-}  // namespace convgrad
+}  // namespace convgrad::testing

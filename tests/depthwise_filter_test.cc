@@ -6,21 +6,12 @@
 #include <string>
 
 #include "algorithm_testing.h"
-#include "operands.h"
 
-namespace convgrad {
+namespace convgrad::testing {
 namespace {
 
-using testing::CheckAlgorithm;
-using testing::CheckOnRandomProblems;
-using testing::LineDrawer;
-using testing::ListOf;
-using testing::NameOfValues;
-using testing::RandomOperands;
-using testing::Values;
-
 // A problem line; not every one has an output.
-std::string DrawLine(LineDrawer& draw) {
+std::string DrawLine(Draw& draw) {
   const bool nhwc = draw(0, 2) == 0, wide = draw(0, 5) == 0, many = draw(0, 2) == 0;
   const int64_t channels = draw(1, many ? 9 : 40), batch = many ? draw(16, 70) : draw(1, 6);
   const int64_t h = draw(1, many ? 15 : wide ? 9 : 34), w = wide ? draw(250, 600) : draw(1, 24);
@@ -38,9 +29,7 @@ std::string DrawLine(LineDrawer& draw) {
 class DepthwiseFilter : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseFilter, OfRandomProblems) {
-  CheckOnRandomProblems("direct", 100, 23, DrawLine, [](const Problem& problem, uint64_t seed) {
-    return RandomOperands(problem, seed, GetParam());
-  });
+  CheckOnRandomProblems("direct", 100, 23, DrawLine, RandomOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseFilter,
@@ -58,4 +47,4 @@ TEST(DepthwiseFilterOf, RowsThatRunsCut) {
 }
 
 }  // namespace
-}  // namespace convgrad
+}  // namespace convgrad::testing

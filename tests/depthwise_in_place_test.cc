@@ -7,21 +7,12 @@
 #include <string>
 
 #include "algorithm_testing.h"
-#include "operands.h"
 
-namespace convgrad {
+namespace convgrad::testing {
 namespace {
 
-using testing::CheckAlgorithm;
-using testing::CheckOnRandomProblems;
-using testing::LineDrawer;
-using testing::ListOf;
-using testing::NameOfValues;
-using testing::RandomOperands;
-using testing::Values;
-
 // A problem line; one in a few has no output.
-std::string DrawLine(LineDrawer& draw) {
+std::string DrawLine(Draw& draw) {
   constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input",
                                   "depthwise_conv2d_backprop_filter"};
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
@@ -41,9 +32,7 @@ std::string DrawLine(LineDrawer& draw) {
 class DepthwiseInPlaceOf : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseInPlaceOf, RandomProblems) {
-  CheckOnRandomProblems("direct", 250, 6, DrawLine, [](const Problem& problem, uint64_t seed) {
-    return RandomOperands(problem, seed, GetParam());
-  });
+  CheckOnRandomProblems("direct", 250, 6, DrawLine, RandomOperands, GetParam());
 }
 
 // 4 MiB and more in whole lines, which are written around the caches.
@@ -61,7 +50,7 @@ TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
 }
 
 // Planes that go through strips, whole chunks of them in every image or not.
-std::string DrawPlanesLine(LineDrawer& draw) {
+std::string DrawPlanesLine(Draw& draw) {
   constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input"};
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   const int64_t channels = draw(0, 2) == 0 ? draw(1, 40) : 16 * draw(1, 8);
@@ -75,14 +64,11 @@ std::string DrawPlanesLine(LineDrawer& draw) {
 }
 
 TEST_P(DepthwiseInPlaceOf, RandomProblemsOfPlanes) {
-  CheckOnRandomProblems("direct", 150, 7, DrawPlanesLine,
-                        [](const Problem& problem, uint64_t seed) {
-                          return RandomOperands(problem, seed, GetParam());
-                        });
+  CheckOnRandomProblems("direct", 150, 7, DrawPlanesLine, RandomOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseInPlaceOf,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
 }  // namespace
-}  // namespace convgrad
+}  // namespace convgrad::testing

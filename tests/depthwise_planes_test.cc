@@ -8,24 +8,12 @@
 #include <string>
 
 #include "algorithm_testing.h"
-#include "operands.h"
 
-namespace convgrad {
+namespace convgrad::testing {
 namespace {
 
-using testing::CheckAlgorithm;
-using testing::CheckOnRandomProblems;
-using testing::DrawOperands;
-using testing::LineDrawer;
-using testing::ListOf;
-using testing::NameOfValues;
-using testing::Operands;
-using testing::RandomOperands;
-using testing::RunOn;
-using testing::Values;
-
 // A problem line; sizes are drawn until the output has at least one row and twelve columns.
-std::string DrawLine(LineDrawer& draw) {
+std::string DrawLine(Draw& draw) {
   const bool backprop = draw(0, 1) == 1, nhwc = draw(0, 2) == 0;
   const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 30);
   const int64_t w = draw(12, 75), kernel_h = draw(1, 7), kernel_w = draw(1, 8);
@@ -45,9 +33,7 @@ std::string DrawLine(LineDrawer& draw) {
 class DepthwisePlanes : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwisePlanes, OfRandomProblems) {
-  CheckOnRandomProblems("planes", 150, 5, DrawLine, [](const Problem& problem, uint64_t seed) {
-    return DrawOperands(problem, seed, GetParam());
-  });
+  CheckOnRandomProblems("planes", 150, 5, DrawLine, DrawOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwisePlanes,
@@ -102,4 +88,4 @@ TEST(DepthwisePlanesOf, ResultsThatLeaveTheCaches) {
 }
 
 }  // namespace
-}  // namespace convgrad
+}  // namespace convgrad::testing

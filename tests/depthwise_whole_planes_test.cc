@@ -6,22 +6,12 @@
 #include <string>
 
 #include "algorithm_testing.h"
-#include "operands.h"
 
-namespace convgrad {
+namespace convgrad::testing {
 namespace {
 
-using testing::CheckAlgorithm;
-using testing::CheckOnRandomProblems;
-using testing::DrawOperands;
-using testing::LineDrawer;
-using testing::ListOf;
-using testing::NameOfValues;
-using testing::RandomOperands;
-using testing::Values;
-
 // A problem line; sizes and padding are drawn until the algorithm takes them.
-std::string DrawLine(LineDrawer& draw) {
+std::string DrawLine(Draw& draw) {
   const bool backprop = draw(0, 1) == 1, f64 = draw(0, 1) == 1;
   const int64_t size = 3 + 2 * draw(0, 2), most = size - 1;
   const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 20);
@@ -35,10 +25,7 @@ std::string DrawLine(LineDrawer& draw) {
 class DepthwiseWholePlanes : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseWholePlanes, OfRandomProblems) {
-  CheckOnRandomProblems("whole-planes", 300, 7, DrawLine,
-                        [](const Problem& problem, uint64_t seed) {
-                          return DrawOperands(problem, seed, GetParam());
-                        });
+  CheckOnRandomProblems("whole-planes", 300, 7, DrawLine, DrawOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseWholePlanes,
@@ -57,4 +44,4 @@ TEST(DepthwiseWholePlanesOf, ManyPlanes) {
 }
 
 }  // namespace
-}  // namespace convgrad
+}  // namespace convgrad::testing

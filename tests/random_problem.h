@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <ostream>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "conv/geometry.h"
+#include "draw.h"
 
 namespace convgrad {
 
@@ -29,62 +29,48 @@ struct RandomProblemOptions {
 class RandomProblems {
  public:
   explicit RandomProblems(uint64_t seed, RandomProblemOptions options = {})
-      : state_(seed), options_(options) {}
+      : draw_(seed), options_(options) {}
 
   // Draws until a legal problem of bearable size comes up.
   Problem Next() {
     while (true) {
-      if (const std::optional<Problem> problem = Legal(Draw())) return *problem;
+      if (const std::optional<Problem> problem = Legal(DrawSpec())) return *problem;
     }
   }
 
  private:
-  // SplitMix64: the standard library's distributions differ between implementations.
-  uint64_t NextBits() {
-    uint64_t z = state_ += 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-  }
-  int64_t Between(int64_t first, int64_t last) {
-    return first + static_cast<int64_t>(NextBits() % static_cast<uint64_t>(last - first + 1));
-  }
-  bool OneIn(int64_t n) { return Between(1, n) == 1; }
-  template <class T>
-  T OneOf(std::initializer_list<T> choices) {
-    return choices.begin()[Between(0, static_cast<int64_t>(choices.size()) - 1)];
-  }
-
   // Vector lengths and their neighbours, for the dimension that lies innermost.
   int64_t Channels() {
-    if (options_.allow_empty && OneIn(40)) return 0;
-    return OneOf<int64_t>({1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65});
+    if (options_.allow_empty && draw_.OneIn(40)) return 0;
+    return draw_.OneOf<int64_t>({1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65});
   }
   int64_t Pixels() {
-    if (options_.allow_empty && OneIn(40)) return 0;
-    return OneOf<int64_t>({1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 31, 33});
+    if (options_.allow_empty && draw_.OneIn(40)) return 0;
+    return draw_.OneOf<int64_t>({1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 31, 33});
   }
   int64_t Taps() {
-    if (options_.allow_empty && OneIn(60)) return 0;
-    return OneOf<int64_t>({1, 1, 1, 2, 3, 3, 3, 4, 5, 5, 7, 9});
+    if (options_.allow_empty && draw_.OneIn(60)) return 0;
+    return draw_.OneOf<int64_t>({1, 1, 1, 2, 3, 3, 3, 4, 5, 5, 7, 9});
   }
 
-  ConvSpec Draw() {
+  ConvSpec DrawSpec() {
     ConvSpec spec;
-    spec.op = options_.op.value_or(AllOps()[Between(0, std::ssize(AllOps()) - 1)].op);
-    spec.dtype = options_.dtype.value_or(OneOf(
+    spec.op = options_.op.value_or(AllOps()[draw_(0, std::ssize(AllOps()) - 1)].op);
+    spec.dtype = options_.dtype.value_or(draw_.OneOf(
         {DType::kFloat32, DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}));
     spec.data_format = options_.data_format.value_or(
-        OneOf({DataFormat::kNHWC, DataFormat::kNHWC, DataFormat::kNCHW}));
-    spec.padding =
-        options_.padding.value_or(OneOf({Padding::kSame, Padding::kValid, Padding::kExplicit}));
-    spec.strides = {OneOf<int64_t>({1, 1, 1, 2, 2, 3, 4}), OneOf<int64_t>({1, 1, 1, 2, 2, 3, 4})};
-    if (OneIn(2)) spec.strides[1] = spec.strides[0];
-    spec.dilations = {OneOf<int64_t>({1, 1, 1, 1, 2, 3}), OneOf<int64_t>({1, 1, 1, 1, 2, 3})};
-    if (OneIn(2)) spec.dilations[1] = spec.dilations[0];
+        draw_.OneOf({DataFormat::kNHWC, DataFormat::kNHWC, DataFormat::kNCHW}));
+    spec.padding = options_.padding.value_or(
+        draw_.OneOf({Padding::kSame, Padding::kValid, Padding::kExplicit}));
+    spec.strides = {draw_.OneOf<int64_t>({1, 1, 1, 2, 2, 3, 4}),
+                    draw_.OneOf<int64_t>({1, 1, 1, 2, 2, 3, 4})};
+    if (draw_.OneIn(2)) spec.strides[1] = spec.strides[0];
+    spec.dilations = {draw_.OneOf<int64_t>({1, 1, 1, 1, 2, 3}),
+                      draw_.OneOf<int64_t>({1, 1, 1, 1, 2, 3})};
+    if (draw_.OneIn(2)) spec.dilations[1] = spec.dilations[0];
     if (spec.padding == Padding::kExplicit) {
       for (int i = 0; i < 4; ++i)
-        spec.explicit_paddings.push_back(OneOf<int64_t>({0, 0, 1, 1, 2, 3, 6}));
+        spec.explicit_paddings.push_back(draw_.OneOf<int64_t>({0, 0, 1, 1, 2, 3, 6}));
     }
     DrawShapes(spec);
     return spec;
@@ -92,14 +78,15 @@ class RandomProblems {
 
   // As if for the forward op, whose shapes say everything.
   void DrawShapes(ConvSpec& spec) {
-    const int64_t batch = options_.allow_empty && OneIn(40) ? 0 : OneOf<int64_t>({1, 1, 2, 3, 5});
+    const int64_t batch =
+        options_.allow_empty && draw_.OneIn(40) ? 0 : draw_.OneOf<int64_t>({1, 1, 2, 3, 5});
     const int64_t h = Pixels(), w = Pixels();
     int64_t in_c = Channels();
     if (InfoOf(spec.op).depthwise) {
       spec.filter = Shape{Taps(), Taps(), in_c, Multiplier()};
     } else {
-      const int64_t groups = OneIn(3) ? OneOf<int64_t>({2, 3, 4, 8}) : 1;
-      const int64_t group_in_c = OneOf<int64_t>({1, 2, 3, 4, 8, 15, 16, 17, 33});
+      const int64_t groups = draw_.OneIn(3) ? draw_.OneOf<int64_t>({2, 3, 4, 8}) : 1;
+      const int64_t group_in_c = draw_.OneOf<int64_t>({1, 2, 3, 4, 8, 15, 16, 17, 33});
       if (groups > 1) in_c = groups * group_in_c;
       spec.filter = Shape{Taps(), Taps(), groups > 1 ? group_in_c : in_c,
                           groups > 1 ? groups * Multiplier() : Channels()};
@@ -109,8 +96,8 @@ class RandomProblems {
   }
 
   int64_t Multiplier() {
-    if (options_.allow_empty && OneIn(60)) return 0;
-    return OneOf<int64_t>({1, 1, 1, 2, 3, 4, 8, 17});
+    if (options_.allow_empty && draw_.OneIn(60)) return 0;
+    return draw_.OneOf<int64_t>({1, 1, 1, 2, 3, 4, 8, 17});
   }
 
   std::optional<Problem> Legal(ConvSpec spec) const {
@@ -126,23 +113,16 @@ class RandomProblems {
     }
   }
 
-  uint64_t state_;
+  testing::Draw draw_;
   RandomProblemOptions options_;
 };
-
-// "--strides 1,2" and the like: joined numbers.
-inline std::string JoinNumbers(std::initializer_list<int64_t> values) {
-  std::string text;
-  for (const int64_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
-  return text;
-}
 
 // A command line that runs `problem` on generated operands and compares it with the reference.
 inline std::string ReproLine(const Problem& problem, const std::string& fill = "fill:integer") {
   const OpInfo& info = InfoOf(problem.op);
   const ConvGeometry& g = problem.geometry;
   const auto shape_of = [](const Shape& shape) {
-    return JoinNumbers({shape[0], shape[1], shape[2], shape[3]});
+    return testing::ListOf({shape[0], shape[1], shape[2], shape[3]});
   };
   std::string line = std::string("convgrad check ") + info.name;
   for (const Role role : info.operands) {
@@ -157,12 +137,12 @@ inline std::string ReproLine(const Problem& problem, const std::string& fill = "
   if (info.direction == Direction::kBackpropFilter) {
     line += " --filter-sizes " + shape_of(problem.FilterShape());
   }
-  line += " --strides " + JoinNumbers({g.stride_h, g.stride_w});
-  line += " --dilations " + JoinNumbers({g.dilation_h, g.dilation_w});
+  line += " --strides " + testing::ListOf({g.stride_h, g.stride_w});
+  line += " --dilations " + testing::ListOf({g.dilation_h, g.dilation_w});
   line += std::string(" --padding ") + NameOf(problem.padding);
   if (problem.padding == Padding::kExplicit) {
-    line +=
-        " --explicit-paddings " + JoinNumbers({g.pad_top, g.pad_bottom, g.pad_left, g.pad_right});
+    line += " --explicit-paddings " +
+            testing::ListOf({g.pad_top, g.pad_bottom, g.pad_left, g.pad_right});
   }
   return line + " --data-format " + NameOf(problem.data_format) + " --dtype " +
          InfoOf(problem.dtype).name;

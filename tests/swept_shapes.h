@@ -7,16 +7,17 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "draw.h"
 
 namespace convgrad::testing {
 
 class SweptShapes {
  public:
-  explicit SweptShapes(uint64_t seed) : state_(seed) {}
+  explicit SweptShapes(uint64_t seed) : draw_(seed) {}
 
   // The listed layers and `count` random shapes of each family.
   std::vector<nlohmann::json> All(int64_t count) {
@@ -86,29 +87,29 @@ class SweptShapes {
     constexpr int64_t kMostTerms = 200'000'000, kMostNumbers = 2'000'000;
     while (true) {
       Layer layer{depthwise,
-                  OneOf({1, 1, 2, 3, 8, 16, 32}),
-                  Between(3, 70),
+                  draw_.OneOf({1, 1, 2, 3, 8, 16, 32}),
+                  draw_(3, 70),
                   0,
-                  OneIn(4) ? Between(3, 9) : Between(10, 300),
+                  draw_.OneIn(4) ? draw_(3, 9) : draw_(10, 300),
                   0,
                   1,
-                  OneOf({1, 3, 3, 5}),
+                  draw_.OneOf({1, 3, 3, 5}),
                   0,
-                  OneOf({1, 1, 1, 2, 3}),
-                  OneOf({1, 1, 1, 2})};
-      layer.size_w = OneIn(3) ? Between(3, 70) : layer.size_h;
+                  draw_.OneOf({1, 1, 1, 2, 3}),
+                  draw_.OneOf({1, 1, 1, 2})};
+      layer.size_w = draw_.OneIn(3) ? draw_(3, 70) : layer.size_h;
       if (depthwise) {
-        layer.kernel_h = Between(2, 11);
-        layer.out_c = layer.in_c * OneOf({1, 1, 1, 2, 3});
+        layer.kernel_h = draw_(2, 11);
+        layer.out_c = layer.in_c * draw_.OneOf({1, 1, 1, 2, 3});
       } else {
-        layer.out_c = OneIn(4) ? Between(3, 9) : Between(10, 300);
-        if (OneIn(4)) {
-          layer.groups = Between(2, 16);
-          layer.in_c = layer.groups * Between(2, 40);
-          layer.out_c = layer.groups * Between(2, 40);
+        layer.out_c = draw_.OneIn(4) ? draw_(3, 9) : draw_(10, 300);
+        if (draw_.OneIn(4)) {
+          layer.groups = draw_(2, 16);
+          layer.in_c = layer.groups * draw_(2, 40);
+          layer.out_c = layer.groups * draw_(2, 40);
         }
       }
-      layer.kernel_w = OneIn(5) ? Between(1, 7) : layer.kernel_h;
+      layer.kernel_w = draw_.OneIn(5) ? draw_(1, 7) : layer.kernel_h;
       const int64_t pixels = layer.batch * layer.size_h * layer.size_w;
       const int64_t terms = pixels / (layer.stride * layer.stride) * layer.out_c * layer.kernel_h *
                             layer.kernel_w * (depthwise ? 1 : layer.in_c / layer.groups);
@@ -119,21 +120,7 @@ class SweptShapes {
     }
   }
 
-  uint64_t NextBits() {  // SplitMix64
-    uint64_t z = state_ += 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-  }
-  int64_t Between(int64_t first, int64_t last) {
-    return first + static_cast<int64_t>(NextBits() % static_cast<uint64_t>(last - first + 1));
-  }
-  bool OneIn(int64_t n) { return Between(1, n) == 1; }
-  int64_t OneOf(std::initializer_list<int64_t> choices) {
-    return choices.begin()[Between(0, static_cast<int64_t>(choices.size()) - 1)];
-  }
-
-  uint64_t state_;
+  Draw draw_;
 };
 
 }  // namespace convgrad::testing

@@ -86,6 +86,8 @@ class Tile {
     const int64_t doubles = kCount * static_cast<int64_t>(hn::Lanes(d) * (sizeof(T) / 4));
     WaitingBlock<T> waiting{block_sums, kCount, false, false, nullptr, nullptr};
     const bool one_block = args.num_blocks == 1 && !args.resume && !args.keep;
+    // Whole vectors of one block are stored from their registers.
+    const bool direct = one_block && args.num_cols == kVectors * static_cast<int64_t>(hn::Lanes(d));
     const int64_t terms = args.num_tiles > 1 && args.ahead == nullptr ? NumTerms(args) : 0;
     Ahead ahead{static_cast<const char*>(args.ahead != nullptr ? args.ahead : args.b),
                 args.ahead_step};
@@ -105,7 +107,11 @@ class Tile {
              ++segment) {
           AddSegment<kInPairs>(args, rows, *segment, acc, waiting, ahead);
         }
-        while (waiting.folded < kCount) FoldVector<kVectors>(args, kRows, waiting);
+        if (direct) {
+          StoreTile(args, tile, acc);
+          continue;
+        }
+        if (waiting.folded < kCount) FoldRest(args, waiting);
         acc.Store(block_sums);
         waiting.folded = 0;
         waiting.starts = block == 0 && !args.resume;
@@ -115,6 +121,42 @@ class Tile {
       }
     }
     FoldRows<kVectors>(args, kRows, waiting.ends ? args.num_rows : kRows, waiting);
+  }
+
+  // What a block of few terms has left of the one before.
+  static HWY_INLINE void FoldRest(const GemmTileArgs<Element>& args, WaitingBlock<T>& waiting) {
+    VisitWaiting(waiting, [&](auto starts, auto ends) HWY_ATTR {
+      for (int64_t i = waiting.folded; i < kCount; ++i) {
+        FoldVector<kVectors, starts, ends>(args, kRows, waiting, i);
+      }
+    });
+    waiting.folded = kCount;
+  }
+
+  // The result of a tile of one block, whose columns are all wanted.
+  static HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile,
+                                   const Accumulators& acc) {
+    if (args.stream) {
+      StoreRows<true>(args, tile, acc);
+    } else {
+      StoreRows<false>(args, tile, acc);
+    }
+  }
+  template <bool kStream>
+  static HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile,
+                                   const Accumulators& acc) {
+    const D d;
+    const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : kRows;
+    const int64_t* c_rows = args.c_rows + tile * kRows;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      if (i == num_rows) break;
+#pragma GCC unroll 16
+      for (int v = 0; v < kWhole; ++v) {
+        const auto result = CanonicalNaN(d, hn::Add(acc.whole[i][v], hn::Zero(d)));
+        StoreWhole<kStream>(d, result, args, c_rows[i] + v * static_cast<int64_t>(hn::Lanes(d)));
+      }
+    }
   }
 
   static int64_t NumTerms(const GemmTileArgs<Element>& args) {
@@ -175,9 +217,16 @@ class Tile {
       back = -1;
     }
     int64_t k = segment.length;
-    while (k > 0 && waiting.folded < kCount) {
-      AddTerm<kInPairs>(args, rows, acc, at, b, back, k, ahead);
-      FoldVector<kVectors>(args, kRows, waiting);
+    if (k > 0 && waiting.folded < kCount) {
+      VisitWaiting(waiting, [&](auto starts, auto ends) HWY_ATTR {
+        int64_t folded = waiting.folded;
+        do {
+          AddTerm<kInPairs>(args, rows, acc, at, b, back, k, ahead);
+          FoldVector<kVectors, starts, ends>(args, kRows, waiting, folded);
+          ++folded;
+        } while (k > 0 && folded < kCount);
+        waiting.folded = folded;
+      });
     }
     while (k > 0) AddTerm<kInPairs>(args, rows, acc, at, b, back, k, ahead);
   }

@@ -57,6 +57,21 @@ HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
 }
 #endif
 
+// A whole vector of a tile's result, to this place of c.
+template <bool kStream, class D, class Element>
+HWY_INLINE void StoreWhole(D d, hn::Vec<D> value, const GemmTileArgs<Element>& args, int64_t at) {
+  if constexpr (std::is_same_v<Element, BFloat16Pair>) {
+    if (args.narrowed != nullptr) {
+      return StoreUpTo(d, value, args.narrowed + at, static_cast<int64_t>(hn::Lanes(d)));
+    }
+  }
+  if constexpr (kStream) {
+    hn::Stream(value, d, args.c + at);
+  } else {
+    hn::StoreU(value, d, args.c + at);
+  }
+}
+
 // `count` numbers of a tile's result, to this place of c.
 template <class D, class Element>
 HWY_INLINE void StoreResult(D d, hn::Vec<D> value, const GemmTileArgs<Element>& args, int64_t at,
@@ -121,40 +136,57 @@ struct WaitingBlock {
   const int64_t* c_rows;
 };
 
-// The next vector of a block of a tile of rows x kVectors.
-template <int kVectors, class Element>
+// Vector `index` of a waiting block of a tile of rows x kVectors, which starts the tile's sums or
+// ends them.
+template <int kVectors, bool kStarts, bool kEnds, class Element>
 HWY_INLINE void FoldVector(const GemmTileArgs<Element>& args, int64_t rows,
-                           WaitingBlock<ComputeType<Element>>& waiting) {
+                           const WaitingBlock<ComputeType<Element>>& waiting, int64_t index) {
   const hn::ScalableTag<ComputeType<Element>> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t at = waiting.folded * lanes;
+  const int64_t at = index * lanes;
   const auto block = hn::Load(d, waiting.block + at);
   double* sums = waiting.sums + at;
   double* errors = sums + rows * kVectors * lanes;
   hn::Vec<decltype(d)> result;
-  if (waiting.starts && waiting.ends) {
+  if constexpr (kStarts && kEnds) {
     result = CanonicalNaN(d, hn::Add(block, hn::Zero(d)));  // -0 made +0
   } else {
-    if (waiting.starts) ZeroSums(d, sums, errors);
+    if constexpr (kStarts) ZeroSums(d, sums, errors);
     FoldBlock(d, block, sums, errors);
-    if (waiting.ends) {
+    if constexpr (kEnds) {
       result = args.odd ? FoldResult<Finish::kOdd>(d, sums, errors)
                         : FoldResult<Finish::kNearest>(d, sums, errors);
     }
   }
-  if (waiting.ends) {
-    const uint64_t vector = static_cast<uint64_t>(waiting.folded);
+  if constexpr (kEnds) {
+    const uint64_t vector = static_cast<uint64_t>(index);
     const int64_t col = static_cast<int64_t>(vector % kVectors) * lanes;
     StoreResult(d, result, args, waiting.c_rows[vector / kVectors] + col, args.num_cols - col);
   }
-  ++waiting.folded;
+}
+
+// f(kStarts, kEnds) for the block that waits: four loops without a question a vector.
+template <class T, class F>
+HWY_INLINE void VisitWaiting(const WaitingBlock<T>& waiting, const F& f) {
+  const std::true_type yes;
+  const std::false_type no;
+  if (waiting.starts) {
+    if (waiting.ends) return f(yes, yes);
+    return f(yes, no);
+  }
+  if (waiting.ends) return f(no, yes);
+  f(no, no);
 }
 
 // What is left of the first num_rows rows. A call, for when no sums are in registers.
 template <int kVectors, class Element>
 HWY_NOINLINE void FoldRows(const GemmTileArgs<Element>& args, int64_t rows, int64_t num_rows,
-                           WaitingBlock<ComputeType<Element>>& waiting) {
-  while (waiting.folded < num_rows * kVectors) FoldVector<kVectors>(args, rows, waiting);
+                           WaitingBlock<ComputeType<Element>> waiting) {
+  VisitWaiting(waiting, [&](auto starts, auto ends) HWY_ATTR {
+    for (int64_t i = waiting.folded; i < num_rows * kVectors; ++i) {
+      FoldVector<kVectors, starts, ends>(args, rows, waiting, i);
+    }
+  });
 }
 
 }  // namespace HWY_NAMESPACE

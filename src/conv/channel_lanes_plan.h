@@ -21,7 +21,7 @@ inline constexpr int64_t kPanelBytes = 640 << 10;
 inline constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of filter panels at a time
 // Source and result slabs at a time: copied, used and copied back while in cache, but no smaller
 // than the filter, which every stage reads anew.
-inline constexpr int64_t kStageBytesPerThread = int64_t{4} << 20;
+inline constexpr int64_t kStageBytesPerThread = int64_t{3} << 19;
 inline constexpr int64_t kMostStageBytes = int64_t{36} << 20;
 
 // Everything that follows from problem, kernels and threads: how the work is cut. Operands are held

@@ -22,10 +22,8 @@ template <class Stored, class Element>
 Plan MakePlan(const Problem& problem, const KernelTable& table, int num_threads, FilterForm form) {
   constexpr bool kPairs = std::is_same_v<Element, BFloat16Pair>;
   const auto& kernels = table.Gemm<Element>();
-  const int64_t num_cols = Plan::NumCols(problem.geometry, form);
-  const Panels panels = Plan::PutsInputsInLanes(form)
-                            ? CutPanelsOfFewRows(kernels, problem.geometry.group_out_c, num_cols)
-                            : CutPanels(kernels, num_cols);
+  const ConvGeometry& g = problem.geometry;
+  const Panels panels = CutPanelsForRows(kernels, Plan::NumRows(g, form), Plan::NumCols(g, form));
   const GemmTile<Element>& tile = TilesOfWidth(kernels, panels.cols).front();
   return Plan(problem,
               {tile.rows, SumsOfTile(tile), panels, sizeof(Element),

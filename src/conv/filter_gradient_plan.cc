@@ -18,6 +18,7 @@ constexpr int64_t kSumBytes = int64_t{24} << 20;   // of tiles' sums
 // Of a panel, for one call of the micro-kernel: stays in the second-level cache.
 constexpr int64_t kChunkBytes = 256 << 10;
 constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
+constexpr int64_t kOneCallPixels = 2560;      // there; every panel reads all of their input again
 constexpr int64_t kGroupBytes = 384 << 10;    // of the input, for a group of row blocks
 
 // With fewer, threads also take runs side by side.
@@ -45,9 +46,9 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   PlaceGrid();
 
   const int64_t num_pixels = g.batch * g.out_h * out_cols;
-  const int64_t chunk_bytes = num_pixels * sizes.panels.cols * sizes.element_bytes;
+  const int64_t chunk_bytes = num_pixels * PanelBytes();
   one_call =
-      NumRuns() == 1 && chunk_bytes <= kOneCallBytes &&
+      NumRuns() == 1 && num_pixels <= kOneCallPixels && chunk_bytes <= kOneCallBytes &&
       num_pixels * PixelNumbers({0, g.groups, 0, sizes.panels.count}) * sizes.element_bytes <=
           kMostStageBytes;
 

@@ -45,7 +45,11 @@ struct FilterGradientPlan {
   static bool PutsInputsInLanes(FilterForm form) {
     return form == FilterForm::kInputsApart || form == FilterForm::kInputsJoined;
   }
-  // Columns of a group's matrix.
+  // Rows and columns of a group's matrix.
+  static int64_t NumRows(const ConvGeometry& g, FilterForm form) {
+    if (PutsInputsInLanes(form)) return g.group_out_c;
+    return (Joins(form) ? g.kernel_h * g.kernel_w : 1) * g.group_in_c;
+  }
   static int64_t NumCols(const ConvGeometry& g, FilterForm form) {
     if (!PutsInputsInLanes(form)) return g.group_out_c;
     return (Joins(form) ? g.kernel_h * g.kernel_w : 1) * g.group_in_c;
@@ -58,17 +62,20 @@ struct FilterGradientPlan {
     int64_t num_panels() const { return (group_end - group_begin) * (panel_end - panel_begin); }
   };
 
-  int64_t NumRows() const {
-    if (inputs_in_lanes) return geometry.group_out_c;
-    return joined ? num_taps * geometry.group_in_c : geometry.group_in_c;
-  }
+  int64_t NumRows() const { return NumRows(geometry, form); }
   int64_t ResultElements() const { return num_taps * geometry.group_in_c * geometry.out_c; }
   int64_t NumRuns() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
+  int64_t PanelBytes() const { return sizes.panels.cols * sizes.element_bytes; }  // of a pixel
   // Pixels of out_backprop already hold the columns of every panel side by side, or are its rows.
   bool UsesOutputInPlace() const {
-    return sizes.stores_compute_type &&
-           (inputs_in_lanes ||
-            (format == DataFormat::kNHWC && geometry.group_out_c % sizes.panels.cols == 0));
+    if (!sizes.stores_compute_type) return false;
+    return inputs_in_lanes || (format == DataFormat::kNHWC && PanelsServeInPlace());
+  }
+  // Where pixels are longer than a panel every tile that meets one pays for its distance, about as
+  // much as it costs to copy one number; packed, they are neighbours.
+  bool PanelsServeInPlace() const {
+    if (geometry.group_out_c % sizes.panels.cols != 0) return false;
+    return geometry.out_c == sizes.panels.cols || tile_taps * row_blocks <= PanelBytes();
   }
   // Rows of tiles are planes.
   bool InputIsPlanar() const { return format == DataFormat::kNCHW && !joined && !inputs_in_lanes; }
@@ -91,10 +98,11 @@ struct FilterGradientPlan {
     return {0, sizes.pairs ? 2 : 1, 1, geometry.out_w, out_cols};
   }
   // Channels of the input that are packed side by side: those of a tile where tiles read them
-  // often, else a cache line, so that packing moves whole lines.
+  // often, for the little that they compute with them, else a cache line, so that packing moves
+  // whole lines.
   int64_t ChannelBlock() const {
-    constexpr int64_t kManyUses = 40, kLine = 64;
-    const bool often = tile_taps * sizes.panels.count > kManyUses;
+    constexpr int64_t kLine = 64;
+    const bool often = 10 * tile_taps * sizes.panels.count > PanelBytes();
     return std::min(geometry.group_in_c, often ? sizes.tile_rows : kLine / sizes.element_bytes);
   }
   // Numbers that a stage holds of one pixel of the input's grid, and of one of out_backprop, when

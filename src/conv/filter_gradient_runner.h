@@ -342,6 +342,7 @@ void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Place& place, in
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::FoldRuns(const Pass& pass, int64_t run_begin,
                                                       int64_t run_end) {
+  if (run_begin >= run_end) return;
   args_.parallel.For(plan_.TilesOf(pass), [&](int64_t i) {
     const Place place = PlaceOf(pass, plan_.PlaceOf(i));
     for (int64_t run = run_begin; run < run_end; ++run) {

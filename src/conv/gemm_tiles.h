@@ -55,9 +55,9 @@ const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, 
   return *tile;
 }
 
-// The panels in whose tiles the fewest lanes and rows are surplus, for a matrix of few rows.
+// The panels in whose tiles the fewest lanes and rows are surplus, for a matrix of so many rows.
 template <class Compute>
-Panels CutPanelsOfFewRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
+Panels CutPanelsForRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
                           int64_t num_cols) {
   // Of a tile of `rows` and `vectors`, a term's: its multiply-adds, which take 4 cycles one after
   // the other, and a part of its loads.

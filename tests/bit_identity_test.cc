@@ -299,7 +299,8 @@ TEST_P(BitIdentity, OfPlanesAsTheyLie) {
 }
 
 // What it takes for conv2d's work to fall into several parts: panels longer than the cache, more
-// packed filter, staged pixels or sums than are held at a time, results too large for the caches.
+// packed filter, staged pixels, sums or results to be rounded than are held at a time, results too
+// large for the caches.
 // The best target only.
 TEST(BitIdentityOfLarge, Conv2D) {
   constexpr const char* kLines[] = {
@@ -330,6 +331,15 @@ TEST(BitIdentityOfLarge, Conv2D) {
       "dilations=1,1 "
       "pads=1,1,1,1",
       "conv2d_backprop_filter float32 NHWC in=2,130,130,600 filter=3,3,600,600 strides=128,128 "
+      "dilations=1,1 "
+      "pads=0,0,0,0",
+      "conv2d_backprop_filter float16 NHWC in=2,130,130,600 filter=3,3,600,600 strides=128,128 "
+      "dilations=1,1 "
+      "pads=0,0,0,0",
+      "conv2d_backprop_filter float16 NHWC in=2,3,3,1600 filter=3,3,1600,600 strides=1,1 "
+      "dilations=1,1 "
+      "pads=0,0,0,0",
+      "conv2d_backprop_filter float16 NHWC in=1,3,3,3200 filter=3,3,800,1600 strides=1,1 "
       "dilations=1,1 "
       "pads=0,0,0,0",
       "conv2d_backprop_filter float32 NHWC in=3,40,40,20 filter=3,3,10,256 strides=2,1 "

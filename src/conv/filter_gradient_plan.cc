@@ -54,7 +54,12 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
 
   const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
   const int64_t all_panels = g.groups * sizes.panels.count;
-  const int64_t panels_held = one_call ? all_panels : std::max<int64_t>(1, kSumBytes / panel_sums);
+  // Of a result that is rounded once it is whole no more is held than of sums.
+  const int64_t panel_held = !one_call        ? panel_sums
+                             : RoundsResult() ? ResultRows() * PanelBytes()
+                                              : 0;
+  const int64_t panels_held =
+      panel_held == 0 ? all_panels : std::max<int64_t>(1, kSumBytes / panel_held);
   if (panels_held >= sizes.panels.count) {
     const int64_t groups_held = std::min(g.groups, panels_held / sizes.panels.count);
     for (int64_t group = 0; group < g.groups; group += groups_held) {
@@ -198,6 +203,11 @@ int64_t FilterGradientPlan::MostStageBlocks() const {
   return most;
 }
 
+int64_t FilterGradientPlan::UnfinishedElements() const {
+  if (inputs_in_lanes) return ResultRows() * geometry.out_c;
+  return RoundsResult() ? ResultRows() * ResultColumns(passes.front()).count() : 0;
+}
+
 int64_t FilterGradientPlan::ScratchBytes() const {
   const Pass& widest = passes.front();
   int64_t elements = 0, lines = 0;
@@ -213,10 +223,8 @@ int64_t FilterGradientPlan::ScratchBytes() const {
       sizes.tile_sums;
   const int64_t most_segments = joined ? lines : num_threads * kBlockTerms * chunk_blocks;
   const int64_t segments = most_segments * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
-  const bool unfinished = inputs_in_lanes || (!sizes.stores_compute_type && !sizes.pairs);
-  return (elements + (unfinished ? ResultElements() : 0)) * sizes.element_bytes +
-         sums * int64_t{sizeof(double)} + segments +
-         static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
+  return (elements + UnfinishedElements()) * sizes.element_bytes + sums * int64_t{sizeof(double)} +
+         segments + static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
 }
 
 std::string FilterGradientPlan::Tiles() const {

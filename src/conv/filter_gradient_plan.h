@@ -61,9 +61,21 @@ struct FilterGradientPlan {
     int64_t panel_begin, panel_end;  // of each group
     int64_t num_panels() const { return (group_end - group_begin) * (panel_end - panel_begin); }
   };
+  // The columns of the result that a pass makes, unless inputs are in lanes.
+  struct Columns {
+    int64_t begin, end;
+    int64_t count() const { return end - begin; }
+  };
+  Columns ResultColumns(const Pass& pass) const {
+    const int64_t group_out_c = geometry.group_out_c, panel_cols = sizes.panels.cols;
+    return {
+        pass.group_begin * group_out_c + pass.panel_begin * panel_cols,
+        (pass.group_end - 1) * group_out_c + std::min(group_out_c, pass.panel_end * panel_cols)};
+  }
 
   int64_t NumRows() const { return NumRows(geometry, form); }
-  int64_t ResultElements() const { return num_taps * geometry.group_in_c * geometry.out_c; }
+  // Rows of the result, [tap][input channel], by all groups' output channels.
+  int64_t ResultRows() const { return num_taps * geometry.group_in_c; }
   int64_t NumRuns() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
   int64_t PanelBytes() const { return sizes.panels.cols * sizes.element_bytes; }  // of a pixel
   // Pixels of out_backprop already hold the columns of every panel side by side, or are its rows.
@@ -122,6 +134,12 @@ struct FilterGradientPlan {
     return std::min(tiles, std::max(least, CeilDiv(tiles, group_row_blocks * tile_taps)));
   }
   int64_t MostStageBlocks() const;
+  // The micro-kernel's results are rounded to 16 bits afterwards.
+  bool RoundsResult() const {
+    return !inputs_in_lanes && !sizes.stores_compute_type && !sizes.pairs;
+  }
+  // Of the result's numbers that are held before they are turned, or rounded to 16 bits.
+  int64_t UnfinishedElements() const;
   // Of packed input and out_backprop for a stage, in elements.
   int64_t InputElements(const PixelStage& stage, const Pass& pass) const;
   int64_t OutputElements(const PixelStage& stage, const Pass& pass) const;

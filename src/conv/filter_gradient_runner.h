@@ -43,7 +43,7 @@ class FilterGradientRunner {
   // Row blocks from this one on that one call of the micro-kernel may take: those of its size.
   int64_t BlocksAlike(const Place& place) const;
   // From one row of the result's matrix to the next.
-  int64_t RowPitch() const { return plan_.inputs_in_lanes ? num_cols_ : plan_.geometry.out_c; }
+  int64_t RowPitch() const { return plan_.inputs_in_lanes ? num_cols_ : held_.count(); }
   // Of so many row blocks.
   void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
                  int64_t* c_rows) const;
@@ -78,6 +78,7 @@ class FilterGradientRunner {
   void RunRowBlocks(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args) const;
   void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
   void FinishTotals(const Pass& pass);
+  void RoundResult() const;
   void TurnResult() const;
 
   double* SumsOf(int64_t run, int64_t tile) {
@@ -94,11 +95,12 @@ class FilterGradientRunner {
   FilterGradientAhead ahead_;
   const int64_t tiles_held_, num_cols_;
   AlignedArray<double> sums_, totals_;
-  // The result before it is rounded to 16 bits, and turned if it must be: inputs in lanes make it
-  // [group][tap][output channel][input channel], or
+  // A pass's columns of the result before they are rounded to 16 bits, or all of it before it is
+  // turned: inputs in lanes make it [group][tap][output channel][input channel], or
   // [group][output channel][kernel column][kernel row][input channel].
   AlignedArray<Compute> unfinished_;
   Compute* result_ = nullptr;
+  FilterGradientPlan::Columns held_;    // that are in result_, unless it is turned
   std::vector<PixelList> lists_;        // of each thread
   std::vector<PixelList> chunk_lists_;  // of each chunk of a stage, by its first block
 };
@@ -116,13 +118,14 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
       sums_((plan.one_call ? args.parallel.num_threads() : tiles_held_ * plan.runs_at_once) *
             plan.sizes.tile_sums),
       totals_(plan.NumRuns() > 1 ? tiles_held_ * plan.sizes.tile_sums : 0),
+      held_{0, plan.geometry.out_c},
       lists_(static_cast<size_t>(args.parallel.num_threads())),
       chunk_lists_(static_cast<size_t>(plan.joined ? plan.MostStageBlocks() : 0)) {
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (!plan.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
   }
   if (result_ == nullptr && !kNarrows) {
-    unfinished_ = AlignedArray<Compute>(plan.ResultElements());
+    unfinished_ = AlignedArray<Compute>(plan.UnfinishedElements());
     result_ = unfinished_.data();
   }
 }
@@ -130,6 +133,7 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::Run() {
   for (const Pass& pass : plan_.passes) {
+    if (plan_.RoundsResult()) held_ = plan_.ResultColumns(pass);
     std::fill_n(totals_.data(), totals_.size(), 0.0);
     for (const PixelStage& stage : plan_.stages) {
       operands_.Pack(pass, stage);
@@ -137,13 +141,24 @@ void FilterGradientRunner<Stored, Operands>::Run() {
       RunStage(pass, stage);
     }
     if (plan_.NumRuns() > 1) FinishTotals(pass);
+    if (plan_.RoundsResult()) RoundResult();
   }
-  if (plan_.inputs_in_lanes) {
-    TurnResult();
-  } else if constexpr (!std::is_same_v<Stored, Compute> && !kNarrows) {
-    args_.kernels.template Pack<Stored>().narrow(result_, static_cast<Stored*>(args_.result),
-                                                 unfinished_.size());
-  }
+  if (plan_.inputs_in_lanes) TurnResult();
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::RoundResult() const {
+  constexpr int64_t kRows = 64;  // at a time
+  const auto narrow = args_.kernels.template Pack<Stored>().narrow;
+  const int64_t out_c = plan_.geometry.out_c, cols = held_.count();
+  args_.parallel.For(CeilDiv(plan_.ResultRows(), kRows), [&](int64_t i) {
+    const int64_t end = std::min(plan_.ResultRows(), (i + 1) * kRows);
+    const int64_t step = cols == out_c ? end - i * kRows : 1;  // whole rows follow each other
+    for (int64_t row = i * kRows; row < end; row += step) {
+      narrow(result_ + row * cols, static_cast<Stored*>(args_.result) + row * out_c + held_.begin,
+             step * cols);
+    }
+  });
 }
 
 template <class Stored, class Operands>
@@ -176,9 +191,10 @@ auto FilterGradientRunner<Stored, Operands>::PlaceOf(const Pass& pass,
   place.group_in_pass = place.panel / panels;
   place.num_cols = plan_.sizes.panels.ColsOf(panel, num_cols_);
   const int64_t group = pass.group_begin + place.group_in_pass;
-  const int64_t matrix = plan_.inputs_in_lanes
-                             ? (group * plan_.tile_taps + at.tap) * g.group_out_c * num_cols_
-                             : at.tap * g.group_in_c * g.out_c + group * g.group_out_c;
+  const int64_t matrix =
+      plan_.inputs_in_lanes
+          ? (group * plan_.tile_taps + at.tap) * g.group_out_c * num_cols_
+          : at.tap * g.group_in_c * RowPitch() + group * g.group_out_c - held_.begin;
   place.first =
       matrix + at.row_block * plan_.sizes.tile_rows * RowPitch() + panel * plan_.sizes.panels.cols;
   SetRows(place);

@@ -88,7 +88,7 @@ ChannelLanesPlan<Stored, Element>::ChannelLanesPlan(const Problem& problem,
   // few enough for the source to stay in a cache from panel to panel.
   const int64_t num_phases = static_cast<int64_t>(phases.size());
   const int64_t cached =
-      std::clamp<int64_t>((int64_t{1} << 18) / sum.source_c, 1024, 4096) * num_phases;
+      std::clamp<int64_t>((int64_t{1} << 18) / sum.source_c, 1024, 16384) * num_phases;
   // A panel that serves one chunk only is packed just before. Several threads would wait for each
   // other at the end of each pass.
   if (num_threads == 1 && pixels <= cached) panels_per_pass = 1;

@@ -108,7 +108,7 @@ int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num
 template <class Stored, class Element>
 std::string DescribeTiles(const Plan<Stored, Element>& plan) {
   return fmt::format("{}x{} channels x pixels, {} bands of {} rows{}", plan.tile_rows,
-                     plan.kernels.tiles.back().cols, plan.num_bands, plan.band_positions,
+                     plan.panel_cols, plan.num_bands, plan.band_positions,
                      plan.kPairs ? ", in pairs" : "");
 }
 

@@ -24,13 +24,18 @@ struct Panels {
   }
 };
 
+// Panels as even as vectors are, of no more than most_cols.
 template <class Compute>
-Panels CutPanels(const IndirectGemmKernels<Compute>& kernels, int64_t num_cols) {
-  const int64_t widest = kernels.tiles.back().cols / kernels.lanes;
+Panels CutPanels(const IndirectGemmKernels<Compute>& kernels, int64_t num_cols, int64_t most_cols) {
   const int64_t vectors = CeilDiv(num_cols, int64_t{kernels.lanes});
-  const int64_t count = CeilDiv(vectors, widest);
+  const int64_t count = CeilDiv(vectors, most_cols / kernels.lanes);
   const int64_t cols = CeilDiv(vectors, count) * kernels.lanes;
   return {CeilDiv(num_cols, cols), cols};
+}
+
+template <class Compute>
+Panels CutPanels(const IndirectGemmKernels<Compute>& kernels, int64_t num_cols) {
+  return CutPanels(kernels, num_cols, kernels.tiles.back().cols);
 }
 
 // The tiles of the least width that has num_cols columns, most rows first.

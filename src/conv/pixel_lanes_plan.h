@@ -52,7 +52,7 @@ struct PixelLanesPlan {
   bool VectorsFitPlanes() const {
     constexpr int64_t kLine = 64, kFewChannels = 64;
     const int64_t plane = source.h * source.w;
-    return plane % kernels.lanes == 0 && plane >= kernels.tiles.back().cols &&
+    return plane % kernels.lanes == 0 && plane >= panel_cols &&
            (sum.source_c <= kFewChannels || plane * int64_t{sizeof(Compute)} / kLine % 16 != 0);
   }
   // Rows of a plane that `positions` positions along the rows of a phase need.
@@ -64,6 +64,7 @@ struct PixelLanesPlan {
   std::vector<TapPhase> phases;
   PlaneAxis rows, cols;
   int64_t most_positions;             // of a phase's rows
+  int64_t panel_cols;                 // pixels of a panel, at most
   int64_t tile_rows, row_blocks;      // of the result's channels in a group
   int64_t num_bands, band_positions;  // positions of each phase's rows that are worked on at a time
   int64_t plane_size;                 // elements of one plane of a band
@@ -87,15 +88,19 @@ PixelLanesPlan<Stored, Element>::PixelLanesPlan(const Problem& problem, const Ke
       num_threads(num_threads_in) {
   if constexpr (kPairs) CountInPairs(sum, phases);
   source = {problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups};
-  const auto tiles = TilesOfWidth(kernels, kernels.tiles.back().cols);
+  result_is_planes = ResultIsPlanes(problem.data_format, sum, cols);
+  result_in_place = result_is_planes && (kPairs || std::is_same_v<Stored, Compute>);
+  panel_cols = kernels.tiles.back().cols;
+  // Whole lines of the result, where a tile has one: none is then written in two parts.
+  constexpr int64_t kLineCols = kAlignment / int64_t{sizeof(Compute)};
+  if (result_in_place && panel_cols > kLineCols) panel_cols -= panel_cols % kLineCols;
+  const auto tiles = TilesOfWidth(kernels, panel_cols);
   tile_rows = SmallestTile(tiles, sum.result_c).rows;
   row_blocks = CeilDiv(sum.result_c, tile_rows);
   most_positions = sum.row_phases.front().count;
   const int64_t planes = static_cast<int64_t>(rows.residues.size() * cols.residues.size());
   const int64_t row_bytes = planes * source.c * cols.extent * int64_t{sizeof(Element)};
   const int64_t halo = rows.extent - most_positions;
-  result_is_planes = ResultIsPlanes(problem.data_format, sum, cols);
-  result_in_place = result_is_planes && (kPairs || std::is_same_v<Stored, Compute>);
   source_in_place = !kPairs && result_in_place && MeetsWholePlanes(sum) && VectorsFitPlanes();
   const int64_t cached =
       source_in_place ? most_positions : kBandBytes / std::max<int64_t>(1, row_bytes) - halo;
@@ -121,8 +126,7 @@ template <class Stored, class Element>
 int64_t PixelLanesPlan<Stored, Element>::ScratchBytes() const {
   return (FilterElements() + num_threads * BandSourceElements()) * int64_t{sizeof(Element)} +
          num_threads * BandResultElements() * int64_t{sizeof(Compute)} +
-         num_threads * int64_t{kMaxTileRows} * kernels.tiles.back().cols * 2 *
-             int64_t{sizeof(double)};
+         num_threads * int64_t{kMaxTileRows} * panel_cols * 2 * int64_t{sizeof(double)};
 }
 
 }  // namespace convgrad

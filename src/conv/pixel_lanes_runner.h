@@ -141,7 +141,7 @@ void PixelLanesRunner<Stored, Element>::RunBand(int64_t image, int64_t band) {
     scratch.planes = AlignedArray<Element>(plan_.BandSourceElements());
     std::fill_n(scratch.planes.data(), scratch.planes.size(), Element{});
     scratch.result = AlignedArray<Compute>(plan_.BandResultElements());
-    scratch.sums = AlignedArray<double>(kMaxTileRows * plan_.kernels.tiles.back().cols * 2);
+    scratch.sums = AlignedArray<double>(kMaxTileRows * plan_.panel_cols * 2);
   }
   const int64_t first = band * plan_.band_positions;
   const Element* planes = scratch.planes.data();
@@ -259,7 +259,7 @@ void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, in
   args.sums = scratch.sums.data();
   args.odd = sizeof(Stored) == 2;
   constexpr int64_t kCompute = sizeof(Compute);
-  const Panels panels = CutPanels(plan_.kernels, num_pixels);
+  const Panels panels = CutPanels(plan_.kernels, num_pixels, plan_.panel_cols);
   const int64_t group_size = sum.source_c * plan_.channel_stride;
   const Element* const first = planes + group * group_size;
   args.a = filter_.data() + group * plan_.row_blocks * BlockElements();
@@ -294,14 +294,16 @@ void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, in
   if (args.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-// Channels [begin, end) of the group, for one panel of pixels.
+// Channels [begin, end) of the group, from the first of a row block on, for one panel of pixels.
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunRows(const GemmTileArgs<Element>& args, int64_t begin,
                                                 int64_t end) const {
   RowGatherer<Element> gatherer(TilesOfWidth(plan_.kernels, args.num_cols), args);
-  for (int64_t row = begin; row < end; ++row) {
-    gatherer.Add(row / plan_.tile_rows * BlockElements() + row % plan_.tile_rows,
-                 row * plan_.result_stride);
+  const int64_t block_elements = BlockElements();
+  int64_t block = begin / plan_.tile_rows * block_elements;
+  for (int64_t row = begin; row < end; row += plan_.tile_rows, block += block_elements) {
+    gatherer.AddRun(std::min(plan_.tile_rows, end - row), block, 1, row * plan_.result_stride,
+                    plan_.result_stride);
   }
   gatherer.Flush();
 }

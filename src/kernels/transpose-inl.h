@@ -270,23 +270,43 @@ void PackTransposeNarrow(const ComputeType<Stored>* from, int64_t from_stride, S
   }
 }
 
-// Where a vector is a line of the result; else two halves of a line would be written far apart.
+// As many squares below each other as make lines of the result, written around the caches. Parts of
+// a line that are not written one right after the other take several times as long.
+template <class D, class T>
+HWY_INLINE void TransposeStreamLines(D d, const T* from, int64_t from_stride, T* to,
+                                     int64_t to_stride) {
+  using V = hn::Vec<D>;
+  constexpr int64_t kLanes = hn::MaxLanes(d), kParts = 64 / sizeof(T) / kLanes;
+  V lines[kParts][kLanes];
+#pragma GCC unroll 2
+  for (int64_t part = 0; part < kParts; ++part) {
+    const T* corner = from + part * kLanes * from_stride;
+    TransposeSquare<true>(
+        d, kLanes, kLanes, [&](int64_t i) { return hn::LoadU(d, corner + i * from_stride); },
+        [&](int64_t i, V v) { lines[part][i] = CanonicalNaN(d, v); });
+  }
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kLanes; ++i) {
+#pragma GCC unroll 2
+    for (int64_t part = 0; part < kParts; ++part) {
+      hn::Stream(lines[part][i], d, to + i * to_stride + part * kLanes);
+    }
+  }
+}
+
+// For numbers that are stored as they are computed and vectors of at least half a line.
 template <class Stored>
 void PackTransposeStream(const ComputeType<Stored>* from, int64_t from_stride, Stored* to,
                          int64_t to_stride, int64_t rows, int64_t cols) {
   const ComputeTag<Stored> d;
   constexpr int64_t kLanes = hn::MaxLanes(d), kLine = 64 / sizeof(Stored);
-  if constexpr (kLanes == kLine) {
+  if constexpr (std::is_same_v<Stored, ComputeType<Stored> > && 2 * kLanes >= kLine) {
     if (reinterpret_cast<uintptr_t>(to) % 64 == 0 && to_stride % kLine == 0) {
-      const int64_t whole = rows / kLanes * kLanes;
+      const int64_t whole = rows / kLine * kLine;
       for (int64_t col = 0; col + kLanes <= cols; col += kLanes) {
-        for (int64_t row = 0; row < whole; row += kLanes) {
-          const auto* corner = from + row * from_stride + col;
-          TransposeSquare<true>(
-              d, kLanes, kLanes, [&](int64_t i) { return hn::LoadU(d, corner + i * from_stride); },
-              [&](int64_t i, auto v) {
-                hn::Stream(CanonicalNaN(d, v), d, to + (col + i) * to_stride + row);
-              });
+        for (int64_t row = 0; row < whole; row += kLine) {
+          TransposeStreamLines(d, from + row * from_stride + col, from_stride,
+                               to + col * to_stride + row, to_stride);
         }
       }
       const int64_t left = cols / kLanes * kLanes;

@@ -21,6 +21,8 @@ constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
 constexpr int64_t kOneCallPixels = 2560;      // there; every panel reads all of their input again
 constexpr int64_t kGroupBytes = 384 << 10;    // of the input, for a group of row blocks
 
+constexpr int64_t kListBytes = 1 << 20;  // of all pixels of a stage for all taps
+
 // With fewer, threads also take runs side by side.
 constexpr int64_t kTilesPerThread = 32;
 
@@ -108,6 +110,8 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
   const int64_t wanted_runs =
       num_threads == 1 ? 1 : CeilDiv(kTilesPerThread * num_threads, TilesOf(widest));
   runs_at_once = std::clamp<int64_t>(std::min(wanted_runs, kSumBytes / sum_bytes), 1, stage_runs);
+  lists_stages =
+      joined || tile_taps * MostStageSegments() * int64_t{sizeof(GemmSegment)} <= kListBytes;
 }
 
 void FilterGradientPlan::PlaceGrid() {
@@ -203,6 +207,15 @@ int64_t FilterGradientPlan::MostStageBlocks() const {
   return most;
 }
 
+int64_t FilterGradientPlan::MostStageSegments() const {
+  int64_t most = 0;
+  for (const PixelStage& stage : stages) {
+    most = std::max(most, stage.block_end - stage.block_begin +
+                              stage.output.num_images() * stage.output.num_rows());
+  }
+  return most * (in_pairs ? 3 : 1);
+}
+
 int64_t FilterGradientPlan::UnfinishedElements() const {
   if (inputs_in_lanes) return ResultRows() * geometry.out_c;
   return RoundsResult() ? ResultRows() * ResultColumns(passes.front()).count() : 0;
@@ -210,19 +223,19 @@ int64_t FilterGradientPlan::UnfinishedElements() const {
 
 int64_t FilterGradientPlan::ScratchBytes() const {
   const Pass& widest = passes.front();
-  int64_t elements = 0, lines = 0;
+  int64_t elements = 0;
   for (const PixelStage& stage : stages) {
     const int64_t input = UsesInputInPlace() ? 0 : InputElements(stage, widest);
     const int64_t output = UsesOutputInPlace() ? 0 : OutputElements(stage, widest);
     elements = std::max(elements, input + output + PaddedElements(stage));
-    lines = std::max(lines, stage.block_end - stage.block_begin +
-                                stage.output.num_images() * stage.output.num_rows());
   }
   const int64_t sums =
       (one_call ? num_threads : TilesOf(widest) * (runs_at_once + (NumRuns() > 1))) *
       sizes.tile_sums;
-  const int64_t most_segments = joined ? lines : num_threads * kBlockTerms * chunk_blocks;
-  const int64_t segments = most_segments * (in_pairs ? 6 : 2) * int64_t{sizeof(int64_t) * 3};
+  const int64_t most_segments = lists_stages
+                                    ? tile_taps * MostStageSegments()
+                                    : num_threads * kBlockTerms * chunk_blocks * (in_pairs ? 3 : 1);
+  const int64_t segments = most_segments * 2 * int64_t{sizeof(GemmSegment)};
   return (elements + UnfinishedElements()) * sizes.element_bytes + sums * int64_t{sizeof(double)} +
          segments + static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
 }

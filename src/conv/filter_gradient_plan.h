@@ -134,6 +134,8 @@ struct FilterGradientPlan {
     return std::min(tiles, std::max(least, CeilDiv(tiles, group_row_blocks * tile_taps)));
   }
   int64_t MostStageBlocks() const;
+  // Segments of a stage's pixels for one tap, at most.
+  int64_t MostStageSegments() const;
   // The micro-kernel's results are rounded to 16 bits afterwards.
   bool RoundsResult() const {
     return !inputs_in_lanes && !sizes.stores_compute_type && !sizes.pairs;
@@ -184,6 +186,7 @@ struct FilterGradientPlan {
   int64_t chunk_blocks;            // taken by one call of the micro-kernel
   int64_t group_row_blocks;        // whose input stays in a cache from tap to tap
   int64_t runs_at_once;
+  bool lists_stages;  // what all tiles meet is listed once for a stage, else anew for each call
 };
 
 }  // namespace convgrad

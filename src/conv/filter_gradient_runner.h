@@ -48,15 +48,16 @@ class FilterGradientRunner {
   void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
                  int64_t* c_rows) const;
   void RunStage(const Pass& pass, const PixelStage& stage);
-  // Joined, all tiles meet the same pixels, which are listed once.
+  // What the tiles of every tap meet in a stage, where that is listed once for all of them.
   void ListChunks(const PixelStage& stage);
-  PixelList& ListOfChunk(const PixelStage& stage, int64_t first_block) {
-    return chunk_lists_[static_cast<size_t>(first_block - stage.block_begin)];
+  PixelList& ListOfChunk(const PixelStage& stage, int64_t first_block, int64_t tap) {
+    const int64_t chunk = first_block - stage.block_begin;
+    return chunk_lists_[static_cast<size_t>(chunk * plan_.tile_taps + tap)];
   }
   // Of a chunk's blocks, for one tap.
   const PixelList& ListOf(const PixelStage& stage, int64_t first_block, int64_t last_block,
                           int64_t tap) {
-    if (plan_.joined) return ListOfChunk(stage, first_block);
+    if (plan_.lists_stages) return ListOfChunk(stage, first_block, tap);
     PixelList& list = lists_[static_cast<size_t>(Parallel::ThreadIndex())];
     list.Build(plan_, operands_, first_block, last_block, tap);
     return list;
@@ -102,7 +103,7 @@ class FilterGradientRunner {
   Compute* result_ = nullptr;
   FilterGradientPlan::Columns held_;    // that are in result_, unless it is turned
   std::vector<PixelList> lists_;        // of each thread
-  std::vector<PixelList> chunk_lists_;  // of each chunk of a stage, by its first block
+  std::vector<PixelList> chunk_lists_;  // of each chunk of a stage, by its first block, and tap
 };
 
 template <class Stored, class Operands>
@@ -120,7 +121,8 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
       totals_(plan.NumRuns() > 1 ? tiles_held_ * plan.sizes.tile_sums : 0),
       held_{0, plan.geometry.out_c},
       lists_(static_cast<size_t>(args.parallel.num_threads())),
-      chunk_lists_(static_cast<size_t>(plan.joined ? plan.MostStageBlocks() : 0)) {
+      chunk_lists_(
+          static_cast<size_t>(plan.lists_stages ? plan.MostStageBlocks() * plan.tile_taps : 0)) {
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (!plan.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
   }
@@ -253,7 +255,7 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass, const PixelStage& stage) {
   const int64_t tiles = plan_.TilesOf(pass);
   const int64_t run_end = CeilDiv(stage.block_end, kRunBlocks);
-  if (plan_.joined) ListChunks(stage);
+  if (plan_.lists_stages) ListChunks(stage);
   for (int64_t run = stage.block_begin / kRunBlocks; run < run_end; run += plan_.runs_at_once) {
     const int64_t last_run = std::min(run + plan_.runs_at_once, run_end);
     const int64_t tasks = plan_.TasksOf((last_run - run) * tiles);
@@ -269,11 +271,13 @@ void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass, const Pi
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::ListChunks(const PixelStage& stage) {
   const int64_t first_run = stage.block_begin / kRunBlocks;
-  args_.parallel.For(CeilDiv(stage.block_end, kRunBlocks) - first_run, [&](int64_t i) {
-    const BlockRange blocks = BlocksOf(stage, first_run + i);
+  const int64_t runs = CeilDiv(stage.block_end, kRunBlocks) - first_run;
+  args_.parallel.For(runs * plan_.tile_taps, [&](int64_t i) {
+    const int64_t tap = i % plan_.tile_taps;
+    const BlockRange blocks = BlocksOf(stage, first_run + i / plan_.tile_taps);
     for (int64_t block = blocks.begin; block < blocks.end; block += plan_.chunk_blocks) {
       const int64_t end = std::min(blocks.end, block + plan_.chunk_blocks);
-      ListOfChunk(stage, block).Build(plan_, operands_, block, end, 0);
+      ListOfChunk(stage, block, tap).Build(plan_, operands_, block, end, tap);
     }
   });
 }

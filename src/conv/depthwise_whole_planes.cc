@@ -86,12 +86,14 @@ void WholePlanesEngine<T>::PackWeights(const T* filter) {
 // Planes are numbered through all images.
 template <class T>
 void WholePlanesEngine<T>::SumPlanes(Range planes) const {
-  const int64_t channels = first_.count;
+  const int64_t channels = first_.count, source_size = first_.source_h * first_.source_w;
   for (int64_t plane = planes.begin; plane < planes.end;) {
     const int64_t channel = plane % channels;
     WholePlanes<T> call = first_;
     call.count = std::min(planes.end - plane, channels - channel);
-    call.source += plane * first_.source_h * first_.source_w;
+    call.source += plane * source_size;
+    call.readable_before = plane * source_size;
+    call.readable_behind = (problem_.geometry.batch * channels - plane - call.count) * source_size;
     call.out += plane * first_.out_h * first_.out_w;
     call.weights += channel * first_.size * first_.size;
     kernel_(call);

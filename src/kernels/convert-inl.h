@@ -182,7 +182,7 @@ HWY_INLINE void StoreParts(D d, hn::Vec<D> first, [[maybe_unused]] hn::Vec<D> la
   }
 }
 
-// The same around the caches, for groups that are whole lines.
+// The same around the caches, for groups that begin at multiples of their size.
 template <class D, class Stored>
 HWY_INLINE void StreamParts(D d, hn::Vec<D> first, [[maybe_unused]] hn::Vec<D> last,
                             Stored* group) {

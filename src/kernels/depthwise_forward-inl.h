@@ -12,15 +12,14 @@
 #define CONVGRAD_KERNELS_DEPTHWISE_FORWARD_INL_H_
 #endif
 
-#include <algorithm>
-
 #include "kernels/depthwise_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-template <int64_t kTaps, int64_t kStride, int64_t kPart, bool kChecked, class D, class T, class V>
+template <int64_t kTaps, int64_t kStride, int64_t kPart, Coverage kCoverage, class D, class T,
+          class V>
 HWY_INLINE void SlideForward(D d, const TileSource<T>& source, const T* filter,
                              int64_t filter_stride, V (&acc)[kTile]) {
   V weights[kTaps];
@@ -30,7 +29,7 @@ HWY_INLINE void SlideForward(D d, const TileSource<T>& source, const T* filter,
   constexpr int64_t kSpan = TileSpan(kTaps, kStride);
 #pragma GCC unroll 32
   for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
-    if (!source.template Has<kChecked>(col)) continue;
+    if (!source.template Has<kCoverage, kSpan>(col)) continue;
     const V x = InRegister<kTaps>(LoadPart<kPart>(d, at));
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) {
@@ -41,7 +40,7 @@ HWY_INLINE void SlideForward(D d, const TileSource<T>& source, const T* filter,
 }
 
 // Any stride and number of taps: no source vector is shared.
-template <int64_t kPart, bool kChecked, class D, class T, class V>
+template <int64_t kPart, Coverage kCoverage, class D, class T, class V>
 HWY_INLINE void StepForward(D d, const TileSource<T>& source, int64_t stride, int64_t num_taps,
                             const T* filter, int64_t filter_stride, V (&acc)[kTile]) {
   for (int64_t k = 0; k < num_taps; ++k) {
@@ -49,7 +48,7 @@ HWY_INLINE void StepForward(D d, const TileSource<T>& source, int64_t stride, in
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) {
       const int64_t col = p * stride + k;
-      if (source.template Has<kChecked>(col)) {
+      if (source.template Has<kCoverage>(col)) {
         acc[p] = Fma(LoadPart<kPart>(d, source.first + col * source.stride), weight, acc[p]);
       }
     }
@@ -65,24 +64,27 @@ HWY_INLINE void AddSegment(D d, const DepthwiseForwardRow<T>& row,
   const int64_t first_col = segment.origin + first_out * stride;
   const int64_t end_col = first_col + TileSpan(segment.num_taps, stride);
   if (end_col <= 0 || first_col >= row.num_cols) return;
-  const TileSource<T> source = {segment.source + first_col * row.source_stride + channel,
-                                row.source_stride, first_col, row.num_cols};
+  const TileSource<T> source =
+      SourceOf(segment.source + channel, first_col, row.source_stride, row.num_cols);
   const T* filter = segment.filter + channel;
   const bool checked = first_col < 0 || end_col > row.num_cols;
   if constexpr (kStride == 0) {
     if (checked) {
-      StepForward<kPart, true>(d, source, stride, segment.num_taps, filter, row.filter_stride, acc);
+      StepForward<kPart, Coverage::kAny>(d, source, stride, segment.num_taps, filter,
+                                         row.filter_stride, acc);
     } else {
-      StepForward<kPart, false>(d, source, stride, segment.num_taps, filter, row.filter_stride,
-                                acc);
+      StepForward<kPart, Coverage::kWhole>(d, source, stride, segment.num_taps, filter,
+                                           row.filter_stride, acc);
     }
   } else if (checked) {
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
-      SlideForward<taps(), kStride, kPart, true>(d, source, filter, row.filter_stride, acc);
+      SlideForward<taps(), kStride, kPart, Coverage::kAny>(d, source, filter, row.filter_stride,
+                                                           acc);
     });
   } else {
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
-      SlideForward<taps(), kStride, kPart, false>(d, source, filter, row.filter_stride, acc);
+      SlideForward<taps(), kStride, kPart, Coverage::kWhole>(d, source, filter, row.filter_stride,
+                                                             acc);
     });
   }
 }
@@ -96,20 +98,24 @@ HWY_INLINE void StoreChannels(D d, hn::Vec<D> value, T* to, int64_t channels) {
   }
 }
 
-// One tile, one part of a group of channels, one block: no folding, but -0 becomes +0 as it would.
-template <int64_t kStride, int64_t kPart, class D, class T, class V>
-HWY_INLINE void SumOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
-                            int64_t channel, V (&sums)[kTile]) {
+// The sums of one tile, one part of a group of channels, one block; add(segment, acc) adds one
+// segment. No folding, but -0 becomes +0 as it would.
+template <class D, class T, class V, class Add>
+HWY_INLINE void SumOneBlock(D d, const DepthwiseForwardRow<T>& row, V (&sums)[kTile],
+                            const Add& add) {
   V acc[kTile];
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) acc[p] = hn::Zero(d);
   const DepthwiseSegment<T>* const end = row.segments + row.block_ends[0];
   for (const DepthwiseSegment<T>* segment = row.segments; segment != end; ++segment) {
-    AddSegment<kStride, kPart>(d, row, *segment, first_out, channel, acc);
+    add(*segment, acc);
   }
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) sums[p] = hn::Add(acc[p], hn::Zero(d));
 }
+
+// The scalar target, whose vectors are too small for it, is never asked to.
+inline constexpr bool kStreams = HWY_TARGET != HWY_SCALAR;
 
 inline constexpr size_t kResultLine = 64;
 
@@ -117,18 +123,12 @@ inline constexpr size_t kResultLine = 64;
 template <class T>
 using TileLines = T[kTile][kResultLine / sizeof(T)];
 
+// Writes a group of finished results around the caches.
 template <class T>
-HWY_INLINE void StreamLine(const T* line, T* to) {
-#if HWY_TARGET == HWY_SCALAR
-  std::copy_n(line, kResultLine / sizeof(T), to);
-#else
-  const hn::ScalableTag<uint8_t> d;
-  const auto* from = reinterpret_cast<const uint8_t*>(line);
-#pragma GCC unroll 4
-  for (size_t i = 0; i < kResultLine; i += hn::MaxLanes(d)) {
-    hn::Stream(hn::Load(d, from + i), d, reinterpret_cast<uint8_t*>(to) + i);
-  }
-#endif
+HWY_INLINE void StreamGroup(const T* group, T* to) {
+  const hn::CappedTag<uint8_t, kGroupSize<T> * sizeof(T)> d;
+  hn::Stream(hn::Load(d, reinterpret_cast<const uint8_t*>(group)), d,
+             reinterpret_cast<uint8_t*>(to));
 }
 
 template <class D, class T>
@@ -140,39 +140,129 @@ HWY_INLINE void StoreSums(D d, hn::Vec<D> first, hn::Vec<D> last, T* to, int64_t
   }
 }
 
-template <int64_t kStride, class D, class T>
-HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
-                                int64_t channel, TileLines<T>& lines) {
-  using V = hn::Vec<D>;
-  constexpr int64_t kParts = kGroupParts<T>;
-  V sums[kParts][kTile];
-  SumOneBlock<kStride, 0>(d, row, first_out, channel, sums[0]);
-  if constexpr (kParts == 2) SumOneBlock<kStride, 1>(d, row, first_out, channel, sums[1]);
-  T* out = row.out + first_out * row.out_stride + channel;
-  if (row.stream) {
-    constexpr int64_t kNumbers = kResultLine / sizeof(T);
-    const int64_t count = HWY_MIN(kTile, row.count - first_out), at = channel % kNumbers;
-    if constexpr (kGroupSize<T> == kNumbers) {
+template <class D, class T>
+HWY_INLINE void StreamSums(D d, hn::Vec<D> first, [[maybe_unused]] hn::Vec<D> last, T* to) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    const hn::Rebind<hwy::float16_t, D> dh;
+    const hn::RebindToUnsigned<decltype(dh)> du;
+    const auto narrow = hn::BitCast(du, hn::DemoteTo(dh, CanonicalNaN(d, first)));
+    hn::Stream(narrow, du, reinterpret_cast<uint16_t*>(to));
+  } else {
+    StreamParts(d, first, last, to);
+  }
+}
+
+// A tile's results for one group of channels around the caches. Groups narrower than a line wait in
+// `lines` for the last one of it.
+template <class D, class T, class V>
+HWY_INLINE void StreamTile(D d, const DepthwiseForwardRow<T>& row, int64_t count, int64_t channel,
+                           const V (&sums)[kGroupParts<T>][kTile], T* out, TileLines<T>& lines) {
+  constexpr int64_t kNumbers = kResultLine / sizeof(T), kSize = kGroupSize<T>;
+  constexpr int64_t kLast = kNumbers - kSize;
+  [[maybe_unused]] const int64_t at = channel % kNumbers;
+  const int64_t stride = row.out_stride;
+  if constexpr (kLast > 0) {
+    if (at != kLast) {
 #pragma GCC unroll 8
       for (int64_t p = 0; p < kTile; ++p) {
-        if (p >= count) continue;
-        StreamParts(d, sums[0][p], sums[kParts - 1][p], out + p * row.out_stride);
+        StoreSums(d, sums[0][p], sums[kGroupParts<T> - 1][p], lines[p] + at, row.channels);
       }
       return;
     }
-#pragma GCC unroll 8
-    for (int64_t p = 0; p < kTile; ++p) {
-      StoreSums(d, sums[0][p], sums[kParts - 1][p], lines[p] + at, row.channels);
-    }
-    if (at + kGroupSize<T> < kNumbers) return;
-    for (int64_t p = 0; p < count; ++p) StreamLine(lines[p], out + p * row.out_stride - at);
-    return;
   }
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) {
-    if (first_out + p >= row.count) continue;
-    StoreSums(d, sums[0][p], sums[kParts - 1][p], out + p * row.out_stride, row.channels);
+    if (p >= count) continue;
+    T* const to = out + p * stride;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kLast; i += kSize) StreamGroup(lines[p] + i, to - kLast + i);
+    StreamSums(d, sums[0][p], sums[kGroupParts<T> - 1][p], to);
   }
+}
+
+template <class D, class T, class V>
+HWY_INLINE void StoreTile(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
+                          int64_t channel, const V (&sums)[kGroupParts<T>][kTile],
+                          [[maybe_unused]] TileLines<T>& lines) {
+  const int64_t stride = row.out_stride, channels = row.channels;
+  T* const out = row.out + first_out * stride + channel;
+  const int64_t count = HWY_MIN(kTile, row.count - first_out);
+  if constexpr (kStreams) {
+    if (row.stream) return StreamTile(d, row, count, channel, sums, out, lines);
+  }
+#pragma GCC unroll 8
+  for (int64_t p = 0; p < kTile; ++p) {
+    if (p >= count) continue;
+    StoreSums(d, sums[0][p], sums[kGroupParts<T> - 1][p], out + p * stride, channels);
+  }
+}
+
+// One group of channels of a tile.
+template <int64_t kStride, class D, class T>
+HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
+                                int64_t channel, TileLines<T>& lines) {
+  constexpr int64_t kLast = kGroupParts<T> - 1;
+  hn::Vec<D> sums[kGroupParts<T>][kTile];
+  const auto sum = [&](auto part) HWY_ATTR {
+    SumOneBlock(d, row, sums[part()], [&](const DepthwiseSegment<T>& segment, auto& acc) HWY_ATTR {
+      AddSegment<kStride, part()>(d, row, segment, first_out, channel, acc);
+    });
+  };
+  sum(std::integral_constant<int64_t, 0>());
+  if constexpr (kLast == 1) sum(std::integral_constant<int64_t, 1>());
+  StoreTile(d, row, first_out, channel, sums, lines);
+}
+
+// Tiles of more taps are not taken so: with 512 bits their arithmetic takes longer than finding
+// segments, and 5x5 and 7x7 filters get up to a tenth slower.
+inline constexpr int64_t kMostAlikeTaps = HWY_TARGET == HWY_AVX3 ? 3 : kMaxSegmentTaps;
+
+// A whole tile of one block whose segments are alike: nothing of them but addresses is left to be
+// found for every group of channels, which else is as much as the arithmetic of short chains.
+template <int64_t kTaps, int64_t kStride, Coverage kCoverage, class T>
+HWY_NOINLINE void ForwardAlikeTile(const DepthwiseForwardRow<T>& row, int64_t first_out,
+                                   ChannelRange channels) {
+  const hn::ScalableTag<ComputeType<T> > d;
+  constexpr int64_t kSize = kGroupSize<T>;
+  alignas(kResultLine) TileLines<T> lines;
+  const int64_t first_col = row.segments[0].origin + first_out * kStride;
+  const TileSource<T> tile = {nullptr, row.source_stride, -first_col, row.num_cols - first_col};
+  for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
+    const int64_t channel = FirstChannel(slot / kSize, kSize, row.channels);
+    FetchNext(row.next, first_out * kStride, kTile * kStride, row.source_stride, channel);
+    hn::Vec<decltype(d)> sums[kGroupParts<T>][kTile];
+    const auto sum = [&](auto part) HWY_ATTR {
+      SumOneBlock(d, row, sums[part()],
+                  [&](const DepthwiseSegment<T>& segment, auto& acc) HWY_ATTR {
+                    TileSource<T> source = tile;
+                    source.first = segment.source + first_col * row.source_stride + channel;
+                    SlideForward<kTaps, kStride, part(), kCoverage>(
+                        d, source, segment.filter + channel, row.filter_stride, acc);
+                  });
+    };
+    sum(std::integral_constant<int64_t, 0>());
+    if constexpr (kGroupParts<T> == 2) sum(std::integral_constant<int64_t, 1>());
+    StoreTile(d, row, first_out, channel, sums, lines);
+  }
+}
+
+// The tile if it is such a one of kStride; else false.
+template <int64_t kStride, class T>
+bool TakeAlikeTile(const DepthwiseForwardRow<T>& row, int64_t num_taps, int64_t first_out,
+                   ChannelRange channels) {
+  const int64_t first_col = row.segments[0].origin + first_out * kStride;
+  const Coverage coverage = CoverageOf(first_col, TileSpan(num_taps, kStride), row.num_cols);
+  if (coverage == Coverage::kAny || num_taps > kMostAlikeTaps) return false;
+  WithTaps(num_taps, [&](auto taps) HWY_ATTR {
+    if constexpr (taps() <= kMostAlikeTaps) {
+      if (coverage == Coverage::kWhole) {
+        ForwardAlikeTile<taps(), kStride, Coverage::kWhole>(row, first_out, channels);
+      } else {
+        ForwardAlikeTile<taps(), kStride, Coverage::kEnds>(row, first_out, channels);
+      }
+    }
+  });
+  return true;
 }
 
 template <int64_t kStride, class D, class T>
@@ -204,23 +294,37 @@ HWY_NOINLINE void ForwardManyBlocks(D d, const DepthwiseForwardRow<T>& row, int6
 }
 
 template <int64_t kStride, class T>
-void ForwardTiles(const DepthwiseForwardRow<T>& row) {
+HWY_NOINLINE void ForwardTile(const DepthwiseForwardRow<T>& row, int64_t first_out,
+                              ChannelRange channels) {
   const hn::ScalableTag<ComputeType<T> > d;
   constexpr int64_t kSize = kGroupSize<T>;
   alignas(kResultLine) TileLines<T> lines;
-  for (int64_t out = 0; out < row.count; out += kTile) {
-    // The last tile ends with the row; what it shares with the one before it is computed twice.
-    const int64_t first_out = HWY_MAX(int64_t{0}, HWY_MIN(out, row.count - kTile));
-    for (int64_t v = 0; v * kSize < row.channels; ++v) {
-      const int64_t channel = FirstChannel(v, kSize, row.channels);
-      FetchNext(row.next, first_out * row.stride, kTile * row.stride, row.source_stride, channel);
-      if constexpr (kInStorage<T>) {
-        ForwardOneBlock<kStride>(d, row, first_out, channel, lines);
-      } else if (row.num_blocks == 1) {
-        ForwardOneBlock<kStride>(d, row, first_out, channel, lines);
-      } else {
-        ForwardManyBlocks<kStride>(d, row, first_out, channel);
+  for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
+    const int64_t channel = FirstChannel(slot / kSize, kSize, row.channels);
+    FetchNext(row.next, first_out * row.stride, kTile * row.stride, row.source_stride, channel);
+    if constexpr (kInStorage<T>) {
+      ForwardOneBlock<kStride>(d, row, first_out, channel, lines);
+    } else if (row.num_blocks == 1) {
+      ForwardOneBlock<kStride>(d, row, first_out, channel, lines);
+    } else {
+      ForwardManyBlocks<kStride>(d, row, first_out, channel);
+    }
+  }
+}
+
+template <int64_t kStride, class T>
+void ForwardTiles(const DepthwiseForwardRow<T>& row) {
+  const int64_t taps = row.num_blocks == 1 ? TapsIfAlike(row.segments, row.block_ends[0]) : 0;
+  const int64_t step = ChannelsTogether<T>(taps, row.channels);
+  for (int64_t begin = 0; begin < row.channels; begin += step) {
+    const ChannelRange channels = {begin, HWY_MIN(begin + step, row.channels)};
+    for (int64_t out = 0; out < row.count; out += kTile) {
+      // The last tile ends with the row; what it shares with the one before it is computed twice.
+      const int64_t first_out = HWY_MAX(int64_t{0}, HWY_MIN(out, row.count - kTile));
+      if constexpr (kStride != 0) {
+        if (taps > 0 && TakeAlikeTile<kStride>(row, taps, first_out, channels)) continue;
       }
+      ForwardTile<kStride>(row, first_out, channels);
     }
   }
 }

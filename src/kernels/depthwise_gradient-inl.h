@@ -64,7 +64,8 @@ HWY_NOINLINE inline void FetchLines(LinesAhead* ahead, int64_t num_vectors) {
   LineFetcher(ahead).Fetch(num_vectors);
 }
 
-template <int64_t kTaps, int64_t kStride, int64_t kPart, bool kChecked, class D, class T, class V>
+template <int64_t kTaps, int64_t kStride, int64_t kPart, Coverage kCoverage, class D, class T,
+          class V>
 HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTile],
                               ComputeType<T>* sums, int64_t sums_stride) {
   V acc[kTaps];
@@ -74,7 +75,7 @@ HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTi
   constexpr int64_t kSpan = TileSpan(kTaps, kStride);
 #pragma GCC unroll 32
   for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
-    if (!source.template Has<kChecked>(col)) continue;
+    if (!source.template Has<kCoverage, kSpan>(col)) continue;
     const V x = InRegister<kTaps>(LoadPart<kPart>(d, at));
 #pragma GCC unroll 8
     for (int64_t k = 0; k < kTaps; ++k) {
@@ -87,7 +88,7 @@ HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTi
 }
 
 // Any stride, dilation and number of outputs.
-template <int64_t kTaps, int64_t kPart, bool kChecked, class D, class T>
+template <int64_t kTaps, int64_t kPart, Coverage kCoverage, class D, class T>
 HWY_INLINE void StepGradient(D d, const TileSource<T>& source, const T* out_backprop, int64_t count,
                              const DepthwiseGradientRows<T>& rows, ComputeType<T>* sums) {
   using V = hn::Vec<D>;
@@ -99,7 +100,7 @@ HWY_INLINE void StepGradient(D d, const TileSource<T>& source, const T* out_back
 #pragma GCC unroll 8
     for (int64_t k = 0; k < kTaps; ++k) {
       const int64_t col = p * rows.stride + k * rows.dilation;
-      if (source.template Has<kChecked>(col)) {
+      if (source.template Has<kCoverage>(col)) {
         acc[k] = Fma(LoadPart<kPart>(d, source.first + col * source.stride), g, acc[k]);
       }
     }
@@ -128,22 +129,22 @@ HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRows<T>& rows, int
     const int64_t end_col =
         first_col + (count - 1) * rows.stride + (segment.num_taps - 1) * rows.dilation + 1;
     if (end_col <= 0 || first_col >= rows.num_cols) continue;
-    const T* first = segment.source + row * rows.source_row_step + channel;
-    const TileSource<T> source = {first + first_col * rows.source_stride, rows.source_stride,
-                                  first_col, rows.num_cols};
+    const TileSource<T> source = SourceOf(segment.source + row * rows.source_row_step + channel,
+                                          first_col, rows.source_stride, rows.num_cols);
     ComputeType<T>* sums = segment.sums + slot;
+    const auto add = [&](auto taps, auto coverage) HWY_ATTR {
+      if constexpr (kStride == 0) {
+        StepGradient<taps(), kPart, coverage()>(d, source, out_backprop, count, rows, sums);
+      } else {
+        SlideGradient<taps(), kStride, kPart, coverage()>(d, source, g, sums, rows.sums_stride);
+      }
+    };
     const bool checked = first_col < 0 || end_col > rows.num_cols;
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
-      if constexpr (kStride == 0) {
-        if (checked) {
-          StepGradient<taps(), kPart, true>(d, source, out_backprop, count, rows, sums);
-        } else {
-          StepGradient<taps(), kPart, false>(d, source, out_backprop, count, rows, sums);
-        }
-      } else if (checked) {
-        SlideGradient<taps(), kStride, kPart, true>(d, source, g, sums, rows.sums_stride);
+      if (checked) {
+        add(taps, std::integral_constant<Coverage, Coverage::kAny>());
       } else {
-        SlideGradient<taps(), kStride, kPart, false>(d, source, g, sums, rows.sums_stride);
+        add(taps, std::integral_constant<Coverage, Coverage::kWhole>());
       }
     });
   }
@@ -151,10 +152,10 @@ HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRows<T>& rows, int
 
 template <int64_t kStride, class T>
 HWY_NOINLINE void GradientTile(const DepthwiseGradientRows<T>& rows, int64_t row, int64_t first_out,
-                               int64_t count) {
+                               int64_t count, ChannelRange channels) {
   const hn::ScalableTag<ComputeType<T> > d;
   constexpr int64_t kSize = kGroupSize<T>;
-  for (int64_t slot = 0; slot < rows.channels; slot += kSize) {
+  for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
     const int64_t channel = FirstChannel(slot / kSize, kSize, rows.channels);
     FetchNext(rows.next, first_out * rows.stride, count * rows.stride, rows.source_stride, channel);
     FetchNext(rows.next_out_backprop, first_out, count, rows.out_backprop_stride, channel);
@@ -166,22 +167,88 @@ HWY_NOINLINE void GradientTile(const DepthwiseGradientRows<T>& rows, int64_t row
   }
 }
 
-template <class T>
-void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t row) {
-  for (int64_t out = 0; out < rows.count; out += kTile) {
-    const int64_t count = HWY_MIN(kTile, rows.count - out);
-    if constexpr (kSlide) {
-      const bool whole = count == kTile && rows.dilation == 1;
-      if (whole && rows.stride == 1) {
-        GradientTile<1>(rows, row, out, count);
-        continue;
+// A whole tile whose segments are alike: nothing of them but addresses is left to be found for
+// every group of channels.
+template <int64_t kTaps, int64_t kStride, Coverage kCoverage, class T>
+HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t row,
+                                    int64_t first_out, ChannelRange channels) {
+  const hn::ScalableTag<ComputeType<T> > d;
+  constexpr int64_t kSize = kGroupSize<T>, kParts = kGroupParts<T>;
+  const int64_t first_col = rows.segments[0].origin + first_out * kStride;
+  const TileSource<T> tile = {nullptr, rows.source_stride, -first_col, rows.num_cols - first_col};
+  const int64_t in_row = row * rows.source_row_step + first_col * rows.source_stride;
+  const T* const out_backprop =
+      rows.out_backprop + row * rows.out_backprop_row_step + first_out * rows.out_backprop_stride;
+  const DepthwiseSegment<T>* const end = rows.segments + rows.num_segments;
+  for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
+    const int64_t channel = FirstChannel(slot / kSize, kSize, rows.channels);
+    FetchNext(rows.next, first_out * kStride, kTile * kStride, rows.source_stride, channel);
+    FetchNext(rows.next_out_backprop, first_out, kTile, rows.out_backprop_stride, channel);
+    if (rows.ahead != nullptr) FetchLines(rows.ahead, kTile);
+    const auto add = [&](auto part) HWY_ATTR {
+      hn::Vec<decltype(d)> g[kTile];
+#pragma GCC unroll 8
+      for (int64_t p = 0; p < kTile; ++p) {
+        g[p] = LoadPart<part()>(d, out_backprop + p * rows.out_backprop_stride + channel);
       }
-      if (whole && rows.stride == 2) {
-        GradientTile<2>(rows, row, out, count);
-        continue;
+      for (const DepthwiseSegment<T>* segment = rows.segments; segment != end; ++segment) {
+        TileSource<T> source = tile;
+        source.first = segment->source + in_row + channel;
+        SlideGradient<kTaps, kStride, part(), kCoverage>(
+            d, source, g, segment->sums + slot + part() * (kSize / kParts), rows.sums_stride);
       }
+    };
+    add(std::integral_constant<int64_t, 0>());
+    if constexpr (kParts == 2) add(std::integral_constant<int64_t, 1>());
+  }
+}
+
+// The tile if it is such a one of kStride; else false.
+template <int64_t kStride, class T>
+bool TakeAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
+                   int64_t first_out, ChannelRange channels) {
+  const int64_t first_col = rows.segments[0].origin + first_out * kStride;
+  const Coverage coverage = CoverageOf(first_col, TileSpan(num_taps, kStride), rows.num_cols);
+  if (coverage == Coverage::kAny) return false;
+  WithTaps(num_taps, [&](auto taps) HWY_ATTR {
+    if (coverage == Coverage::kWhole) {
+      GradientAlikeTile<taps(), kStride, Coverage::kWhole>(rows, row, first_out, channels);
+    } else {
+      GradientAlikeTile<taps(), kStride, Coverage::kEnds>(rows, row, first_out, channels);
     }
-    GradientTile<0>(rows, row, out, count);
+  });
+  return true;
+}
+
+// A whole tile of stride kStride.
+template <int64_t kStride, class T>
+void GradientWholeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
+                       int64_t first_out, ChannelRange channels) {
+  if (num_taps > 0 && TakeAlikeTile<kStride>(rows, num_taps, row, first_out, channels)) return;
+  GradientTile<kStride>(rows, row, first_out, kTile, channels);
+}
+
+// num_taps: of all segments, or 0.
+template <class T>
+void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row) {
+  const int64_t step = ChannelsTogether<T>(num_taps, rows.channels);
+  for (int64_t begin = 0; begin < rows.channels; begin += step) {
+    const ChannelRange channels = {begin, HWY_MIN(begin + step, rows.channels)};
+    for (int64_t out = 0; out < rows.count; out += kTile) {
+      const int64_t count = HWY_MIN(kTile, rows.count - out);
+      if constexpr (kSlide) {
+        const bool whole = count == kTile && rows.dilation == 1;
+        if (whole && rows.stride == 1) {
+          GradientWholeTile<1>(rows, num_taps, row, out, channels);
+          continue;
+        }
+        if (whole && rows.stride == 2) {
+          GradientWholeTile<2>(rows, num_taps, row, out, channels);
+          continue;
+        }
+      }
+      GradientTile<0>(rows, row, out, count, channels);
+    }
   }
 }
 
@@ -289,7 +356,8 @@ void DepthwiseGradient(const DepthwiseGradientRows<T>& rows) {
       }
     }
   }
-  for (int64_t row = 0; row < rows.num_rows; ++row) GradientOfRow(rows, row);
+  const int64_t num_taps = TapsIfAlike(rows.segments, rows.num_segments);
+  for (int64_t row = 0; row < rows.num_rows; ++row) GradientOfRow(rows, num_taps, row);
 }
 
 }  // namespace HWY_NAMESPACE

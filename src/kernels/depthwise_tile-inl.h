@@ -39,19 +39,63 @@ HWY_INLINE V InRegister(V vector) {
   return vector;
 }
 
+// What is known of the columns that a tile reads: all are on the row; the middle one is, so that
+// those before it can only be missing on the left and those behind it on the right; nothing.
+enum class Coverage { kWhole, kEnds, kAny };
+
+// Of a tile whose first column is first_col and which reads `span` of them.
+HWY_INLINE Coverage CoverageOf(int64_t first_col, int64_t span, int64_t num_cols) {
+  const int64_t middle = first_col + span / 2;
+  if (first_col >= 0 && first_col + span <= num_cols) return Coverage::kWhole;
+  return middle >= 0 && middle <= num_cols ? Coverage::kEnds : Coverage::kAny;
+}
+
 // Where one segment of one tile reads, for one vector of channels.
 template <class T>
 struct TileSource {
-  const T* first;     // column first_col; only columns on the row are read
-  int64_t stride;     // between columns, in elements
-  int64_t first_col;  // of the tile's first output and tap
-  int64_t num_cols;
+  const T* first;      // the tile's first column; only columns on the row are read
+  int64_t stride;      // between columns, in elements
+  int64_t begin, end;  // the tile's columns that are on the row, or more on either side
 
-  template <bool kChecked>
+  template <Coverage kCoverage, int64_t kSpan = 0>
   HWY_INLINE bool Has(int64_t col) const {
-    return !kChecked || static_cast<uint64_t>(first_col + col) < static_cast<uint64_t>(num_cols);
+    if constexpr (kCoverage == Coverage::kWhole) return true;
+    if constexpr (kCoverage == Coverage::kAny) return begin <= col && col < end;
+    return col < kSpan / 2 ? begin <= col : col < end;
   }
 };
+
+template <class T>
+HWY_INLINE TileSource<T> SourceOf(const T* row, int64_t first_col, int64_t stride,
+                                  int64_t num_cols) {
+  return {row + first_col * stride, stride, -first_col, num_cols - first_col};
+}
+
+// The taps of each of the segments if all begin at the same column with as many taps; else 0.
+template <class T>
+HWY_INLINE int64_t TapsIfAlike(const DepthwiseSegment<T>* segments, int64_t count) {
+  for (int64_t i = 1; i < count; ++i) {
+    if (segments[i].origin != segments[0].origin || segments[i].num_taps != segments[0].num_taps) {
+      return 0;
+    }
+  }
+  return count == 0 ? 0 : segments[0].num_taps;
+}
+
+// Channels [begin, end); begin is a multiple of the group's size.
+struct ChannelRange {
+  int64_t begin, end;
+};
+
+// Channels of a row of outputs that are taken from its first tile to its last before the next ones:
+// pairs of lines, so that 5x5 filters find weights or sums, and the sources that tiles share, in
+// the first cache. 3x3 filters wait for memory, which is best read in order; 7x7 gain nothing.
+template <class T>
+HWY_INLINE int64_t ChannelsTogether(int64_t num_taps, int64_t channels) {
+  constexpr int64_t kBytes = 2 * LinesAhead::kLineBytes;
+  return num_taps > 3 && num_taps < kMaxSegmentTaps ? kBytes / static_cast<int64_t>(sizeof(T))
+                                                    : channels;
+}
 
 // Calls body(taps as a constant) for 1 to kMaxSegmentTaps taps.
 template <class Body>
@@ -68,10 +112,13 @@ HWY_INLINE void WithTaps(int64_t num_taps, const Body& body) {
   }
 }
 
-// Fetches, for one vector of channels, `count` columns from first_col on of the rows to come.
+// Fetches, for one vector of channels, `count` columns from first_col on of the rows to come. Of
+// vectors narrower than a line the first one fetches it.
 template <class T>
 HWY_INLINE void FetchNext(const DepthwiseNextRows<T>& next, int64_t first_col, int64_t count,
                           int64_t stride, int64_t channel) {
+  constexpr int64_t kLine = LinesAhead::kLineBytes / static_cast<int64_t>(sizeof(T));
+  if (kGroupSize<T> < kLine && channel % kLine >= kGroupSize<T>) return;
   for (int64_t i = 0; i < next.count; ++i) {
     const T* at = next.rows[i] + first_col * stride + channel;
     for (int64_t col = 0; col < count; ++col, at += stride) __builtin_prefetch(at, 0, 2);

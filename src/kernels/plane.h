@@ -67,6 +67,8 @@ struct WholePlanes {
   int64_t source_h, source_w;
   int64_t out_h, out_w;
   int64_t pad_h, pad_w;
+  // Numbers before the first plane of the source and behind the last one that may be read.
+  int64_t readable_before, readable_behind;
 };
 
 template <class Compute>

@@ -110,6 +110,28 @@ void WholePlanesEngine<T>::Run() {
   });
 }
 
+// Rows of up to two vectors of 64 bytes; of 7x7 filters, whose weights don't stay in registers, of
+// most of one. Wider rows are read from between zeros with fewer loads; vectors of 32 bytes keep
+// few weights there either, and take rows of up to 8.
+constexpr int64_t kVector = 64, kMostRow = 4 * kVector;
+
+bool IsGoodWidth(int64_t size, int64_t row_bytes) {
+  return row_bytes > (size < 7 ? kVector / 4 : kVector / 2) && row_bytes <= kMostRow;
+}
+
+// Whether the target's kernel, if it has one, is for such rows.
+bool HasKernel(const Problem& problem, const KernelTable& kernels) {
+  const bool f64 = problem.dtype == DType::kFloat64;
+  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
+  const ConvGeometry& g = problem.geometry;
+  const int64_t row_bytes = (forward ? g.out_w : g.in_w) * InfoOf(problem.dtype).bytes;
+  const int64_t most = kernels.vector_bytes < kVector ? kMostRow
+                       : g.kernel_w < 7               ? 2 * kVector
+                                                      : kVector;
+  return row_bytes <= most &&
+         (f64 ? kernels.plane_f64.sum_whole != nullptr : kernels.plane_f32.sum_whole != nullptr);
+}
+
 const Algorithm& Otherwise(const Problem& problem) {
   return kDepthwisePlanesAlgorithm.accepts(problem) ? kDepthwisePlanesAlgorithm
                                                     : kDepthwiseForwardAlgorithm;
@@ -118,7 +140,7 @@ const Algorithm& Otherwise(const Problem& problem) {
 template <class T>
 void RunOfType(const ConvArgs& args) {
   const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
-  if (args.kernels.Plane<T>().sum_whole == nullptr || !IsFinite<T>(args.filter, filter_size)) {
+  if (!HasKernel(args.problem, args.kernels) || !IsFinite<T>(args.filter, filter_size)) {
     return Otherwise(args.problem).run(args);
   }
   WholePlanesEngine<T>(args).Run();
@@ -127,14 +149,6 @@ void RunOfType(const ConvArgs& args) {
 void RunWholePlanes(const ConvArgs& args) {
   if (args.problem.dtype == DType::kFloat64) return RunOfType<double>(args);
   RunOfType<float>(args);
-}
-
-// Rows of up to two vectors of 64 bytes; of 7x7 filters, whose weights don't stay in registers, of
-// most of one. Wider rows are read from between zeros with fewer loads.
-bool IsGoodWidth(int64_t size, int64_t row_bytes) {
-  constexpr int64_t kVector = 64;
-  return size < 7 ? row_bytes > kVector / 4 && row_bytes <= 2 * kVector
-                  : row_bytes > kVector / 2 && row_bytes <= kVector;
 }
 
 bool AcceptsWholePlanes(const Problem& problem) {
@@ -155,8 +169,7 @@ int64_t WholePlanesScratch(const Problem& problem, const KernelTable& kernels, i
 }
 
 std::string WholePlanesTiles(const Problem& problem, const KernelTable& kernels) {
-  const bool f64 = problem.dtype == DType::kFloat64;
-  if (f64 ? kernels.plane_f64.sum_whole == nullptr : kernels.plane_f32.sum_whole == nullptr) {
+  if (!HasKernel(problem, kernels)) {
     const Algorithm& other = Otherwise(problem);
     return fmt::format("by {}: {}", other.name, other.tiles(problem, kernels));
   }

@@ -37,10 +37,10 @@ HWY_INLINE hn::Mask<D> ColumnsOnRow(D d, int64_t first, int64_t width) {
 // there, beside a column of sums and a source; else multiply-adds read them from the stack.
 inline constexpr int64_t kMostKeptSize = kManyRegisters ? 5 : 7;
 
-// Vectors of a row that are summed together: with few registers two share what is read of the
-// weights.
+// Vectors of a row that are summed together: with few registers two of 3x3 filters share what is
+// read of the weights.
 template <int64_t kSize>
-inline constexpr int64_t kVectorsTogether = kManyRegisters || kSize > 5 ? 1 : 2;
+inline constexpr int64_t kVectorsTogether = kManyRegisters || kSize > 3 ? 1 : 2;
 
 // The weights of one filter, [row][column], as vectors.
 template <int64_t kSize, class D>

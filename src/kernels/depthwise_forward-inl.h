@@ -98,21 +98,50 @@ HWY_INLINE void StoreChannels(D d, hn::Vec<D> value, T* to, int64_t channels) {
   }
 }
 
-// The sums of one tile, one part of a group of channels, one block; add(segment, acc) adds one
+// The sums of one tile, one part of a group of channels, one block; add(d, segment, acc) adds one
 // segment. No folding, but -0 becomes +0 as it would.
 template <class D, class T, class V, class Add>
-HWY_INLINE void SumOneBlock(D d, const DepthwiseForwardRow<T>& row, V (&sums)[kTile],
-                            const Add& add) {
+HWY_INLINE void SumOneBlock(D d, const DepthwiseForwardRow<T>& row, const Add& add,
+                            V (&sums)[kTile]) {
   V acc[kTile];
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) acc[p] = hn::Zero(d);
   const DepthwiseSegment<T>* const end = row.segments + row.block_ends[0];
   for (const DepthwiseSegment<T>* segment = row.segments; segment != end; ++segment) {
-    add(*segment, acc);
+    add(d, *segment, acc);
   }
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTile; ++p) sums[p] = hn::Add(acc[p], hn::Zero(d));
 }
+
+// Adds segments of any kind. (A closure would not always be inlined, and keep sums in memory.)
+template <int64_t kStride, int64_t kPart, class T>
+struct AddAnySegment {
+  const DepthwiseForwardRow<T>& row;
+  int64_t first_out, channel;
+
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, const DepthwiseSegment<T>& segment, V (&acc)[kTile]) const {
+    AddSegment<kStride, kPart>(d, row, segment, first_out, channel, acc);
+  }
+};
+
+// Adds segments of kTaps taps whose first column is first_col; `tile` says which of the tile's
+// columns are there.
+template <int64_t kTaps, int64_t kStride, int64_t kPart, Coverage kCoverage, class T>
+struct AddAlikeSegment {
+  const DepthwiseForwardRow<T>& row;
+  const TileSource<T>& tile;
+  int64_t first_col, channel;
+
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, const DepthwiseSegment<T>& segment, V (&acc)[kTile]) const {
+    TileSource<T> source = tile;
+    source.first = segment.source + first_col * row.source_stride + channel;
+    SlideForward<kTaps, kStride, kPart, kCoverage>(d, source, segment.filter + channel,
+                                                   row.filter_stride, acc);
+  }
+};
 
 // The scalar target, whose vectors are too small for it, is never asked to.
 inline constexpr bool kStreams = HWY_TARGET != HWY_SCALAR;
@@ -201,15 +230,11 @@ HWY_INLINE void StoreTile(D d, const DepthwiseForwardRow<T>& row, int64_t first_
 template <int64_t kStride, class D, class T>
 HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
                                 int64_t channel, TileLines<T>& lines) {
-  constexpr int64_t kLast = kGroupParts<T> - 1;
   hn::Vec<D> sums[kGroupParts<T>][kTile];
-  const auto sum = [&](auto part) HWY_ATTR {
-    SumOneBlock(d, row, sums[part()], [&](const DepthwiseSegment<T>& segment, auto& acc) HWY_ATTR {
-      AddSegment<kStride, part()>(d, row, segment, first_out, channel, acc);
-    });
-  };
-  sum(std::integral_constant<int64_t, 0>());
-  if constexpr (kLast == 1) sum(std::integral_constant<int64_t, 1>());
+  SumOneBlock(d, row, AddAnySegment<kStride, 0, T>{row, first_out, channel}, sums[0]);
+  if constexpr (kGroupParts<T> == 2) {
+    SumOneBlock(d, row, AddAnySegment<kStride, 1, T>{row, first_out, channel}, sums[1]);
+  }
   StoreTile(d, row, first_out, channel, sums, lines);
 }
 
@@ -231,17 +256,14 @@ HWY_NOINLINE void ForwardAlikeTile(const DepthwiseForwardRow<T>& row, int64_t fi
     const int64_t channel = FirstChannel(slot / kSize, kSize, row.channels);
     FetchNext(row.next, first_out * kStride, kTile * kStride, row.source_stride, channel);
     hn::Vec<decltype(d)> sums[kGroupParts<T>][kTile];
-    const auto sum = [&](auto part) HWY_ATTR {
-      SumOneBlock(d, row, sums[part()],
-                  [&](const DepthwiseSegment<T>& segment, auto& acc) HWY_ATTR {
-                    TileSource<T> source = tile;
-                    source.first = segment.source + first_col * row.source_stride + channel;
-                    SlideForward<kTaps, kStride, part(), kCoverage>(
-                        d, source, segment.filter + channel, row.filter_stride, acc);
-                  });
-    };
-    sum(std::integral_constant<int64_t, 0>());
-    if constexpr (kGroupParts<T> == 2) sum(std::integral_constant<int64_t, 1>());
+    SumOneBlock(d, row,
+                AddAlikeSegment<kTaps, kStride, 0, kCoverage, T>{row, tile, first_col, channel},
+                sums[0]);
+    if constexpr (kGroupParts<T> == 2) {
+      SumOneBlock(d, row,
+                  AddAlikeSegment<kTaps, kStride, 1, kCoverage, T>{row, tile, first_col, channel},
+                  sums[1]);
+    }
     StoreTile(d, row, first_out, channel, sums, lines);
   }
 }

@@ -63,7 +63,7 @@ const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, 
 // The panels in whose tiles the fewest lanes and rows are surplus, for a matrix of so many rows.
 template <class Compute>
 Panels CutPanelsForRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
-                          int64_t num_cols) {
+                        int64_t num_cols) {
   // Of a tile of `rows` and `vectors`, a term's: its multiply-adds, which take 4 cycles one after
   // the other, and a part of its loads.
   const auto cycles = [](int64_t rows, int64_t vectors) {

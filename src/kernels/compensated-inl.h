@@ -69,11 +69,7 @@ class CompensatedTile {
 };
 
 inline void AddCompensatedTerms(const CompensatedTerms& terms, const CompensatedSums& sums) {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
-  constexpr int kFactors = 4;
-#else
-  constexpr int kFactors = 2;
-#endif
+  constexpr int kFactors = kManyRegisters ? 4 : 2;
   const auto width = static_cast<int64_t>(hn::Lanes(CompensatedTag()));
   for (int64_t j = 0; j < terms.num_lanes; j += width) {
     const double* lanes = terms.lanes + j * terms.panel_terms;

@@ -298,24 +298,25 @@ GemmTile<Element> MakeTile() {
 
 template <class Element>
 std::span<const GemmTile<Element>> Tiles() {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
-  static const GemmTile<Element> tiles[] = {
-      MakeTile<Element, 14, 1>(), MakeTile<Element, 8, 1>(),  MakeTile<Element, 4, 1>(),
-      MakeTile<Element, 1, 1>(),  MakeTile<Element, 13, 2>(), MakeTile<Element, 12, 2>(),
-      MakeTile<Element, 8, 2>(),  MakeTile<Element, 4, 2>(),  MakeTile<Element, 1, 2>(),
-      MakeTile<Element, 8, 3>(),  MakeTile<Element, 4, 3>(),  MakeTile<Element, 2, 3>(),
-      MakeTile<Element, 1, 3>(),  MakeTile<Element, 6, 4>(),  MakeTile<Element, 4, 4>(),
-      MakeTile<Element, 3, 4>(),  MakeTile<Element, 2, 4>(),  MakeTile<Element, 1, 4>(),
-  };
-#else  // 16 registers
-  static const GemmTile<Element> tiles[] = {
-      MakeTile<Element, 12, 1>(), MakeTile<Element, 6, 1>(), MakeTile<Element, 3, 1>(),
-      MakeTile<Element, 1, 1>(),  MakeTile<Element, 6, 2>(), MakeTile<Element, 4, 2>(),
-      MakeTile<Element, 2, 2>(),  MakeTile<Element, 1, 2>(), MakeTile<Element, 4, 3>(),
-      MakeTile<Element, 2, 3>(),  MakeTile<Element, 1, 3>(),
-  };
-#endif
-  return tiles;
+  if constexpr (kManyRegisters) {
+    static const GemmTile<Element> tiles[] = {
+        MakeTile<Element, 14, 1>(), MakeTile<Element, 8, 1>(),  MakeTile<Element, 4, 1>(),
+        MakeTile<Element, 1, 1>(),  MakeTile<Element, 13, 2>(), MakeTile<Element, 12, 2>(),
+        MakeTile<Element, 8, 2>(),  MakeTile<Element, 4, 2>(),  MakeTile<Element, 1, 2>(),
+        MakeTile<Element, 8, 3>(),  MakeTile<Element, 4, 3>(),  MakeTile<Element, 2, 3>(),
+        MakeTile<Element, 1, 3>(),  MakeTile<Element, 6, 4>(),  MakeTile<Element, 4, 4>(),
+        MakeTile<Element, 3, 4>(),  MakeTile<Element, 2, 4>(),  MakeTile<Element, 1, 4>(),
+    };
+    return tiles;
+  } else {
+    static const GemmTile<Element> tiles[] = {
+        MakeTile<Element, 12, 1>(), MakeTile<Element, 6, 1>(), MakeTile<Element, 3, 1>(),
+        MakeTile<Element, 1, 1>(),  MakeTile<Element, 6, 2>(), MakeTile<Element, 4, 2>(),
+        MakeTile<Element, 2, 2>(),  MakeTile<Element, 1, 2>(), MakeTile<Element, 4, 3>(),
+        MakeTile<Element, 2, 3>(),  MakeTile<Element, 1, 3>(),
+    };
+    return tiles;
+  }
 }
 
 template <class Element>

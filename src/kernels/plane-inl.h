@@ -149,11 +149,8 @@ HWY_NOINLINE void SumColumns(D d, const PlaneRows<T>& rows, const int64_t* cols)
 // Vectors of a tile: sums, source and a weight must fit the registers.
 template <int64_t kLive>
 constexpr int64_t MostVectors() {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-  return kLive == 3 ? 4 : 3;
-#else
+  if (kManyRegisters) return kLive == 3 ? 4 : 3;
   return kLive == 3 ? 3 : kLive == 5 ? 2 : 1;
-#endif
 }
 
 template <int64_t kLive, bool kKept, class D, class T>
@@ -167,12 +164,8 @@ HWY_INLINE void SumVectors(D d, const PlaneRows<T>& rows, int64_t count, const i
 }
 
 template <class T>
-bool KeepsWeights([[maybe_unused]] const PlaneRows<T>& rows) {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-  return rows.same_weights && rows.most_live == 3 && rows.num_terms == kKeptTerms;
-#else
-  return false;
-#endif
+bool KeepsWeights(const PlaneRows<T>& rows) {
+  return kManyRegisters && rows.same_weights && rows.most_live == 3 && rows.num_terms == kKeptTerms;
 }
 
 template <int64_t kLive, class D, class T>

@@ -163,25 +163,26 @@ SlidingTile<Element> MakeSlidingTile() {
 // Sizes by registers: accumulators, the factors of a term and one vector must fit.
 template <class Element>
 std::span<const SlidingTile<Element>> SlidingTiles() {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
-  static const SlidingTile<Element> tiles[] = {
-      MakeSlidingTile<Element, 8, 2>(), MakeSlidingTile<Element, 2, 2>(),
-      MakeSlidingTile<Element, 1, 2>(), MakeSlidingTile<Element, 8, 3>(),
-      MakeSlidingTile<Element, 2, 3>(), MakeSlidingTile<Element, 1, 3>(),
-      MakeSlidingTile<Element, 6, 4>(), MakeSlidingTile<Element, 2, 4>(),
-      MakeSlidingTile<Element, 1, 4>(), MakeSlidingTile<Element, 4, 5>(),
-      MakeSlidingTile<Element, 2, 5>(), MakeSlidingTile<Element, 1, 5>(),
-  };
-#else  // 16 registers
-  static const SlidingTile<Element> tiles[] = {
-      MakeSlidingTile<Element, 6, 2>(), MakeSlidingTile<Element, 2, 2>(),
-      MakeSlidingTile<Element, 1, 2>(), MakeSlidingTile<Element, 4, 3>(),
-      MakeSlidingTile<Element, 2, 3>(), MakeSlidingTile<Element, 1, 3>(),
-      MakeSlidingTile<Element, 2, 4>(), MakeSlidingTile<Element, 1, 4>(),
-      MakeSlidingTile<Element, 2, 5>(), MakeSlidingTile<Element, 1, 5>(),
-  };
-#endif
-  return tiles;
+  if constexpr (kManyRegisters) {
+    static const SlidingTile<Element> tiles[] = {
+        MakeSlidingTile<Element, 8, 2>(), MakeSlidingTile<Element, 2, 2>(),
+        MakeSlidingTile<Element, 1, 2>(), MakeSlidingTile<Element, 8, 3>(),
+        MakeSlidingTile<Element, 2, 3>(), MakeSlidingTile<Element, 1, 3>(),
+        MakeSlidingTile<Element, 6, 4>(), MakeSlidingTile<Element, 2, 4>(),
+        MakeSlidingTile<Element, 1, 4>(), MakeSlidingTile<Element, 4, 5>(),
+        MakeSlidingTile<Element, 2, 5>(), MakeSlidingTile<Element, 1, 5>(),
+    };
+    return tiles;
+  } else {
+    static const SlidingTile<Element> tiles[] = {
+        MakeSlidingTile<Element, 6, 2>(), MakeSlidingTile<Element, 2, 2>(),
+        MakeSlidingTile<Element, 1, 2>(), MakeSlidingTile<Element, 4, 3>(),
+        MakeSlidingTile<Element, 2, 3>(), MakeSlidingTile<Element, 1, 3>(),
+        MakeSlidingTile<Element, 2, 4>(), MakeSlidingTile<Element, 1, 4>(),
+        MakeSlidingTile<Element, 2, 5>(), MakeSlidingTile<Element, 1, 5>(),
+    };
+    return tiles;
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -17,6 +17,9 @@ namespace convgrad {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Whether the target has 32 vector registers; else 16. Tiles are as large as fit them.
+inline constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
+
 // a * b + c with one rounding. Targets without a fused instruction (scalar) go through the C
 // library, which uses the machine's when it has one.
 #if HWY_TARGET == HWY_SCALAR

@@ -136,24 +136,25 @@ VectorTile<Element> MakeVectorTile() {
 // Sizes by registers: accumulators, the factors of a term and one vector must fit.
 template <class Element>
 std::span<const VectorTile<Element>> VectorTiles() {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
-  static const VectorTile<Element> tiles[] = {
-      MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
-      MakeVectorTile<Element, 8, 2>(), MakeVectorTile<Element, 6, 2>(),
-      MakeVectorTile<Element, 3, 2>(), MakeVectorTile<Element, 8, 3>(),
-      MakeVectorTile<Element, 6, 3>(), MakeVectorTile<Element, 3, 3>(),
-      MakeVectorTile<Element, 6, 4>(), MakeVectorTile<Element, 2, 4>(),
-      MakeVectorTile<Element, 5, 5>(), MakeVectorTile<Element, 2, 5>(),
-      MakeVectorTile<Element, 4, 6>(), MakeVectorTile<Element, 2, 6>(),
-  };
-#else  // 16 registers
-  static const VectorTile<Element> tiles[] = {
-      MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
-      MakeVectorTile<Element, 6, 2>(), MakeVectorTile<Element, 2, 2>(),
-      MakeVectorTile<Element, 4, 3>(), MakeVectorTile<Element, 2, 3>(),
-  };
-#endif
-  return tiles;
+  if constexpr (kManyRegisters) {
+    static const VectorTile<Element> tiles[] = {
+        MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
+        MakeVectorTile<Element, 8, 2>(), MakeVectorTile<Element, 6, 2>(),
+        MakeVectorTile<Element, 3, 2>(), MakeVectorTile<Element, 8, 3>(),
+        MakeVectorTile<Element, 6, 3>(), MakeVectorTile<Element, 3, 3>(),
+        MakeVectorTile<Element, 6, 4>(), MakeVectorTile<Element, 2, 4>(),
+        MakeVectorTile<Element, 5, 5>(), MakeVectorTile<Element, 2, 5>(),
+        MakeVectorTile<Element, 4, 6>(), MakeVectorTile<Element, 2, 6>(),
+    };
+    return tiles;
+  } else {
+    static const VectorTile<Element> tiles[] = {
+        MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
+        MakeVectorTile<Element, 6, 2>(), MakeVectorTile<Element, 2, 2>(),
+        MakeVectorTile<Element, 4, 3>(), MakeVectorTile<Element, 2, 3>(),
+    };
+    return tiles;
+  }
 }
 
 template <class Element>

@@ -65,22 +65,23 @@ OuterTile<Compute> MakeOuterTile() {
 // nine rows for each input channel.
 template <class Compute>
 std::span<const OuterTile<Compute>> OuterTiles() {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
-  static const OuterTile<Compute> tiles[] = {
-      MakeOuterTile<Compute, 9, 1>(), MakeOuterTile<Compute, 9, 2>(),
-      MakeOuterTile<Compute, 8, 3>(), MakeOuterTile<Compute, 6, 4>(),
-      MakeOuterTile<Compute, 5, 5>(), MakeOuterTile<Compute, 4, 6>(),
-      MakeOuterTile<Compute, 3, 8>(),
-  };
-#else  // 16 registers
-  static const OuterTile<Compute> tiles[] = {
-      MakeOuterTile<Compute, 9, 1>(),
-      MakeOuterTile<Compute, 6, 2>(),
-      MakeOuterTile<Compute, 4, 3>(),
-      MakeOuterTile<Compute, 3, 4>(),
-  };
-#endif
-  return tiles;
+  if constexpr (kManyRegisters) {
+    static const OuterTile<Compute> tiles[] = {
+        MakeOuterTile<Compute, 9, 1>(), MakeOuterTile<Compute, 9, 2>(),
+        MakeOuterTile<Compute, 8, 3>(), MakeOuterTile<Compute, 6, 4>(),
+        MakeOuterTile<Compute, 5, 5>(), MakeOuterTile<Compute, 4, 6>(),
+        MakeOuterTile<Compute, 3, 8>(),
+    };
+    return tiles;
+  } else {
+    static const OuterTile<Compute> tiles[] = {
+        MakeOuterTile<Compute, 9, 1>(),
+        MakeOuterTile<Compute, 6, 2>(),
+        MakeOuterTile<Compute, 4, 3>(),
+        MakeOuterTile<Compute, 3, 4>(),
+    };
+    return tiles;
+  }
 }
 
 template <class Compute>

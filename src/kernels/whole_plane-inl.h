@@ -21,8 +21,6 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
 
-inline constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3;
-
 // The lanes from column `first` on that are columns of a row of `width`.
 template <class D>
 HWY_INLINE hn::Mask<D> ColumnsOnRow(D d, int64_t first, int64_t width) {

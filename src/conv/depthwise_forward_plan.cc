@@ -36,7 +36,9 @@ int64_t ForwardPlan::StripSize(int64_t result_rows, int64_t result_cols) const {
   return SourceRows(result_rows) * SourceCols(result_cols) * SourceSize(chunks.widest());
 }
 
-// As many channels as let the rows that one row of results reads stay in cache.
+// As many channels as let the rows that one row of results reads stay in cache; where they are
+// packed, those that as many rows of results read, or most of them would be packed once more for
+// the next piece.
 void ForwardPlan::ChooseChunks(int64_t num_channels) {
   const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
   int64_t wanted = num_channels;
@@ -48,7 +50,8 @@ void ForwardPlan::ChooseChunks(int64_t num_channels) {
   chunks = ChannelChunks(num_channels, unit, wanted);
   // In NHWC by plane every chunk reads the same lines: rather cut columns.
   if (by_plane && source.format == DataFormat::kNHWC) return;
-  while (wanted > unit && StripSize(1, cols.num_results()) * element_bytes > kStripBytes) {
+  const int64_t num_rows = source_in_place ? 1 : std::min(rows.num_results(), SourceRows(1));
+  while (wanted > unit && StripSize(num_rows, cols.num_results()) * element_bytes > kStripBytes) {
     wanted = std::max(unit, RoundUp(wanted / 2, unit));
     chunks = ChannelChunks(num_channels, unit, wanted);
   }

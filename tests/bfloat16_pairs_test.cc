@@ -226,8 +226,9 @@ void ExpectBitsOfReference(const Problem& problem, const Tensor& first, const Te
   const Tensor expected = Compute(problem, first, second, execution);
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
     execution.algorithm = algorithm.name;
-    if (execution.algorithm == "reference" || !algorithm.accepts(problem)) continue;
+    if (execution.algorithm == "reference") continue;
     for (const KernelTable& kernels : SupportedKernels()) {
+      if (!algorithm.accepts(problem, kernels)) continue;
       if (kernels.isa == Isa::kScalar && SupportedKernels().size() > 1) continue;
       execution.isa = kernels.isa;
       execution.num_threads = kernels.has_bf16_pairs ? 3 : 1;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "algorithm_testing.h"
 #include "conv/compute.h"
 #include "from_environment.h"
 #include "operands.h"
@@ -18,6 +19,7 @@ namespace {
 
 using testing::Operands;
 using testing::RandomOperands;
+using testing::Takes;
 using testing::Values;
 
 // Index of the first element that differs, or -1.
@@ -91,10 +93,10 @@ int RunEverywhere(const Problem& problem, const Operands& operands, const Tensor
                   const std::string& where) {
   int combinations = 0;
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-    if (!algorithm.accepts(problem)) continue;
     const bool uses_kernels = std::string(algorithm.name) != "reference";
     for (const KernelTable& kernels : SupportedKernels()) {
       if (!uses_kernels && kernels.isa != Isa::kScalar) continue;
+      if (!algorithm.accepts(problem, kernels)) continue;
       for (const int threads : {1, 3}) {
         Execution execution;
         execution.num_threads = threads;
@@ -109,13 +111,6 @@ int RunEverywhere(const Problem& problem, const Operands& operands, const Tensor
     }
   }
   return combinations;
-}
-
-bool Accepts(const std::string& algorithm, const Problem& problem) {
-  for (const Algorithm& candidate : AlgorithmsOf(problem.op)) {
-    if (algorithm == candidate.name) return candidate.accepts(problem);
-  }
-  return false;
 }
 
 // Everything that may run `problem`, in both data formats, against the reference.
@@ -225,7 +220,7 @@ void CheckShapesOf(const char* algorithm, std::span<const char* const> ops,
                                              shape + " padding=EXPLICIT");
         CheckProblem(problem, ++seed, values);
         if (::testing::Test::HasFailure()) return;
-        accepted += Accepts(algorithm, problem) ? 1 : 0;
+        accepted += Takes(algorithm, problem) ? 1 : 0;
       }
     }
   }
@@ -359,7 +354,8 @@ TEST(BitIdentityOfLarge, Conv2D) {
     const Operands operands = RandomOperands(problem, ++seed, Values::kOrdinary);
     const Tensor expected = RunReference(problem, operands);
     for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-      if (algorithm.name == std::string("reference") || !algorithm.accepts(problem)) continue;
+      if (algorithm.name == std::string("reference")) continue;
+      if (!algorithm.accepts(problem, SupportedKernels().front())) continue;
       for (const int threads : {1, 3}) {
         Execution execution;
         execution.num_threads = threads;

@@ -3,6 +3,7 @@
 // that are not finite, which go another way.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "algorithm_testing.h"
@@ -22,9 +23,17 @@ std::string DrawLine(Draw& draw) {
          ListOf({draw(0, most), draw(0, most), draw(0, most), draw(0, most)}) + " padding=EXPLICIT";
 }
 
+// Of targets with vectors of 32 bytes or more.
+bool HasTarget() {
+  return std::ranges::any_of(SupportedKernels(), [](const KernelTable& kernels) {
+    return kernels.plane_f32.sum_whole != nullptr;
+  });
+}
+
 class DepthwiseWholePlanes : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseWholePlanes, OfRandomProblems) {
+  if (!HasTarget()) GTEST_SKIP() << "no target of this machine has such a kernel";
   CheckOnRandomProblems("whole-planes", 300, 7, DrawLine, DrawOperands, GetParam());
 }
 
@@ -33,6 +42,7 @@ INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseWholePlanes,
 
 // Pieces of work end within an image, and go on in the next one.
 TEST(DepthwiseWholePlanesOf, ManyPlanes) {
+  if (!HasTarget()) GTEST_SKIP() << "no target of this machine has such a kernel";
   for (const char* line :
        {"depthwise_conv2d float32 NCHW in=2,500,7,7 filter=3,3,500,1 pads=1,1,1,1 ",
         "depthwise_conv2d_backprop_input float32 NCHW in=3,70,14,14 filter=5,5,70,1 pads=2,2,2,2 ",
@@ -40,6 +50,25 @@ TEST(DepthwiseWholePlanesOf, ManyPlanes) {
     const Problem problem =
         ParseProblem(std::string(line) + "strides=1,1 dilations=1,1 padding=EXPLICIT");
     CheckAlgorithm("whole-planes", problem, RandomOperands(problem, 9, Values::kOrdinary));
+  }
+}
+
+// Rows of 224 bytes: vectors of 64 bytes take them another way, and so do targets without a kernel.
+TEST(DepthwiseWholePlanesOf, RowsOfTheTarget) {
+  const Problem problem = ParseProblem(
+      "depthwise_conv2d float32 NCHW in=1,32,56,56 filter=3,3,32,1 strides=1,1 dilations=1,1 "
+      "pads=1,1,1,1 padding=SAME");
+  for (const KernelTable& kernels : SupportedKernels()) {
+    Execution execution;
+    execution.isa = kernels.isa;
+    const bool takes = kernels.plane_f32.sum_whole != nullptr && kernels.vector_bytes == 32;
+    EXPECT_EQ(PlanRun(problem, execution).algorithm, takes ? "whole-planes" : "planes");
+    execution.algorithm = "whole-planes";
+    if (takes) {
+      EXPECT_NO_THROW(PlanRun(problem, execution)) << NameOf(kernels.isa);
+    } else {
+      EXPECT_THROW(PlanRun(problem, execution), Error) << NameOf(kernels.isa);
+    }
   }
 }
 

@@ -99,9 +99,9 @@ void ExpectOneSetOfBits(const Problem& problem, const Operands& operands, Precis
   execution.algorithm = "reference";
   const Tensor expected = Compute(problem, operands.first, operands.second, execution);
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
-    if (!algorithm.accepts(problem)) continue;
     execution.algorithm = algorithm.name;
     for (const KernelTable& kernels : SupportedKernels()) {
+      if (!algorithm.accepts(problem, kernels)) continue;
       for (const int threads : {1, 3}) {
         execution.isa = kernels.isa;
         execution.num_threads = threads;

@@ -35,8 +35,8 @@ bool IsPlaneByPlane(const Problem& problem) {
 template <const Algorithm& kAlgorithm, bool (*kIsOne)(const Problem&)>
 Algorithm ForGrouped() {
   Algorithm algorithm = kAlgorithm;
-  algorithm.accepts = [](const Problem& problem) {
-    return kIsOne(problem) && kAlgorithm.accepts(problem);
+  algorithm.accepts = [](const Problem& problem, const KernelTable& kernels) {
+    return kIsOne(problem) && kAlgorithm.accepts(problem, kernels);
   };
   return algorithm;
 }

@@ -35,7 +35,7 @@ struct ConvArgs {
 struct Algorithm {
   const char* name;
   const char* summary;  // one line for people: when it is the right one
-  bool (*accepts)(const Problem& problem);
+  bool (*accepts)(const Problem& problem, const KernelTable& kernels);
   // Bytes it allocates besides operands and result, at most.
   int64_t (*scratch_bytes)(const Problem& problem, const KernelTable& kernels, int num_threads);
   // Tiles and blocks it would use, for `plan`, e.g. "6x64 pixels x channels, 3 blocks".
@@ -43,8 +43,8 @@ struct Algorithm {
   void (*run)(const ConvArgs& args);
 };
 
-// Best first; the first that accepts a problem is chosen. The last, "reference", accepts
-// everything.
+// Best first; the first that accepts a problem on a table is chosen. The last, "reference",
+// accepts everything.
 std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision = Precision::kStandard);
 
 }  // namespace convgrad

@@ -244,7 +244,7 @@ bool HasFewChannels(const BlockLanesPlan& plan) {
          g.out_c < std::min<int64_t>(plan.most_lanes, std::ssize(plan.blocks));
 }
 
-bool AcceptsBlockLanes(const Problem& problem) {
+bool AcceptsBlockLanes(const Problem& problem, const KernelTable&) {
   const ConvGeometry& g = problem.geometry;
   if (InfoOf(problem.op).direction != Direction::kBackpropFilter || TermsInPairs(problem)) {
     return false;

@@ -40,13 +40,15 @@ void CheckPrecision(Op op, const std::string& name, Precision precision, const s
   }
 }
 
-Choice ForceAlgorithm(const Problem& problem, const std::string& name, Precision precision) {
+Choice ForceAlgorithm(const Problem& problem, const KernelTable& kernels, const std::string& name,
+                      Precision precision) {
   std::string names;
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
     if (name == algorithm.name) {
-      if (algorithm.accepts(problem)) return {&algorithm, "asked for"};
+      if (algorithm.accepts(problem, kernels)) return {&algorithm, "asked for"};
       ThrowUsage("algorithm/refused", "--algorithm " + name,
-                 "it does not take this problem (" + problem.ToLine() + ")",
+                 fmt::format("on {} it does not take this problem ({})", NameOf(kernels.isa),
+                             problem.ToLine()),
                  "leave the flag out: the best one is chosen");
     }
     names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
@@ -57,12 +59,13 @@ Choice ForceAlgorithm(const Problem& problem, const std::string& name, Precision
              "use one of: " + names);
 }
 
-Choice ChooseAlgorithm(const Problem& problem, const Execution& execution) {
+Choice ChooseAlgorithm(const Problem& problem, const KernelTable& kernels,
+                       const Execution& execution) {
   if (execution.algorithm) {
-    return ForceAlgorithm(problem, *execution.algorithm, execution.precision);
+    return ForceAlgorithm(problem, kernels, *execution.algorithm, execution.precision);
   }
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op, execution.precision)) {
-    if (algorithm.accepts(problem)) return {&algorithm, algorithm.summary};
+    if (algorithm.accepts(problem, kernels)) return {&algorithm, algorithm.summary};
   }
   ThrowInternal("no algorithm accepts " + problem.ToLine());
 }
@@ -91,7 +94,7 @@ bool HasTerms(const Problem& problem) {
 
 RunInfo PlanRun(const Problem& problem, const Execution& execution) {
   const KernelTable& kernels = ChooseKernels(execution.isa);
-  const Choice choice = ChooseAlgorithm(problem, execution);
+  const Choice choice = ChooseAlgorithm(problem, kernels, execution);
   RunInfo info;
   info.algorithm = choice.algorithm->name;
   info.why = choice.why;
@@ -131,8 +134,8 @@ void CheckMemory(const Problem& problem, const Execution& execution, int64_t ope
 Computation::Computation(const Problem& problem, const Execution& execution)
     : problem_(problem),
       info_(PlanRun(problem, execution)),
-      algorithm_(*ChooseAlgorithm(problem, execution).algorithm),
       kernels_(ChooseKernels(execution.isa)),
+      algorithm_(*ChooseAlgorithm(problem, kernels_, execution).algorithm),
       parallel_(info_.num_threads) {}
 
 void Computation::Run(const Tensor& first, const Tensor& second, Tensor& result) const {

@@ -54,8 +54,8 @@ class Computation {
  private:
   Problem problem_;
   RunInfo info_;
-  const Algorithm& algorithm_;
   const KernelTable& kernels_;
+  const Algorithm& algorithm_;
   Parallel parallel_;
 };
 

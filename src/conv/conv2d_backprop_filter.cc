@@ -175,21 +175,23 @@ FilterForm Joined(const Problem&) {
   return FilterForm::kJoined;
 }
 
-template <FilterForm (*kFormOf)(const Problem&)>
-constexpr Algorithm MakeAlgorithm(const char* name, const char* summary,
-                                  bool (*accepts)(const Problem&)) {
-  return {name, summary, accepts, ScratchBytes<kFormOf>, Tiles<kFormOf>, RunAlgorithm<kFormOf>};
+template <FilterForm (*kFormOf)(const Problem&), bool (*kAccepts)(const Problem&)>
+constexpr Algorithm MakeAlgorithm(const char* name, const char* summary) {
+  return {.name = name,
+          .summary = summary,
+          .accepts = [](const Problem& problem, const KernelTable&) { return kAccepts(problem); },
+          .scratch_bytes = ScratchBytes<kFormOf>,
+          .tiles = Tiles<kFormOf>,
+          .run = RunAlgorithm<kFormOf>};
 }
 
 }  // namespace
 
-const Algorithm kConv2DFilterTapsApart = MakeAlgorithm<Apart>(
-    "taps-apart", "tiles of input by output channels of each tap, padding skipped",
-    IsFilterGradient);
-const Algorithm kConv2DFilterTapsJoined = MakeAlgorithm<Joined>(
-    "taps-joined", "tiles across taps, for few input channels", AcceptsJoined);
-const Algorithm kConv2DFilterInputLanes = MakeAlgorithm<InputLanesForm>(
-    "input-lanes", "tiles of output by input channels, for few or odd output channels",
-    AcceptsInputLanes);
+const Algorithm kConv2DFilterTapsApart = MakeAlgorithm<Apart, IsFilterGradient>(
+    "taps-apart", "tiles of input by output channels of each tap, padding skipped");
+const Algorithm kConv2DFilterTapsJoined = MakeAlgorithm<Joined, AcceptsJoined>(
+    "taps-joined", "tiles across taps, for few input channels");
+const Algorithm kConv2DFilterInputLanes = MakeAlgorithm<InputLanesForm, AcceptsInputLanes>(
+    "input-lanes", "tiles of output by input channels, for few or odd output channels");
 
 }  // namespace convgrad

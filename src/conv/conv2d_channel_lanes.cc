@@ -82,7 +82,8 @@ void Run(const ConvArgs& args) {
 const Algorithm kConv2DChannelLanes = {
     .name = "channel-lanes",
     .summary = "tiles of pixels by channels, padding skipped",
-    .accepts = TapSum::Describes,
+    .accepts = [](const Problem& problem,
+                  const KernelTable&) { return TapSum::Describes(problem); },
     .scratch_bytes = ScratchBytes,
     .tiles = Tiles,
     .run = Run,

@@ -71,7 +71,7 @@ void RunAll(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan) {
   });
 }
 
-bool Accepts(const Problem& problem) {
+bool Accepts(const Problem& problem, const KernelTable&) {
   if (!TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
   if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements

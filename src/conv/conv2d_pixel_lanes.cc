@@ -41,7 +41,7 @@ TermCount CountTerms(const TapSum& sum) {
 
 constexpr int64_t kFewChannels = 8;
 
-bool Accepts(const Problem& problem) {
+bool Accepts(const Problem& problem, const KernelTable&) {
   constexpr int64_t kLargeFilter = 1 << 22;
   constexpr int64_t kManyChannels = 128;
   if (!TapSum::Describes(problem)) return false;

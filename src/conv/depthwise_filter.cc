@@ -170,7 +170,7 @@ std::string FilterTiles(const Problem& problem, const KernelTable& kernels) {
 const Algorithm kDepthwiseFilterAlgorithm = {
     .name = "direct",
     .summary = "depthwise filter gradient, lanes along channels, padding skipped",
-    .accepts = [](const Problem&) { return true; },
+    .accepts = [](const Problem&, const KernelTable&) { return true; },
     .scratch_bytes = FilterScratch,
     .tiles = FilterTiles,
     .run = RunFilter,

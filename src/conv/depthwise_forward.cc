@@ -341,7 +341,7 @@ std::string ForwardTiles(const Problem& problem, const KernelTable& kernels) {
 const Algorithm kDepthwiseForwardAlgorithm = {
     .name = "direct",
     .summary = "depthwise forward and input gradient, lanes along channels, padding skipped",
-    .accepts = [](const Problem&) { return true; },
+    .accepts = [](const Problem&, const KernelTable&) { return true; },
     .scratch_bytes =
         [](const Problem& problem, const KernelTable& kernels, int num_threads) {
           return ForwardPlan(problem, kernels, num_threads).piece_bytes() * num_threads;

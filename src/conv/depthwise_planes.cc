@@ -302,7 +302,7 @@ void RunPlanes(const ConvArgs& args) {
 
 // Narrow planes are better transposed, many at a time, the sooner the more taps there are; in NHWC
 // one channel is a plane, and a few channels leave too many lanes along channels empty.
-bool AcceptsPlanes(const Problem& problem) {
+bool AcceptsPlanes(const Problem& problem, const KernelTable&) {
   constexpr int64_t kLeastWidth = 12, kLeastWidthOfManyTaps = 16, kManyTaps = 25, kFewChannels = 7;
   const ConvGeometry& g = problem.geometry;
   const bool nchw = problem.data_format == DataFormat::kNCHW;

@@ -1,7 +1,6 @@
 // Depthwise forward and input gradient of small square filters without stride or dilation, whole
 // planes at a time, straight from where they lie (NCHW): lanes along columns, no copy, no
-// transpose. Padding is multiplied, so a filter with an infinity or a NaN goes another way, and so
-// does everything where the target has no such kernel.
+// transpose. Padding is multiplied, so a filter with an infinity or a NaN goes another way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -113,35 +112,23 @@ void WholePlanesEngine<T>::Run() {
 // Rows of up to two vectors of 64 bytes; of 7x7 filters, whose weights don't stay in registers, of
 // most of one. Wider rows are read from between zeros with fewer loads; vectors of 32 bytes keep
 // few weights there either, and take rows of up to 8.
-constexpr int64_t kVector = 64, kMostRow = 4 * kVector;
-
-bool IsGoodWidth(int64_t size, int64_t row_bytes) {
-  return row_bytes > (size < 7 ? kVector / 4 : kVector / 2) && row_bytes <= kMostRow;
+bool IsGoodWidth(int64_t size, int64_t row_bytes, int64_t vector_bytes) {
+  constexpr int64_t kVector = 64, kMostRow = 4 * kVector;
+  const int64_t most = vector_bytes < kVector ? kMostRow : size < 7 ? 2 * kVector : kVector;
+  return row_bytes > (size < 7 ? kVector / 4 : kVector / 2) && row_bytes <= most;
 }
 
-// Whether the target's kernel, if it has one, is for such rows.
-bool HasKernel(const Problem& problem, const KernelTable& kernels) {
-  const bool f64 = problem.dtype == DType::kFloat64;
-  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
-  const ConvGeometry& g = problem.geometry;
-  const int64_t row_bytes = (forward ? g.out_w : g.in_w) * InfoOf(problem.dtype).bytes;
-  const int64_t most = kernels.vector_bytes < kVector ? kMostRow
-                       : g.kernel_w < 7               ? 2 * kVector
-                                                      : kVector;
-  return row_bytes <= most &&
-         (f64 ? kernels.plane_f64.sum_whole != nullptr : kernels.plane_f32.sum_whole != nullptr);
-}
-
-const Algorithm& Otherwise(const Problem& problem) {
-  return kDepthwisePlanesAlgorithm.accepts(problem) ? kDepthwisePlanesAlgorithm
-                                                    : kDepthwiseForwardAlgorithm;
+// What takes a filter that is not finite.
+const Algorithm& Otherwise(const Problem& problem, const KernelTable& kernels) {
+  return kDepthwisePlanesAlgorithm.accepts(problem, kernels) ? kDepthwisePlanesAlgorithm
+                                                             : kDepthwiseForwardAlgorithm;
 }
 
 template <class T>
 void RunOfType(const ConvArgs& args) {
   const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
-  if (!HasKernel(args.problem, args.kernels) || !IsFinite<T>(args.filter, filter_size)) {
-    return Otherwise(args.problem).run(args);
+  if (!IsFinite<T>(args.filter, filter_size)) {
+    return Otherwise(args.problem, args.kernels).run(args);
   }
   WholePlanesEngine<T>(args).Run();
 }
@@ -151,28 +138,30 @@ void RunWholePlanes(const ConvArgs& args) {
   RunOfType<float>(args);
 }
 
-bool AcceptsWholePlanes(const Problem& problem) {
+bool HasKernel(DType dtype, const KernelTable& kernels) {
+  if (dtype == DType::kFloat64) return kernels.plane_f64.sum_whole != nullptr;
+  return dtype == DType::kFloat32 && kernels.plane_f32.sum_whole != nullptr;
+}
+
+bool AcceptsWholePlanes(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const bool planes = problem.data_format == DataFormat::kNCHW || g.in_c == 1;
-  const bool stored = problem.dtype == DType::kFloat32 || problem.dtype == DType::kFloat64;
   const Dimension cols = Dimension::Cols(g, forward);
-  return planes && stored && g.group_out_c == 1 && g.kernel_h == g.kernel_w && FitsKernel(cols) &&
-         FitsKernel(Dimension::Rows(g, forward)) &&
-         IsGoodWidth(g.kernel_w, cols.num_results() * InfoOf(problem.dtype).bytes);
+  const int64_t row_bytes = cols.num_results() * InfoOf(problem.dtype).bytes;
+  return planes && HasKernel(problem.dtype, kernels) && g.group_out_c == 1 &&
+         g.kernel_h == g.kernel_w && FitsKernel(cols) && FitsKernel(Dimension::Rows(g, forward)) &&
+         IsGoodWidth(g.kernel_w, row_bytes, kernels.vector_bytes);
 }
 
 int64_t WholePlanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
   const int64_t filter_bytes =
       *CheckedProduct(problem.ShapeOf(Role::kFilter)) * InfoOf(problem.dtype).bytes;
-  return std::max(filter_bytes, Otherwise(problem).scratch_bytes(problem, kernels, num_threads));
+  return std::max(filter_bytes,
+                  Otherwise(problem, kernels).scratch_bytes(problem, kernels, num_threads));
 }
 
-std::string WholePlanesTiles(const Problem& problem, const KernelTable& kernels) {
-  if (!HasKernel(problem, kernels)) {
-    const Algorithm& other = Otherwise(problem);
-    return fmt::format("by {}: {}", other.name, other.tiles(problem, kernels));
-  }
+std::string WholePlanesTiles(const Problem& problem, const KernelTable&) {
   const ConvGeometry& g = problem.geometry;
   const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const int64_t results = forward ? g.out_h * g.out_w : g.in_h * g.in_w;

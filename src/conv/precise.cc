@@ -28,19 +28,19 @@ void RunExactReference(const ConvArgs& args) {
 const Algorithm kWidened = {
     .name = "widened",
     .summary = "the standard algorithms of float64 on widened operands",
-    .accepts = TakesWidened,
+    .accepts = [](const Problem& problem, const KernelTable&) { return TakesWidened(problem); },
     .scratch_bytes =
         [](const Problem& problem, const KernelTable& kernels, int num_threads) {
           return WidenedScratchBytes(problem, kernels, num_threads, Precision::kDouble);
         },
-    .tiles = [](const Problem& problem, const KernelTable&) { return DescribeWidened(problem); },
+    .tiles = DescribeWidened,
     .run = RunWidened,
 };
 
 const Algorithm kCompensated = {
     .name = "compensated",
     .summary = "sums of float64 in twice its precision",
-    .accepts = [](const Problem& problem) { return !TakesWidened(problem); },
+    .accepts = [](const Problem& problem, const KernelTable&) { return !TakesWidened(problem); },
     .scratch_bytes = [](const Problem&, const KernelTable&,
                         int num_threads) { return CompensatedEngine::ScratchBytes(num_threads); },
     .tiles = [](const Problem& problem,
@@ -53,7 +53,7 @@ const Algorithm kCertified = {
     .summary =
         "sums in twice the data's precision with a bound on their error; once more, exactly, "
         "where that leaves a doubt",
-    .accepts = [](const Problem&) { return true; },
+    .accepts = [](const Problem&, const KernelTable&) { return true; },
     .scratch_bytes =
         [](const Problem& problem, const KernelTable& kernels, int num_threads) {
           return TakesWidened(problem)
@@ -61,8 +61,8 @@ const Algorithm kCertified = {
                      : CompensatedEngine::ScratchBytes(num_threads);
         },
     .tiles =
-        [](const Problem& problem, const KernelTable&) {
-          return TakesWidened(problem) ? DescribeWidened(problem)
+        [](const Problem& problem, const KernelTable& kernels) {
+          return TakesWidened(problem) ? DescribeWidened(problem, kernels)
                                        : CompensatedEngine::DescribeTiles(problem);
         },
     .run =

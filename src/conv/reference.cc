@@ -94,7 +94,7 @@ TermWalk::Position TermWalk::PositionOf(int64_t element, DataFormat format, int6
 const Algorithm kReferenceAlgorithm = {
     .name = "reference",
     .summary = "one element at a time, by definition; slow, for checking",
-    .accepts = [](const Problem&) { return true; },
+    .accepts = [](const Problem&, const KernelTable&) { return true; },
     .scratch_bytes = [](const Problem&, const KernelTable&, int) -> int64_t { return 0; },
     .tiles = [](const Problem&, const KernelTable&) { return std::string("1 element"); },
     .run = RunReference,

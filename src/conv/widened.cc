@@ -52,9 +52,9 @@ class Slabs {
   int64_t images_;
 };
 
-const Algorithm& BestFor(const Problem& wide) {
+const Algorithm& BestFor(const Problem& wide, const KernelTable& kernels) {
   for (const Algorithm& algorithm : AlgorithmsOf(wide.op)) {
-    if (algorithm.accepts(wide)) return algorithm;
+    if (algorithm.accepts(wide, kernels)) return algorithm;
   }
   ThrowInternal("no algorithm accepts " + wide.ToLine());
 }
@@ -196,7 +196,8 @@ class WidenedRun {
 
  private:
   void Compute(const Problem& wide, SlabSums& sums) {
-    const Algorithm& algorithm = is_reference_ ? AlgorithmsOf(wide.op).back() : BestFor(wide);
+    const Algorithm& algorithm =
+        is_reference_ ? AlgorithmsOf(wide.op).back() : BestFor(wide, args_.kernels);
     algorithm.run({wide, operands_.Of(Role::kInput), operands_.Of(Role::kFilter),
                    operands_.Of(Role::kOutBackprop), sums.slab(), args_.kernels, args_.parallel});
     if (is_folded_) sums.Fold(args_.parallel);
@@ -273,15 +274,16 @@ int64_t WidenedScratchBytes(const Problem& problem, const KernelTable& kernels, 
   int64_t scratch = 0;
   for (const int64_t slab : {int64_t{0}, slabs.count() - 1}) {
     const Problem wide = slabs.ProblemOf(slab);
-    scratch = std::max(scratch, BestFor(wide).scratch_bytes(wide, kernels, num_threads));
+    scratch = std::max(scratch, BestFor(wide, kernels).scratch_bytes(wide, kernels, num_threads));
   }
   return widest.OperandBytes() + sums * (precision == Precision::kExact ? 2 : 1) + scratch;
 }
 
-std::string DescribeWidened(const Problem& problem) {
+std::string DescribeWidened(const Problem& problem, const KernelTable& kernels) {
   const Slabs slabs(problem);
-  return fmt::format("{} in float64, {} of {} images at a time", BestFor(slabs.ProblemOf(0)).name,
-                     slabs.images(), problem.geometry.batch);
+  return fmt::format("{} in float64, {} of {} images at a time",
+                     BestFor(slabs.ProblemOf(0), kernels).name, slabs.images(),
+                     problem.geometry.batch);
 }
 
 }  // namespace convgrad

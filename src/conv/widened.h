@@ -26,6 +26,6 @@ void RunCertifiedWidened(const ConvArgs& args);
 int64_t WidenedScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads,
                             Precision precision);
 // "planes in float64, 64 of 128 images at a time".
-std::string DescribeWidened(const Problem& problem);
+std::string DescribeWidened(const Problem& problem, const KernelTable& kernels);
 
 }  // namespace convgrad

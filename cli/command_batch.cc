@@ -13,17 +13,6 @@
 namespace convgrad::cli {
 namespace {
 
-// The files of the batch itself, which no case may touch.
-BatchFiles FilesOf(const Arguments& arguments) {
-  BatchFiles files;
-  files.inputs.push_back({"MANIFEST", arguments.operands().front()});
-  for (const FlagId id : {FlagId::kReport, FlagId::kJunit, FlagId::kSummary, FlagId::kEvents}) {
-    const std::string* path = arguments.Find(id);
-    if (path != nullptr && *path != "-") files.outputs.push_back({Spell(InfoOf(id)), *path});
-  }
-  return files;
-}
-
 ExitCode List(Session& session, const ManifestFile& file, const ManifestOptions& options,
               const CaseSelection& selection, const BatchOptions& batch) {
   ManifestReader reader(file, options);
@@ -66,7 +55,7 @@ ExitCode Batch(Session& session) {
   const ManifestOptions manifest = ParseManifestOptions(arguments);
   const CaseSelection selection = ParseSelection(arguments);
   const ManifestFile file(arguments.operands().front());
-  const ManifestPlan plan = PlanManifest(file, manifest, selection, FilesOf(arguments));
+  const ManifestPlan plan = PlanManifest(file, manifest, selection, ParseBatchFiles(arguments));
   session.report.execution.num_threads = options.num_threads;
   session.report.plan = {plan.sha256, plan.num_selected, std::nullopt, {}};
   if (const std::string* text = arguments.Find(FlagId::kShard)) {

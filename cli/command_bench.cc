@@ -12,6 +12,7 @@
 #include "cli/command_plan_shards.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
+#include "cli/manifest_flags.h"
 #include "cli/manifest_plan.h"
 #include "cli/selection.h"
 
@@ -55,18 +56,6 @@ ManifestOptions OptionsOf(const Arguments& arguments) {
     if (is_for_cases && entry.id != FlagId::kThreads) options.overrides.Add(entry);
   }
   return options;
-}
-
-BatchFiles FilesOf(const Arguments& arguments) {
-  BatchFiles files;
-  for (const FlagValues::Entry& entry : arguments.flags().entries()) {
-    const Flag& flag = InfoOf(entry.id);
-    if (entry.text == "-") continue;
-    if (FileOf(flag) == FlagFile::kRead) files.inputs.push_back({Spell(flag), entry.text});
-    if (FileOf(flag) == FlagFile::kWritten) files.outputs.push_back({Spell(flag), entry.text});
-  }
-  files.inputs.push_back({"manifest", arguments.operands().front()});
-  return files;
 }
 
 // The case with what decides how it is timed.
@@ -125,7 +114,7 @@ ExitCode BenchManifest(Session& session, const BenchSetting& setting) {
   const Selection selection(arguments.flags());
   const ManifestFile file(arguments.operands().front());
   const auto takes = [&](const ManifestCase& one) { return selection.Takes(one); };
-  const ManifestPlan plan = PlanManifest(file, options, takes, FilesOf(arguments));
+  const ManifestPlan plan = PlanManifest(file, options, takes, ParseBatchFiles(arguments));
   if (plan.num_selected == 0) return NothingSelected(session, plan);
 
   ExitCode code = ExitCode::kOk;

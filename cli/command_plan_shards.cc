@@ -33,13 +33,6 @@ void CheckFlags(const Arguments& arguments) {
   }
 }
 
-// No case may read the report.
-BatchFiles FilesOf(const Arguments& arguments) {
-  const std::string report = arguments.Get(FlagId::kReport, "-");
-  if (report == "-") return {};
-  return {{}, {{Spell(InfoOf(FlagId::kReport)), report}}};
-}
-
 std::string Seconds(double seconds) {
   return seconds < 60 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.1f} min", seconds / 60);
 }
@@ -105,7 +98,7 @@ ExitCode PlanShards(Session& session) {
   const ManifestOptions options = ParseManifestOptions(arguments);
   const CaseSelection selection = ParseSelection(arguments);
   const Progress progress(session.console, "planning " + file.name());
-  const ManifestPlan plan = PlanManifest(file, options, selection, FilesOf(arguments));
+  const ManifestPlan plan = PlanManifest(file, options, selection, ParseBatchFiles(arguments));
   const std::vector<double> costs = PredictCases(file, options, selection);
   session.report.plan = {plan.sha256, plan.num_selected, std::nullopt,
                          DealCases(costs, num_shards).loads};

@@ -21,6 +21,18 @@ ManifestOptions ParseManifestOptions(const Arguments& arguments) {
   return options;
 }
 
+BatchFiles ParseBatchFiles(const Arguments& arguments) {
+  BatchFiles files;
+  files.inputs.push_back({"MANIFEST", arguments.operands().front()});
+  for (const FlagValues::Entry& entry : arguments.flags().entries()) {
+    const Flag& flag = InfoOf(entry.id);
+    if (IsCaseKey(flag) || entry.text == "-") continue;
+    if (FileOf(flag) == FlagFile::kRead) files.inputs.push_back({Spell(flag), entry.text});
+    if (FileOf(flag) == FlagFile::kWritten) files.outputs.push_back({Spell(flag), entry.text});
+  }
+  return files;
+}
+
 CaseSelection ParseSelection(const Arguments& arguments) {
   return [selection = Selection(arguments.flags())](const ManifestCase& one) {
     return selection.Takes(one);

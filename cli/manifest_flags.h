@@ -9,6 +9,9 @@ namespace convgrad::cli {
 // Where outputs may lie, and flags of cases that hold for all.
 ManifestOptions ParseManifestOptions(const Arguments& arguments);
 
+// The manifest, and the files that flags name for all cases together: no case may touch them.
+BatchFiles ParseBatchFiles(const Arguments& arguments);
+
 // --match and --tag.
 CaseSelection ParseSelection(const Arguments& arguments);
 

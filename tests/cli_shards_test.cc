@@ -113,6 +113,19 @@ TEST_F(ShardsTest, PlanOfWrongManifests) {
   EXPECT_EQ(Sh("convgrad plan empty.json --shards 2").exit_code, 0);
 }
 
+// A plan is of what `batch` would run, and that refuses a case that writes over its manifest.
+TEST_F(ShardsTest, PlanOfAManifestThatACaseWrites) {
+  WriteBytes(
+      Path("m.json"),
+      R"({"schema": "convgrad-manifest/1", "cases": [{"name": "a", "op": "conv2d",)"
+      R"( "input": "fill:ones@1,4,4,1", "filter": "fill:ones@3,3,1,1", "output": "m.json"}]})");
+  for (const char* command : {"plan m.json --shards 2", "batch m.json", "bench m.json"}) {
+    const ShellResult result = Sh(fmt::format("convgrad {}", command));
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("MANIFEST")) << command;
+  }
+}
+
 // What is left of a report without times and the machine's state.
 json WithoutTimes(json report) {
   json entries = report["benchmarks"];

@@ -14,7 +14,7 @@
 namespace convgrad::cli {
 namespace {
 
-constexpr size_t kShownBytes = 100;
+constexpr size_t kShownTextBytes = 100;
 
 [[noreturn]] void RefuseValue(const JsonReader& json, Place place, const std::string& key,
                               const std::string& why, const std::string& fix = "") {
@@ -26,7 +26,7 @@ constexpr size_t kShownBytes = 100;
 std::string IntegerText(const JsonReader& json, const JsonToken& token, const std::string& key,
                         const char* wanted) {
   if (token.kind != JsonKind::kNumber) RefuseType(json, token, key, wanted);
-  const std::string shown = token.text.substr(0, kShownBytes);
+  const std::string shown = token.text.substr(0, kShownTextBytes);
   int64_t value = 0;
   const char* end = token.text.data() + token.text.size();
   const auto [stop, error] = std::from_chars(token.text.data(), end, value);
@@ -248,19 +248,19 @@ void RefuseType(const JsonReader& json, const JsonToken& token, const std::strin
 void RefuseKey(const JsonReader& json, const JsonToken& key,
                std::span<const std::string_view> known, const std::string& owner) {
   const auto nearest = Nearest(key.text, known);
-  ThrowUsage(
-      "manifest/unknown-key",
-      fmt::format("{}: {}", FormatPlace(json.name(), key.place), key.text.substr(0, kShownBytes)),
-      fmt::format("{} has no such key", owner),
-      nearest ? fmt::format("did you mean {}?", *nearest)
-              : fmt::format("the keys are {}", fmt::join(known, ", ")));
+  ThrowUsage("manifest/unknown-key",
+             fmt::format("{}: {}", FormatPlace(json.name(), key.place),
+                         key.text.substr(0, kShownTextBytes)),
+             fmt::format("{} has no such key", owner),
+             nearest ? fmt::format("did you mean {}?", *nearest)
+                     : fmt::format("the keys are {}", fmt::join(known, ", ")));
 }
 
 void RefuseDuplicate(const JsonReader& json, const JsonToken& key) {
-  ThrowUsage(
-      "manifest/duplicate-key",
-      fmt::format("{}: {}", FormatPlace(json.name(), key.place), key.text.substr(0, kShownBytes)),
-      "the key is given more than once", "keep one");
+  ThrowUsage("manifest/duplicate-key",
+             fmt::format("{}: {}", FormatPlace(json.name(), key.place),
+                         key.text.substr(0, kShownTextBytes)),
+             "the key is given more than once", "keep one");
 }
 
 void KeySet::Add(const JsonReader& json, const JsonToken& key) {

@@ -82,12 +82,12 @@ class Child {
   pid_t pid_ = 0;
 };
 
-struct Run {
+struct OneRun {
   double median_ms = 0;
   std::string hash;
 };
 
-Run RunOnce(const std::string& binary, const std::string& command) {
+OneRun RunOnce(const std::string& binary, const std::string& command) {
   Child child(binary, command);
   const std::string text = child.ReadAll();
   const int code = child.Wait();
@@ -117,7 +117,7 @@ ComparisonRecord CompareWithBinary(const std::string& binary, const BenchCommand
   const auto now_seconds = SystemClock().wall;
   const double deadline = now_seconds() + kMaxStretch * sampling.max_seconds;
   for (bool ours_first = true;; ours_first = !ours_first) {
-    Run ours, theirs;
+    OneRun ours, theirs;
     if (ours_first) ours = RunOnce(own, command(own, seconds));
     theirs = RunOnce(binary, command(binary, seconds));
     if (!ours_first) ours = RunOnce(own, command(own, seconds));

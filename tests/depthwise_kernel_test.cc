@@ -53,7 +53,7 @@ RowCase RandomCase(std::mt19937_64& random) {
   c.origin = draw(-8, 4);
   c.num_taps = draw(1, kMaxSegmentTaps);
   c.stride = draw(1, 4);
-  c.dilation = draw(1, 3);
+  c.dilation = draw(1, 5);
   c.num_rows = draw(1, 3);
   c.num_blocks = draw(1, 2);
   c.num_steps = draw(1, 3);

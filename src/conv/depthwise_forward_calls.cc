@@ -64,7 +64,7 @@ void ForwardCallFinder<Element>::AddSegments(const TapLine& line, const PointTap
           (offset + (line.origin + term / terms) * line.source_step) * terms + term % terms;
       last = std::min(end, RoundUp(term + 1, terms));
     }
-    segment.num_taps = std::min(last - term, kMaxSegmentTaps);
+    segment.num_taps = SegmentTaps(last - term);
     segment.filter = Weights(line, tap.tap, term);
     call->segments.push_back(segment);
     term += segment.num_taps;

@@ -12,6 +12,13 @@ namespace convgrad {
 // Longer rows of taps are cut into segments of at most this many.
 inline constexpr int64_t kMaxSegmentTaps = 7;
 
+// Taps of the first segment of a row of so many, which is cut into nearly equal ones: sums of few
+// taps wait for each other.
+constexpr int64_t SegmentTaps(int64_t row_taps) {
+  const int64_t num_segments = (row_taps + kMaxSegmentTaps - 1) / kMaxSegmentTaps;
+  return (row_taps + num_segments - 1) / num_segments;
+}
+
 // Element is float or double, or a 16-bit type, whose numbers are widened as they are loaded.
 
 // Consecutive taps of one row of the filter over one row of the source. Tap k of output t reads

@@ -39,18 +39,19 @@ HWY_INLINE void SlideForward(D d, const TileSource<T>& source, const T* filter,
   }
 }
 
-// Any stride and number of taps: no source vector is shared.
+// Any stride and number of taps: no source vector is shared. Pointers step along the taps, and the
+// distances of outputs from each other stay in registers.
 template <int64_t kPart, Coverage kCoverage, class D, class T, class V>
 HWY_INLINE void StepForward(D d, const TileSource<T>& source, int64_t stride, int64_t num_taps,
                             const T* filter, int64_t filter_stride, V (&acc)[kTile]) {
-  for (int64_t k = 0; k < num_taps; ++k) {
-    const V weight = LoadPart<kPart>(d, filter + k * filter_stride);
+  const int64_t step = stride * source.stride;
+  const T* at = source.first;
+  for (int64_t k = 0; k < num_taps; ++k, at += source.stride, filter += filter_stride) {
+    const V weight = LoadPart<kPart>(d, filter);
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) {
-      const int64_t col = p * stride + k;
-      if (source.template Has<kCoverage>(col)) {
-        acc[p] = Fma(LoadPart<kPart>(d, source.first + col * source.stride), weight, acc[p]);
-      }
+      if (!source.template Has<kCoverage>(p * stride + k)) continue;
+      acc[p] = Fma(LoadPart<kPart>(d, at + p * step), weight, acc[p]);
     }
   }
 }
@@ -343,7 +344,7 @@ void ForwardTiles(const DepthwiseForwardRow<T>& row) {
     for (int64_t out = 0; out < row.count; out += kTile) {
       // The last tile ends with the row; what it shares with the one before it is computed twice.
       const int64_t first_out = HWY_MAX(int64_t{0}, HWY_MIN(out, row.count - kTile));
-      if constexpr (kStride != 0) {
+      if constexpr (kStride == 1 || kStride == 2) {
         if (taps > 0 && TakeAlikeTile<kStride>(row, taps, first_out, channels)) continue;
       }
       ForwardTile<kStride>(row, first_out, channels);
@@ -356,6 +357,7 @@ void DepthwiseForward(const DepthwiseForwardRow<T>& row) {
   if constexpr (kSlide) {
     if (row.stride == 1) return ForwardTiles<1>(row);
     if (row.stride == 2) return ForwardTiles<2>(row);
+    if (row.stride == 3) return ForwardTiles<3>(row);
   }
   ForwardTiles<0>(row);
 }

@@ -64,53 +64,70 @@ HWY_NOINLINE inline void FetchLines(LinesAhead* ahead, int64_t num_vectors) {
   LineFetcher(ahead).Fetch(num_vectors);
 }
 
-template <int64_t kTaps, int64_t kStride, int64_t kPart, Coverage kCoverage, class D, class T,
-          class V>
+template <int64_t kTaps, int64_t kStride, int64_t kDilation, int64_t kPart, Coverage kCoverage,
+          class D, class T, class V>
 HWY_INLINE void SlideGradient(D d, const TileSource<T>& source, const V (&g)[kTile],
                               ComputeType<T>* sums, int64_t sums_stride) {
   V acc[kTaps];
 #pragma GCC unroll 8
   for (int64_t k = 0; k < kTaps; ++k) acc[k] = hn::LoadU(d, sums + k * sums_stride);
   const T* at = source.first;
-  constexpr int64_t kSpan = TileSpan(kTaps, kStride);
+  constexpr int64_t kSpan = TileSpan(kTaps, kStride, kDilation);
 #pragma GCC unroll 32
   for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
     if (!source.template Has<kCoverage, kSpan>(col)) continue;
     const V x = InRegister<kTaps>(LoadPart<kPart>(d, at));
 #pragma GCC unroll 8
     for (int64_t k = 0; k < kTaps; ++k) {
-      const int64_t p = (col - k) / kStride;
-      if (col - k == p * kStride && col >= k && p < kTile) acc[k] = Fma(x, g[p], acc[k]);
+      const int64_t p = (col - k * kDilation) / kStride;
+      const bool meets = col == p * kStride + k * kDilation && col >= k * kDilation && p < kTile;
+      if (meets) acc[k] = Fma(x, g[p], acc[k]);
     }
   }
 #pragma GCC unroll 8
   for (int64_t k = 0; k < kTaps; ++k) hn::StoreU(acc[k], d, sums + k * sums_stride);
 }
 
-// Any stride, dilation and number of outputs.
-template <int64_t kTaps, int64_t kPart, Coverage kCoverage, class D, class T>
+// One output into the sums of kTaps taps, which read every tap_step-th number from `at` on. The
+// first one reads the tile's column `col`; kChecked: some may be off the row.
+template <int64_t kTaps, int64_t kPart, bool kChecked, class D, class T, class V>
+HWY_INLINE void AddOutput(D d, const TileSource<T>& source, const T* at, int64_t tap_step, V g,
+                          int64_t col, int64_t dilation, V (&acc)[kTaps]) {
+#pragma GCC unroll 8
+  for (int64_t k = 0; k < kTaps; ++k) {
+    if (kChecked && !source.template Has<Coverage::kAny>(col + k * dilation)) continue;
+    acc[k] = Fma(LoadPart<kPart>(d, at + k * tap_step), g, acc[k]);
+  }
+}
+
+// Any stride, dilation and number of outputs. Pointers step along the outputs, and the distances of
+// taps from each other stay in registers.
+template <int64_t kTaps, int64_t kPart, class D, class T>
 HWY_INLINE void StepGradient(D d, const TileSource<T>& source, const T* out_backprop, int64_t count,
                              const DepthwiseGradientRows<T>& rows, ComputeType<T>* sums) {
   using V = hn::Vec<D>;
   V acc[kTaps];
 #pragma GCC unroll 8
   for (int64_t k = 0; k < kTaps; ++k) acc[k] = hn::LoadU(d, sums + k * rows.sums_stride);
-  for (int64_t p = 0; p < count; ++p) {
-    const V g = LoadPart<kPart>(d, out_backprop + p * rows.out_backprop_stride);
-#pragma GCC unroll 8
-    for (int64_t k = 0; k < kTaps; ++k) {
-      const int64_t col = p * rows.stride + k * rows.dilation;
-      if (source.template Has<kCoverage>(col)) {
-        acc[k] = Fma(LoadPart<kPart>(d, source.first + col * source.stride), g, acc[k]);
-      }
+  const int64_t tap_step = rows.dilation * source.stride, out_step = rows.stride * source.stride;
+  const int64_t last_begin = source.end - (kTaps - 1) * rows.dilation;
+  const T* at = source.first;
+  for (int64_t p = 0, col = 0; p < count; ++p, col += rows.stride) {
+    const V g = LoadPart<kPart>(d, out_backprop);
+    if (source.begin <= col && col < last_begin) {
+      AddOutput<kTaps, kPart, false>(d, source, at, tap_step, g, col, rows.dilation, acc);
+    } else {
+      AddOutput<kTaps, kPart, true>(d, source, at, tap_step, g, col, rows.dilation, acc);
     }
+    at += out_step;
+    out_backprop += rows.out_backprop_stride;
   }
 #pragma GCC unroll 8
   for (int64_t k = 0; k < kTaps; ++k) hn::StoreU(acc[k], d, sums + k * rows.sums_stride);
 }
 
 // `count` outputs from first_out on, one part of a group of channels, whose sums are at `slot`;
-// kStride 1 and 2 take whole tiles only.
+// kStride other than 0 takes whole tiles only.
 template <int64_t kStride, int64_t kPart, class D, class T>
 HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
                                   int64_t first_out, int64_t count, int64_t channel, int64_t slot) {
@@ -132,19 +149,16 @@ HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRows<T>& rows, int
     const TileSource<T> source = SourceOf(segment.source + row * rows.source_row_step + channel,
                                           first_col, rows.source_stride, rows.num_cols);
     ComputeType<T>* sums = segment.sums + slot;
-    const auto add = [&](auto taps, auto coverage) HWY_ATTR {
-      if constexpr (kStride == 0) {
-        StepGradient<taps(), kPart, coverage()>(d, source, out_backprop, count, rows, sums);
-      } else {
-        SlideGradient<taps(), kStride, kPart, coverage()>(d, source, g, sums, rows.sums_stride);
-      }
-    };
     const bool checked = first_col < 0 || end_col > rows.num_cols;
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
-      if (checked) {
-        add(taps, std::integral_constant<Coverage, Coverage::kAny>());
+      if constexpr (kStride == 0) {
+        StepGradient<taps(), kPart>(d, source, out_backprop, count, rows, sums);
+      } else if (checked) {
+        SlideGradient<taps(), kStride, 1, kPart, Coverage::kAny>(d, source, g, sums,
+                                                                 rows.sums_stride);
       } else {
-        add(taps, std::integral_constant<Coverage, Coverage::kWhole>());
+        SlideGradient<taps(), kStride, 1, kPart, Coverage::kWhole>(d, source, g, sums,
+                                                                   rows.sums_stride);
       }
     });
   }
@@ -169,7 +183,7 @@ HWY_NOINLINE void GradientTile(const DepthwiseGradientRows<T>& rows, int64_t row
 
 // A whole tile whose segments are alike: nothing of them but addresses is left to be found for
 // every group of channels.
-template <int64_t kTaps, int64_t kStride, Coverage kCoverage, class T>
+template <int64_t kTaps, int64_t kStride, int64_t kDilation, Coverage kCoverage, class T>
 HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t row,
                                     int64_t first_out, ChannelRange channels) {
   const hn::ScalableTag<ComputeType<T> > d;
@@ -194,7 +208,7 @@ HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_
       for (const DepthwiseSegment<T>* segment = rows.segments; segment != end; ++segment) {
         TileSource<T> source = tile;
         source.first = segment->source + in_row + channel;
-        SlideGradient<kTaps, kStride, part(), kCoverage>(
+        SlideGradient<kTaps, kStride, kDilation, part(), kCoverage>(
             d, source, g, segment->sums + slot + part() * (kSize / kParts), rows.sums_stride);
       }
     };
@@ -203,29 +217,51 @@ HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_
   }
 }
 
-// The tile if it is such a one of kStride; else false.
-template <int64_t kStride, class T>
+// The tile if it is such a one of kStride and kDilation; else false.
+template <int64_t kStride, int64_t kDilation, class T>
 bool TakeAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
                    int64_t first_out, ChannelRange channels) {
   const int64_t first_col = rows.segments[0].origin + first_out * kStride;
-  const Coverage coverage = CoverageOf(first_col, TileSpan(num_taps, kStride), rows.num_cols);
+  const Coverage coverage =
+      CoverageOf(first_col, TileSpan(num_taps, kStride, kDilation), rows.num_cols);
   if (coverage == Coverage::kAny) return false;
   WithTaps(num_taps, [&](auto taps) HWY_ATTR {
     if (coverage == Coverage::kWhole) {
-      GradientAlikeTile<taps(), kStride, Coverage::kWhole>(rows, row, first_out, channels);
+      GradientAlikeTile<taps(), kStride, kDilation, Coverage::kWhole>(rows, row, first_out,
+                                                                      channels);
     } else {
-      GradientAlikeTile<taps(), kStride, Coverage::kEnds>(rows, row, first_out, channels);
+      GradientAlikeTile<taps(), kStride, kDilation, Coverage::kEnds>(rows, row, first_out,
+                                                                     channels);
     }
   });
   return true;
 }
 
-// A whole tile of stride kStride.
-template <int64_t kStride, class T>
-void GradientWholeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
-                       int64_t first_out, ChannelRange channels) {
-  if (num_taps > 0 && TakeAlikeTile<kStride>(rows, num_taps, row, first_out, channels)) return;
-  GradientTile<kStride>(rows, row, first_out, kTile, channels);
+// A whole tile if its outputs share columns; else false.
+template <class T>
+bool TakeWholeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
+                   int64_t first_out, ChannelRange channels) {
+  const auto alike = [&](auto stride, auto dilation) {
+    return num_taps > 0 &&
+           TakeAlikeTile<stride(), dilation()>(rows, num_taps, row, first_out, channels);
+  };
+  constexpr std::integral_constant<int64_t, 1> kOne;
+  constexpr std::integral_constant<int64_t, 2> kTwo;
+  constexpr std::integral_constant<int64_t, 4> kFour;
+  if (rows.dilation == 1 && rows.stride == 1) {
+    if (!alike(kOne, kOne)) GradientTile<1>(rows, row, first_out, kTile, channels);
+    return true;
+  }
+  if (rows.dilation == 1 && rows.stride == 2) {
+    if (!alike(kTwo, kOne)) GradientTile<2>(rows, row, first_out, kTile, channels);
+    return true;
+  }
+  if (rows.dilation == 1 && rows.stride == 3) {
+    GradientTile<3>(rows, row, first_out, kTile, channels);
+    return true;
+  }
+  if (rows.stride > 1) return false;
+  return rows.dilation == 2 ? alike(kOne, kTwo) : rows.dilation == 4 && alike(kOne, kFour);
 }
 
 // num_taps: of all segments, or 0.
@@ -237,15 +273,7 @@ void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
     for (int64_t out = 0; out < rows.count; out += kTile) {
       const int64_t count = HWY_MIN(kTile, rows.count - out);
       if constexpr (kSlide) {
-        const bool whole = count == kTile && rows.dilation == 1;
-        if (whole && rows.stride == 1) {
-          GradientWholeTile<1>(rows, num_taps, row, out, channels);
-          continue;
-        }
-        if (whole && rows.stride == 2) {
-          GradientWholeTile<2>(rows, num_taps, row, out, channels);
-          continue;
-        }
+        if (count == kTile && TakeWholeTile(rows, num_taps, row, out, channels)) continue;
       }
       GradientTile<0>(rows, row, out, count, channels);
     }

@@ -28,8 +28,8 @@ template <class T>
 inline constexpr bool kInStorage = !std::is_same_v<T, ComputeType<T> >;
 
 // Columns a tile reads with one segment.
-constexpr int64_t TileSpan(int64_t num_taps, int64_t stride) {
-  return (kTile - 1) * stride + num_taps;
+constexpr int64_t TileSpan(int64_t num_taps, int64_t stride, int64_t dilation = 1) {
+  return (kTile - 1) * stride + (num_taps - 1) * dilation + 1;
 }
 
 // Of a source vector that kTaps taps read. (Long rows of taps lose a little by it.)
@@ -60,7 +60,9 @@ struct TileSource {
   template <Coverage kCoverage, int64_t kSpan = 0>
   HWY_INLINE bool Has(int64_t col) const {
     if constexpr (kCoverage == Coverage::kWhole) return true;
-    if constexpr (kCoverage == Coverage::kAny) return begin <= col && col < end;
+    if constexpr (kCoverage == Coverage::kAny) {
+      return static_cast<uint64_t>(col - begin) < static_cast<uint64_t>(end - begin);
+    }
     return col < kSpan / 2 ? begin <= col : col < end;
   }
 };

@@ -22,7 +22,7 @@ std::string DrawLine(Draw& draw) {
                : ListOf({wide ? 2 : batch, channels, h, w})) +
          " filter=" + ListOf({draw(1, 4), draw(0, 1) == 0 ? 3 : draw(1, 9), channels, draw(1, 3)}) +
          " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
-         " dilations=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 3), draw(1, 4)}) +
          " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
 }
 
@@ -42,6 +42,17 @@ TEST(DepthwiseFilterOf, RowsThatRunsCut) {
     const Problem problem =
         ParseProblem(std::string("depthwise_conv2d_backprop_filter float16 ") + format +
                      " filter=3,3,17,1 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    CheckAlgorithm("direct", problem, RandomOperands(problem, 5, Values::kOrdinary));
+  }
+}
+
+// Neighbouring pixels 4 KiB apart, which are not read in place.
+TEST(DepthwiseFilterOf, PixelsThatShareSetsOfTheCache) {
+  for (const char* operands : {"float32 NHWC in=3,5,9,1024 filter=3,3,1024,1",
+                               "float64 NHWC in=3,5,9,512 filter=3,3,512,1"}) {
+    const Problem problem =
+        ParseProblem(std::string("depthwise_conv2d_backprop_filter ") + operands +
+                     " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
     CheckAlgorithm("direct", problem, RandomOperands(problem, 5, Values::kOrdinary));
   }
 }

@@ -4,11 +4,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "base/checked.h"
 #include "conv/depthwise_lines.h"
 
 namespace convgrad {
+
+// Channels whose results, `multiplier` each, are whole vectors, if those are few; else no more
+// channels than fill one.
+inline int64_t ChannelsOfVectors(int64_t lanes, int64_t multiplier) {
+  constexpr int64_t kFewVectors = 8;
+  const int64_t shared = std::gcd(lanes, multiplier);
+  return multiplier / shared <= kFewVectors ? lanes / shared : CeilDiv(lanes, multiplier);
+}
 
 class ChannelChunks {
  public:

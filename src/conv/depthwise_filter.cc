@@ -37,6 +37,7 @@ class FilterEngine {
   void RunUnits(Range units);
   void FoldRuns(Range units, int64_t num_runs);
   void OrderGroups(Compute* sums, int64_t count) const;
+  void OrderParts(int64_t channels, Compute* sums) const;
   void Finish(const FilterUnit& unit, double* total);
 
   double* Errors(double* fold) const { return plan_.f64 ? fold + plan_.UnitSize() : nullptr; }
@@ -88,6 +89,21 @@ void FilterEngine<Stored, Element>::OrderGroups(Compute* sums, int64_t count) co
   }
 }
 
+// Sums of a tap, parts of whole vectors, in the order of the result.
+template <class Stored, class Element>
+void FilterEngine<Stored, Element>::OrderParts(int64_t channels, Compute* sums) const {
+  const int64_t size = plan_.PartSize(channels), part_sums = plan_.PartSums(channels);
+  const int64_t parts = plan_.parts, lanes = plan_.lanes;
+  // The last vector of a part is of its last channels, wherever they begin.
+  for (int64_t part = 0; lanes < size && size < part_sums && part < parts; ++part) {
+    Compute* const first = sums + part * part_sums;
+    std::copy_n(first + part_sums - lanes, lanes, first + size - lanes);
+  }
+  if (parts == 1) return;
+  const std::vector<Compute> apart(sums, sums + parts * part_sums);
+  for (int64_t i = 0; i < size * parts; ++i) sums[i] = apart[i % parts * part_sums + i / parts];
+}
+
 // The rounded sums of one unit into the result.
 template <class Stored, class Element>
 void FilterEngine<Stored, Element>::Finish(const FilterUnit& unit, double* total) {
@@ -105,12 +121,8 @@ void FilterEngine<Stored, Element>::Finish(const FilterUnit& unit, double* total
       const int64_t tap =
           (unit.row_taps.begin + row) * plan_.cols.kernel + unit.col_taps.begin + col;
       Stored* to = result + tap * plan_.output.c + unit.channels.begin * plan_.multiplier;
-      // The last vector of sums is of the last channels, wherever they begin.
-      const int64_t whole = size < plan_.lanes ? size : size / plan_.lanes * plan_.lanes;
-      pack.narrow(sums.data(), to, whole);
-      if (whole < size) {
-        pack.narrow(sums.data() + whole, to + size - plan_.lanes, plan_.lanes);
-      }
+      OrderParts(unit.channels.size(), sums.data());
+      pack.narrow(sums.data(), to, size);
     }
   }
 }

@@ -13,7 +13,11 @@ namespace {
 constexpr size_t kMostKnownBands = 64;
 
 StripForm InputForm(const FilterPlan& plan) {
-  return plan.multiplier == 1 ? StripForm::kPlain : StripForm::kRepeated;
+  return plan.multiplier == plan.parts ? StripForm::kPlain : StripForm::kRepeated;
+}
+
+StripForm OutputForm(const FilterPlan& plan) {
+  return plan.parts == 1 ? StripForm::kPlain : StripForm::kParted;
 }
 
 bool ByPlane(const FilterPlan& plan) {
@@ -53,7 +57,7 @@ FilterPiece<Stored, Element>::FilterPiece(const FilterPlan& plan, const KernelTa
       kernels_(kernels.Depthwise<Compute>()),
       row_kernels_(kernels.DepthwiseRows<Element>()),
       input_packer_(kernels, plan.input, ByPlane(plan), InputForm(plan), plan.multiplier),
-      output_packer_(kernels, plan.output, ByPlane(plan), StripForm::kPlain, 1),
+      output_packer_(kernels, plan.output, ByPlane(plan), OutputForm(plan), plan.parts),
       input_(input),
       out_backprop_(out_backprop),
       memory_(plan.piece_bytes()) {
@@ -99,12 +103,15 @@ void FilterPiece<Stored, Element>::FindBand(const Band& band) {
 template <class Stored, class Element>
 void FilterPiece<Stored, Element>::FindCalls(const PixelBlock& block, KnownBand* known) const {
   const size_t before = known->calls.size();
-  for (int64_t row = block.row_begin; row < block.row_end; ++row) {
-    RowsCall call;
-    FindCall(block, block.image_begin, row, &call);
-    if (call.segments.empty()) continue;
-    if (known->calls.size() > before && known->calls.back().Extend(call)) continue;
-    known->calls.push_back(std::move(call));
+  for (int64_t part = 0; part < plan_.parts; ++part) {
+    const size_t first = known->calls.size();
+    for (int64_t row = block.row_begin; row < block.row_end; ++row) {
+      RowsCall call;
+      FindCall(block, block.image_begin, row, part, &call);
+      if (call.segments.empty()) continue;
+      if (known->calls.size() > first && known->calls.back().Extend(call)) continue;
+      known->calls.push_back(std::move(call));
+    }
   }
   known->calls_of.push_back(known->calls.size() - before);
 }
@@ -153,20 +160,22 @@ void FilterPiece<Stored, Element>::FindSlots(const PixelBlock& bounds, KnownBand
   known->all_rows = num_slots == rows.size();
 }
 
-// One row of taps of the unit over one source row.
+// One row of taps of the unit over one source row, for one part of the outputs.
 template <class Stored, class Element>
 void FilterPiece<Stored, Element>::AddSegments(const Element* source, int64_t row_tap,
-                                               int64_t origin, RowsCall* call) const {
+                                               int64_t origin, int64_t part, RowsCall* call) const {
   const Range taps = unit_.col_taps;
   const int64_t tap_size = plan_.TapSize(unit_.channels.size());
-  for (int64_t tap = taps.begin; tap < taps.end; tap += kMaxSegmentTaps) {
+  Compute* const sums = sums_ + part * plan_.PartSums(unit_.channels.size());
+  for (int64_t tap = taps.begin; tap < taps.end;) {
     DepthwiseSegment<Element> segment = {};
     segment.source = source;
     segment.origin = origin + tap * plan_.cols.dilation;
-    segment.num_taps = std::min(taps.end - tap, kMaxSegmentTaps);
+    segment.num_taps = SegmentTaps(taps.end - tap);
     segment.sums =
-        sums_ + ((row_tap - unit_.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
+        sums + ((row_tap - unit_.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
     call->segments.push_back(segment);
+    tap += segment.num_taps;
   }
 }
 
@@ -181,7 +190,7 @@ auto FilterPiece<Stored, Element>::InputRow(int64_t image, int64_t row) const ->
   const StripPart& part = input_strip_.part;
   const int64_t pixel = band_->slots[row - part.rows.begin] * part.cols.size();
   return reinterpret_cast<const Element*>(input_strip_.data) +
-         pixel * channels.size() * plan_.multiplier;
+         pixel * plan_.PartSize(channels.size());
 }
 
 // Column `col` of a row of out_backprop.
@@ -199,9 +208,9 @@ auto FilterPiece<Stored, Element>::OutputRow(int64_t image, int64_t row, int64_t
 
 template <class Stored, class Element>
 void FilterPiece<Stored, Element>::FindCall(const PixelBlock& block, int64_t image, int64_t row,
-                                            RowsCall* call) const {
+                                            int64_t part, RowsCall* call) const {
   const Dimension& rows = plan_.rows;
-  const int64_t size = unit_.channels.size() * plan_.multiplier;
+  const int64_t size = plan_.PartSize(unit_.channels.size());
   const int64_t first_col = plan_.input_in_place ? 0 : input_strip_.part.cols.begin;
   const TapRange valid = ValidTaps(row, rows.stride, rows.dilation, rows.pad, rows.kernel, rows.in);
   const int64_t origin = block.col_begin * plan_.cols.stride - plan_.cols.pad - first_col;
@@ -209,7 +218,7 @@ void FilterPiece<Stored, Element>::FindCall(const PixelBlock& block, int64_t ima
   for (int64_t tap = std::max(valid.first, unit_.row_taps.begin);
        tap < std::min(valid.last, unit_.row_taps.end); ++tap) {
     const int64_t in_row = row * rows.stride + tap * rows.dilation - rows.pad;
-    AddSegments(InputRow(image, in_row), tap, origin, call);
+    AddSegments(InputRow(image, in_row), tap, origin, part, call);
     call->last_input = in_row;
   }
   DepthwiseGradientRows<Element>& kernel_rows = call->rows;
@@ -217,8 +226,8 @@ void FilterPiece<Stored, Element>::FindCall(const PixelBlock& block, int64_t ima
   kernel_rows.num_rows = 1;
   kernel_rows.segments = call->segments.data();
   kernel_rows.num_segments = std::ssize(call->segments);
-  kernel_rows.out_backprop = OutputRow(image, row, block.col_begin);
-  kernel_rows.out_backprop_stride = plan_.output_in_place ? plan_.output.c : size;
+  kernel_rows.out_backprop = OutputRow(image, row, block.col_begin) + part * size;
+  kernel_rows.out_backprop_stride = plan_.output_in_place ? plan_.output.c : size * plan_.parts;
   kernel_rows.count = block.col_end - block.col_begin;
   kernel_rows.source_stride = plan_.input_in_place ? plan_.input.c : size;
   kernel_rows.num_cols = plan_.input_in_place ? plan_.input.w : input_strip_.part.cols.size();
@@ -233,7 +242,7 @@ template <class Stored, class Element>
 void FilterPiece<Stored, Element>::PackInput(int64_t image) const {
   const StripPart part = InImage(input_strip_.part, plan_.input, image);
   const std::vector<int64_t>& slots = band_->slots;
-  const int64_t row_size = part.cols.size() * part.channels.size() * plan_.multiplier;
+  const int64_t row_size = part.cols.size() * plan_.PartSize(part.channels.size());
   if (part.cols.size() == 0) return;
   for (int64_t i = 0; i < part.rows.size();) {
     const int64_t begin = i;
@@ -250,8 +259,9 @@ void FilterPiece<Stored, Element>::PackInput(int64_t image) const {
 
 template <class Stored, class Element>
 void FilterPiece<Stored, Element>::PackOutput(int64_t image) const {
-  output_packer_.Pack(out_backprop_, InImage(output_strip_.part, plan_.output, image),
-                      intermediate_, output_strip_.data);
+  StripPart part = InImage(output_strip_.part, plan_.output, image);
+  part.channels = {part.channels.begin / plan_.parts, part.channels.end / plan_.parts};
+  output_packer_.Pack(out_backprop_, part, intermediate_, output_strip_.data);
 }
 
 // What will be packed next, in equal parts beside the kernel's work on the band in `image`: the
@@ -275,7 +285,7 @@ void FilterPiece<Stored, Element>::FetchNextStrips(const Band& band, int64_t ima
     num_lines += ahead_.parts[i].num_runs * ahead_.parts[i].run_lines;
   }
   const int64_t outputs = (bounds.row_end - bounds.row_begin) * (bounds.col_end - bounds.col_begin);
-  const int64_t vectors = CeilDiv(unit_.channels.size() * plan_.multiplier, plan_.lanes);
+  const int64_t vectors = plan_.TapSize(unit_.channels.size()) / plan_.lanes;
   ahead_.at_once = CeilDiv(num_lines, outputs * vectors);
 }
 
@@ -309,7 +319,7 @@ template <class Stored, class Element>
 void FilterPiece<Stored, Element>::AddBlockInPlace(const PixelBlock& block, int64_t image) {
   RowsCall& call = band_->calls[0];
   for (int64_t row = block.row_begin; row < block.row_end; ++row) {
-    FindCall(block, image, row, &call);
+    FindCall(block, image, row, 0, &call);
     if (call.segments.empty()) continue;
     FetchNextRows(image, call.last_input, row, &call.rows);
     Call(&call);

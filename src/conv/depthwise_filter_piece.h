@@ -53,8 +53,10 @@ class FilterPiece {
   void FindBand(const Band& band);
   void FindSlots(const PixelBlock& bounds, KnownBand* known) const;
   void FindCalls(const PixelBlock& block, KnownBand* known) const;
-  void FindCall(const PixelBlock& block, int64_t image, int64_t row, RowsCall* call) const;
-  void AddSegments(const Element* source, int64_t row_tap, int64_t origin, RowsCall* call) const;
+  void FindCall(const PixelBlock& block, int64_t image, int64_t row, int64_t part,
+                RowsCall* call) const;
+  void AddSegments(const Element* source, int64_t row_tap, int64_t origin, int64_t part,
+                   RowsCall* call) const;
   const Element* InputRow(int64_t image, int64_t row) const;
   const Element* OutputRow(int64_t image, int64_t row, int64_t col) const;
 

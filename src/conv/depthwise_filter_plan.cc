@@ -12,6 +12,9 @@ constexpr int64_t kLeastUnitBytes = 256;
 // Threads that share pixels in narrower parts than this slow each other down (3x3 56x56x128 with
 // parts of 256 bytes: twice the time).
 constexpr int64_t kSharedPixelBytes = 512;
+// Lines of pixels that are a multiple of 4 KiB apart share a set of the first cache, which holds
+// too few of them to come back for their other half. Strips are as wide as misses that.
+constexpr int64_t kLineSets = 64, kApartBytes = 960;
 // Strips of input and of out_backprop together, in the second cache.
 constexpr int64_t kStripBytes = int64_t{448} << 10;
 // Sums of runs that wait to be folded: at most, and of all units together rather no more than.
@@ -56,9 +59,9 @@ int64_t FilterPlan::InputPixels(const PixelBlock& bounds) const {
 int64_t FilterPlan::StripBytes(const PixelBlock& bounds) const {
   const int64_t output_pixels =
       (bounds.row_end - bounds.row_begin) * (bounds.col_end - bounds.col_begin);
-  const int64_t pixels =
-      (input_in_place ? 0 : InputPixels(bounds)) + (output_in_place ? 0 : output_pixels);
-  return pixels * chunks.widest() * multiplier * compute_bytes;
+  const int64_t parts_of_pixels =
+      (input_in_place ? 0 : InputPixels(bounds)) + (output_in_place ? 0 : output_pixels * parts);
+  return parts_of_pixels * PartSize(chunks.widest()) * compute_bytes;
 }
 
 // What `num_blocks` neighbouring blocks of an image cover at most; only its size counts.
@@ -67,8 +70,8 @@ PixelBlock FilterPlan::LargestBand(int64_t num_blocks) const {
   if (largest.col_end == cols.out) {
     largest.row_end = std::min(rows.out, largest.row_end * num_blocks);
   } else if (num_blocks > 1) {  // parts of a row, which need not begin with it
-    const int64_t parts = blocks_of_image / rows.out;
-    largest.row_end = std::min(rows.out, (num_blocks + parts - 2) / parts + 1);
+    const int64_t row_blocks = blocks_of_image / rows.out;
+    largest.row_end = std::min(rows.out, (num_blocks + row_blocks - 2) / row_blocks + 1);
     largest.col_end = cols.out;
   }
   return largest;
@@ -98,10 +101,11 @@ std::vector<Band> FilterPlan::BandsOf(Range runs) const {
 
 // Channels by what block sums leave room for, fewer if their strips are too large; then taps.
 void FilterPlan::ChooseUnits() {
-  const int64_t unit = CeilDiv(lanes, multiplier);
+  const int64_t unit = ChunkUnit();
   const int64_t num_taps = rows.kernel * cols.kernel;
   const int64_t least = std::max(unit, kLeastUnitBytes / element_bytes / multiplier);
   int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
+  if (crowds_sets) wanted = std::min(wanted, kApartBytes / compute_bytes);
   // Planes that are transposed together are streams: one vector of them.
   if (input.format == DataFormat::kNCHW) wanted = unit;
   chunks = ChannelChunks(input.c, unit, wanted);
@@ -113,9 +117,10 @@ void FilterPlan::ChooseUnits() {
   }
 }
 
+// Parts of a block are summed one after the other: only one's sums need stay in cache.
 void FilterPlan::GroupTaps() {
   const int64_t taps_at_once =
-      std::max<int64_t>(1, kSumBytes / compute_bytes / TapSize(chunks.widest()));
+      std::max<int64_t>(1, kSumBytes / compute_bytes / PartSums(chunks.widest()));
   col_groups = CeilDiv(cols.kernel, taps_at_once);
   row_groups = CeilDiv(rows.kernel, std::max<int64_t>(1, taps_at_once / cols.kernel));
 }
@@ -124,7 +129,7 @@ void FilterPlan::GroupTaps() {
 // as a pixel has enough of them: they share no number of either operand. Then narrower chunks, and
 // taps, which all read the same numbers, only for threads that would have no work.
 void FilterPlan::FillThreads(int num_threads) {
-  const int64_t unit = CeilDiv(lanes, multiplier);
+  const int64_t unit = ChunkUnit();
   const int64_t pieces = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
   const int64_t least = num_threads == 1 ? 1 : 2 * num_threads;
   const auto grow_chunks = [&](int64_t most_pieces, int64_t least_channels) {
@@ -168,10 +173,10 @@ void FilterPlan::MeasureStrips() {
   const auto size = [&](int64_t pixels, int64_t pixel_size) {
     return RoundUp(pixels * pixel_size + lanes, int64_t{kAlignment});
   };
-  input_size = input_in_place ? 0 : size(input_pixels, channels * multiplier);
+  input_size = input_in_place ? 0 : size(input_pixels, PartSize(channels));
   output_size =
       output_in_place ? 0 : size(largest.row_end * largest.col_end, channels * multiplier);
-  intermediate_size = multiplier == 1 ? 0 : size(input_pixels, channels);
+  intermediate_size = multiplier == parts ? 0 : size(input_pixels, channels);
 }
 
 // What is used where it lies, and in which form the kernels read it.
@@ -181,10 +186,13 @@ void FilterPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernels
   const int64_t group = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
   });
-  input_in_place = nhwc && multiplier == 1 && output.c >= group;
+  crowds_sets = nhwc && multiplier == 1 && stored_bytes == compute_bytes &&
+                output.c * stored_bytes % (kLineSets * kernels.vector_bytes) == 0;
+  input_in_place = nhwc && multiplier == 1 && output.c >= group && !crowds_sets;
   lanes = input_in_place ? group : f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   element_bytes = input_in_place ? stored_bytes : compute_bytes;
-  output_in_place = nhwc && stored_bytes == element_bytes && output.c >= lanes;
+  output_in_place = nhwc && stored_bytes == element_bytes && output.c >= lanes && !crowds_sets;
+  parts = !nhwc && input.c >= lanes ? multiplier : 1;
 }
 
 FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {

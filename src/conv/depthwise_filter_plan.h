@@ -34,11 +34,15 @@ struct FilterPlan {
   Dimension rows, cols;
   DataLayout input, output;
   int64_t multiplier;
+  // Outputs of a channel that strips and sums hold in parts, [output][channel]: all, which share an
+  // input that is not repeated; or 1, and the channels of all outputs are as in memory.
+  int64_t parts;
   int64_t compute_bytes;
   int64_t element_bytes;  // of what the kernels read: of the compute type, or stored
   int64_t lanes;          // channels that the kernels take at a time
   bool f64;
   bool input_in_place, output_in_place;
+  bool crowds_sets;                // lines of neighbouring pixels share few sets of the first cache
   ChannelChunks chunks;            // of input channels
   int64_t row_groups, col_groups;  // of taps
   // Runs whose sums are kept at once, of as many units, and in how many parts they are dealt out.
@@ -50,8 +54,11 @@ struct FilterPlan {
 
   int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
   int64_t num_runs() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
-  // The sums of a tap: whole vectors.
-  int64_t TapSize(int64_t channels) const { return RoundUp(channels * multiplier, lanes); }
+  // Outputs that are computed together, and their sums: whole vectors.
+  int64_t PartSize(int64_t channels) const { return channels * multiplier / parts; }
+  int64_t PartSums(int64_t channels) const { return RoundUp(PartSize(channels), lanes); }
+  // The sums of a tap.
+  int64_t TapSize(int64_t channels) const { return parts * PartSums(channels); }
   // Sums of the largest unit.
   int64_t UnitSize() const {
     return CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
@@ -76,6 +83,7 @@ struct FilterPlan {
   std::vector<Band> BandsOf(Range runs) const;
 
  private:
+  int64_t ChunkUnit() const { return ChannelsOfVectors(lanes, multiplier / parts); }
   PixelBlock LargestBand(int64_t num_blocks) const;
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
   void ChooseUnits();

@@ -40,7 +40,7 @@ int64_t ForwardPlan::StripSize(int64_t result_rows, int64_t result_cols) const {
 // packed, those that as many rows of results read, or most of them would be packed once more for
 // the next piece.
 void ForwardPlan::ChooseChunks(int64_t num_channels) {
-  const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
+  const int64_t unit = ChunkUnit();
   int64_t wanted = num_channels;
   if (by_plane) {
     const int64_t vectors =
@@ -93,7 +93,7 @@ void ForwardPlan::FillThreads(int64_t num_channels, int num_threads) {
   };
   grow(row_bands, rows.num_results());
   if (num_pieces() < wanted) {
-    const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
+    const int64_t unit = ChunkUnit();
     const int64_t more = CeilDiv(wanted, num_images * row_bands * col_bands);
     chunks = ChannelChunks(num_channels, unit, std::max(unit, num_channels / more));
   }
@@ -103,7 +103,7 @@ void ForwardPlan::FillThreads(int64_t num_channels, int num_threads) {
 // In place, where results of a piece are whole lines.
 bool ForwardPlan::StreamsResult() const {
   constexpr int64_t kLine = kAlignment, kLeastVector = 16;
-  const int64_t unit = forward ? CeilDiv(lanes, multiplier) : lanes;
+  const int64_t unit = ChunkUnit();
   const int64_t pixel_bytes = result.c * stored_bytes, vector_bytes = lanes * element_bytes;
   const bool whole_lines = chunks.count() == 1 || ResultSize(unit) * element_bytes % kLine == 0;
   return result_in_place && pixel_bytes % kLine == 0 && whole_lines &&

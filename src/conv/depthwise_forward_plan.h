@@ -57,6 +57,7 @@ struct ForwardPlan {
   }
 
  private:
+  int64_t ChunkUnit() const { return forward ? ChannelsOfVectors(lanes, multiplier) : lanes; }
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
   int64_t SourceRows(int64_t result_rows) const;
   int64_t SourceCols(int64_t result_cols) const;

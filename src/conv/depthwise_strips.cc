@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 namespace convgrad {
@@ -23,33 +24,32 @@ void StripPacker<Stored>::PackPlain(const Stored* data, const StripPart& part,
     return;
   }
   const bool all_channels = size == layout_.c;
-  const int64_t num_calls = !all_channels ? part.pixels() : whole_rows ? 1 : part.rows.size();
+  const int64_t num_calls = whole_rows ? 1 : part.rows.size();
   const int64_t pixels = part.pixels() / num_calls;
   for (int64_t i = 0; i < num_calls; ++i) {
-    const int64_t pixel = i * pixels;
-    const int64_t from =
-        layout_.AtPixel(part.image, part.rows.begin + pixel / part.cols.size(),
-                        part.cols.begin + pixel % part.cols.size(), part.channels.begin);
-    WidenAhead(data + from, strip + pixel * size, pixels * size, part.ahead);
+    const Stored* from = data + layout_.AtPixel(part.image, part.rows.begin + i, part.cols.begin,
+                                                part.channels.begin);
+    Compute* to = strip + i * pixels * size;
+    if (all_channels) {
+      pack_.widen(from, to, pixels * size);
+    } else {
+      pack_.copy_widen(from, layout_.c, to, size, pixels, size);
+    }
   }
 }
 
-// Widens `count` numbers and fetches as many that lie `ahead` behind them, a few lines at a time:
-// the machine drops most of a burst.
+// The same where it lies, if that is how it lies, else in the intermediate.
 template <class Stored>
-void StripPacker<Stored>::WidenAhead(const Stored* from, Compute* to, int64_t count,
-                                     int64_t ahead) const {
-  constexpr int64_t kAtOnce = 256, kLine = 64 / sizeof(Stored);
-  for (int64_t i = 0; i < count; i += kAtOnce) {
-    const int64_t size = std::min(kAtOnce, count - i);
-    const auto next = reinterpret_cast<uintptr_t>(from + i) +
-                      static_cast<uintptr_t>(ahead) * sizeof(Stored);  // need not exist
-    for (int64_t line = 0; ahead != 0 && line < size; line += kLine) {
-      const uintptr_t at = next + static_cast<uintptr_t>(line) * sizeof(Stored);
-      __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+auto StripPacker<Stored>::Plain(const Stored* data, const StripPart& part,
+                                Compute* intermediate) const -> const Compute* {
+  if constexpr (std::is_same_v<Stored, Compute>) {
+    const bool whole_rows = part.rows.size() == 1 || part.cols.size() == layout_.w;
+    if (layout_.format == DataFormat::kNHWC && whole_rows && part.channels.size() == layout_.c) {
+      return data + FirstElement(layout_, part);
     }
-    pack_.widen(from + i, to + i, size);
   }
+  PackPlain(data, part, intermediate);
+  return intermediate;
 }
 
 // NCHW: planes c * M + m of all c, for one m after the other.
@@ -57,13 +57,15 @@ template <class Stored>
 void StripPacker<Stored>::PartPlanes(const Stored* data, const StripPart& part,
                                      Compute* strip) const {
   const int64_t size = part.channels.size();
+  const int64_t num_calls = part.cols.size() == layout_.w ? 1 : part.rows.size();
+  const int64_t pixels = part.pixels() / num_calls;
   for (int64_t m = 0; m < multiplier_; ++m) {
-    for (int64_t row = 0; row < part.rows.size(); ++row) {
+    for (int64_t i = 0; i < num_calls; ++i) {
       const int64_t from = layout_.AtPlane(part.channels.begin * multiplier_ + m,
-                                           part.rows.begin + row, part.cols.begin);
-      Compute* to = strip + (row * part.cols.size() * multiplier_ + m) * size;
-      pack_.transpose_widen(data + from, multiplier_ * layout_.plane(), to, multiplier_ * size,
-                            size, part.cols.size(), part.ahead);
+                                           part.rows.begin + i, part.cols.begin);
+      pack_.transpose_widen(data + from, multiplier_ * layout_.plane(),
+                            strip + (i * pixels * multiplier_ + m) * size, multiplier_ * size, size,
+                            pixels, part.ahead);
     }
   }
 }
@@ -77,15 +79,13 @@ void StripPacker<Stored>::Pack(const Stored* data, const StripPart& part, Comput
   } else if (form_ == StripForm::kPlain) {
     PackPlain(data, part, strip);
   } else if (form_ == StripForm::kRepeated) {
-    PackPlain(data, part, intermediate);
-    shape_.repeat(intermediate, strip, part.pixels() * size, multiplier_);
+    shape_.repeat(Plain(data, part, intermediate), strip, part.pixels() * size, multiplier_);
   } else if (layout_.format == DataFormat::kNCHW) {
     PartPlanes(data, part, strip);
   } else {
     StripPart groups = part;
     groups.channels = {part.channels.begin * multiplier_, part.channels.end * multiplier_};
-    PackPlain(data, groups, intermediate);
-    shape_.part(intermediate, strip, part.pixels(), size, multiplier_);
+    shape_.part(Plain(data, groups, intermediate), strip, part.pixels(), size, multiplier_);
   }
 }
 

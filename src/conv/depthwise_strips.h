@@ -93,7 +93,7 @@ class StripPacker {
  private:
   // Channels first to last of the tensor itself as strip[row][col][channel].
   void PackPlain(const Stored* data, const StripPart& part, Compute* strip) const;
-  void WidenAhead(const Stored* from, Compute* to, int64_t count, int64_t ahead) const;
+  const Compute* Plain(const Stored* data, const StripPart& part, Compute* intermediate) const;
   void PartPlanes(const Stored* data, const StripPart& part, Compute* strip) const;
   // NHWC by plane, plain or parted.
   void GatherImages(const Stored* data, const StripPart& part, Compute* intermediate,

@@ -5,6 +5,7 @@
 #include "conv/block_lanes.h"
 #include "conv/conv2d_backprop_filter.h"
 #include "conv/conv2d_channel_lanes.h"
+#include "conv/conv2d_group_lanes.h"
 #include "conv/conv2d_image_lanes.h"
 #include "conv/conv2d_pixel_lanes.h"
 #include "conv/depthwise.h"
@@ -51,6 +52,7 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
       ForGrouped<kDepthwiseForwardAlgorithm, IsDepthwiseInAllButName>(),
       kConv2DImageLanes,
       kConv2DPixelLanes,
+      kConv2DGroupLanes,
       kConv2DChannelLanes,
       kReferenceAlgorithm};
   static const std::vector<Algorithm> conv2d_filter = {

@@ -72,8 +72,6 @@ class ChannelLanesRunner {
   void Store(const Slab& stage);
   void RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels);
   void RunTask(const Slab& chunk, const FilterPanel& panel, const Element* packed);
-  void RunClass(const Slab& chunk, const TapPhase& phase, const AxisClass& rows,
-                const AxisClass& cols, RowGatherer<Element>& gatherer) const;
 
   const ConvArgs& args_;
   const Cut& plan_;
@@ -209,44 +207,12 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Slab& chunk, const Filte
           scratch.segments.Build(phase, rows, cols, source_offsets_, sum.source_c, tile.b_step,
                                  num_blocks * part / parts, num_blocks * (part + 1) / parts);
           scratch.segments.Give(gatherer);
-          RunClass(chunk, phase, rows, cols, gatherer);
+          RunClassPixels(chunk, phase, rows, cols, source_offsets_, result_offsets_, gatherer);
         }
       }
     }
   }
   if (tile.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
-}
-
-// All pixels of one class in the chunk.
-template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::RunClass(const Slab& chunk, const TapPhase& phase,
-                                                   const AxisClass& row_class,
-                                                   const AxisClass& col_class,
-                                                   RowGatherer<Element>& gatherer) const {
-  const RowRange within = IndicesWithin(*phase.rows, chunk.row_begin, chunk.row_end);
-  const int64_t row_begin = std::max(row_class.begin, within.begin);
-  const int64_t row_end = std::min(row_class.end, within.end);
-  const auto source_at = [](const AxisPhase& axis, const AxisClass& c, int64_t p) {
-    if (c.tap_begin == c.tap_end) return int64_t{0};
-    return axis.source_first + p * axis.source_step +
-           axis.offsets[static_cast<size_t>(c.tap_begin)];
-  };
-  const int64_t source_step = col_class.tap_begin == col_class.tap_end
-                                  ? 0
-                                  : phase.cols->source_step * source_offsets_.col_stride;
-  for (int64_t n = chunk.image_begin; n < chunk.image_end; ++n) {
-    for (int64_t i = row_begin; i < row_end; ++i) {
-      const int64_t source_row = source_at(*phase.rows, row_class, i);
-      const int64_t result_row = phase.rows->first + i * phase.rows->step;
-      gatherer.AddRun(
-          col_class.end - col_class.begin,
-          source_offsets_.At(n, source_row, source_at(*phase.cols, col_class, col_class.begin)),
-          source_step,
-          result_offsets_.At(n, result_row, phase.cols->first + col_class.begin * phase.cols->step),
-          phase.cols->step * result_offsets_.col_stride);
-    }
-  }
-  gatherer.Flush();
 }
 
 }  // namespace convgrad

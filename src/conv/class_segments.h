@@ -1,6 +1,7 @@
-// The micro-kernel's segments for pixels that meet the same taps.
+// The micro-kernel's segments for pixels that meet the same taps, and its rows, those pixels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -54,5 +55,35 @@ class SegmentList {
   std::vector<GemmSegment> segments_;
   std::vector<int64_t> block_ends_;
 };
+
+// Runs the kernel on all pixels of one class in a slab; the offsets are those of the tensors as
+// they lie for it.
+template <class Element>
+void RunClassPixels(const Slab& slab, const TapPhase& phase, const AxisClass& row_class,
+                    const AxisClass& col_class, const PixelOffsets& source,
+                    const PixelOffsets& result, RowGatherer<Element>& gatherer) {
+  const RowRange within = IndicesWithin(*phase.rows, slab.row_begin, slab.row_end);
+  const int64_t row_begin = std::max(row_class.begin, within.begin);
+  const int64_t row_end = std::min(row_class.end, within.end);
+  const auto source_at = [](const AxisPhase& axis, const AxisClass& c, int64_t p) {
+    if (c.tap_begin == c.tap_end) return int64_t{0};
+    return axis.source_first + p * axis.source_step +
+           axis.offsets[static_cast<size_t>(c.tap_begin)];
+  };
+  const int64_t source_step =
+      col_class.tap_begin == col_class.tap_end ? 0 : phase.cols->source_step * source.col_stride;
+  const int64_t result_col = phase.cols->first + col_class.begin * phase.cols->step;
+  for (int64_t n = slab.image_begin; n < slab.image_end; ++n) {
+    for (int64_t i = row_begin; i < row_end; ++i) {
+      const int64_t source_row = source_at(*phase.rows, row_class, i);
+      const int64_t result_row = phase.rows->first + i * phase.rows->step;
+      gatherer.AddRun(col_class.end - col_class.begin,
+                      source.At(n, source_row, source_at(*phase.cols, col_class, col_class.begin)),
+                      source_step, result.At(n, result_row, result_col),
+                      phase.cols->step * result.col_stride);
+    }
+  }
+  gatherer.Flush();
+}
 
 }  // namespace convgrad

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "conv/bfloat16_pairs.h"
@@ -41,7 +42,23 @@ TermCount CountTerms(const TapSum& sum) {
 
 constexpr int64_t kFewChannels = 8;
 
-bool Accepts(const Problem& problem, const KernelTable&) {
+// Whether few channels of a pixel are better served by vectors that they leave partly empty than by
+// transposing the source: rough counts of cycles, for a channel of the source of an image. In
+// groups neighbouring vectors are short and far apart.
+bool LanesAlongChannelsPay(const TapSum& sum, const TermCount& terms, const KernelTable& kernels,
+                           int64_t element_bytes) {
+  constexpr double kTransposing = 0.65;  // a number
+  if (sum.groups > 1) return false;
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  const double lanes = number(kernels.vector_bytes / element_bytes);
+  // The micro-kernel takes half a vector where that is enough, of 64 bytes.
+  const bool halves = kernels.isa == Isa::kAvx512 && 2 * number(sum.result_c) <= lanes;
+  const double vectors = halves ? 0.5 : std::ceil(number(sum.result_c) / lanes);
+  return terms.valid * vectors < terms.all * number(sum.result_c) / lanes +
+                                     kTransposing * number(sum.source_h * sum.source_w);
+}
+
+bool Accepts(const Problem& problem, const KernelTable& kernels) {
   constexpr int64_t kLargeFilter = 1 << 22;
   constexpr int64_t kManyChannels = 128;
   if (!TapSum::Describes(problem)) return false;
@@ -59,6 +76,10 @@ bool Accepts(const Problem& problem, const KernelTable&) {
       sum.kernel_h * sum.kernel_w > 1 && sum.col_phases.front().source_step > most_step;
   if (!pointwise && (sum.result_c > kFewChannels || scattered)) return false;
   const TermCount terms = CountTerms(sum);
+  if (problem.data_format == DataFormat::kNHWC && InfoOf(problem.dtype).bytes >= 4 &&
+      LanesAlongChannelsPay(sum, terms, kernels, InfoOf(problem.dtype).bytes)) {
+    return false;
+  }
   return terms.valid * 1.5 >= terms.all;
 }
 

@@ -244,7 +244,7 @@ bool HasFewChannels(const BlockLanesPlan& plan) {
          g.out_c < std::min<int64_t>(plan.most_lanes, std::ssize(plan.blocks));
 }
 
-bool AcceptsBlockLanes(const Problem& problem, const KernelTable&) {
+bool AcceptsBlockLanes(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   if (InfoOf(problem.op).direction != Direction::kBackpropFilter || TermsInPairs(problem)) {
     return false;
@@ -260,8 +260,11 @@ bool AcceptsBlockLanes(const Problem& problem, const KernelTable&) {
                             (plan.input.whole_pixels && plan.output.whole_pixels);
     return one_gather && HasFewChannels(plan) && 4 * g.out_c <= plan.most_lanes;
   }
-  const double gain = g.group_in_c == 1 ? 0.8 : 0.7;  // that the rough counts must promise
-  return HasFewChannels(plan) || plan.CyclesPerPixel() < gain * plan.CyclesByChannels();
+  if (g.group_in_c > 1) {
+    return plan.Cycles(kernels.vector_bytes) < LeastCyclesByChannels(problem, kernels);
+  }
+  constexpr double kGain = 0.8;  // that rough counts must promise
+  return HasFewChannels(plan) || plan.CyclesPerPixel() < kGain * plan.CyclesByChannels();
 }
 
 template <class Compute>

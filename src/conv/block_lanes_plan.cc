@@ -105,6 +105,15 @@ double BlockLanesPlan::CyclesPerPixel() const {
          used;
 }
 
+double BlockLanesPlan::Cycles(int vector_bytes) const {
+  // Measured, for one that was counted; narrower vectors have fewer registers for sums, too.
+  const double counted = vector_bytes >= kLineBytes ? 1.6 : 2.0;
+  constexpr double kFolded = 1.4;  // for a block's sum
+  const ConvGeometry& g = geometry;
+  return counted * CyclesPerPixel() * Product(g.batch, g.out_h, g.out_w) +
+         kFolded * Product(num_rows(), g.out_c, std::ssize(blocks));
+}
+
 double BlockLanesPlan::CyclesByChannels() const {
   constexpr double kPixel = 30;  // of a group, whatever its channels
   constexpr double kMoved = 6;   // to copy what a tap meets
@@ -114,8 +123,7 @@ double BlockLanesPlan::CyclesByChannels() const {
                            Product(g.kernel_h, std::min(g.kernel_w, g.stride_w), kMoved);
   const double by_groups =
       (std::min(by_outputs, by_inputs) + kPixel) * static_cast<double>(g.groups);
-  if (g.group_in_c > 1) return by_groups;
-  // Depthwise, lanes go on from group to group.
+  // Lanes go on from group to group.
   const bool packs = input.shape.format == DataFormat::kNCHW || g.group_out_c > 1;
   return std::min(by_groups, Product(num_taps(), CeilDiv(g.out_c, most_lanes)) +
                                  (packs ? 2 * kPacking * static_cast<double>(g.out_c) : 0));

@@ -43,9 +43,11 @@ struct BlockLanesPlan {
   // Whether a unit's packed operands and sums stay in the second cache. Ask before the sizes below.
   bool Fits() const;
   // Rough counts of cycles for an output pixel of all groups, of multiply-adds of vectors and of
-  // packing: of this form, and of the best one with lanes along channels.
+  // packing: of this form, and of depthwise ones with lanes along channels.
   double CyclesPerPixel() const;
   double CyclesByChannels() const;
+  // Of this form for all pixels, folding included; comparable with LeastCyclesByChannels.
+  double Cycles(int vector_bytes) const;
 
   int64_t num_taps() const { return geometry.kernel_h * geometry.kernel_w; }
   // A group's sums are a matrix of these rows, taps by input channels, and group_out_c columns.

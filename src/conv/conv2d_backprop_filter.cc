@@ -3,9 +3,11 @@
 #include "conv/conv2d_backprop_filter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "conv/bfloat16_pairs.h"
+#include "conv/filter_gradient_cost.h"
 #include "conv/filter_gradient_operands.h"
 #include "conv/filter_gradient_plan.h"
 #include "conv/filter_gradient_runner.h"
@@ -75,61 +77,68 @@ bool IsFilterGradient(const Problem& problem) {
   return InfoOf(problem.op).direction == Direction::kBackpropFilter;
 }
 
-// Joining pays when one tap's channels can't fill a tile, unless much of the work would be padding.
-bool AcceptsJoined(const Problem& problem) {
-  constexpr int64_t kFewChannels = 24;
+template <class Element>
+double CyclesOfElements(const Problem& problem, const KernelTable& table, FilterForm form) {
   const ConvGeometry& g = problem.geometry;
-  if (!IsFilterGradient(problem) || g.group_in_c > kFewChannels) return false;
-  if (g.kernel_h * g.kernel_w == 1) return false;
-  const double all_terms = static_cast<double>(g.batch * g.out_h * g.out_w) *
-                           static_cast<double>(g.kernel_h * g.kernel_w * g.group_in_c * g.out_c);
-  return static_cast<double>(problem.ValidTerms()) * 1.3 >= all_terms;
+  const FilterTiles tiles(table.Gemm<Element>(), Plan::NumRows(g, form), Plan::NumCols(g, form));
+  const int64_t pixels = std::is_same_v<Element, BFloat16Pair> ? 2 : 1;
+  return CyclesOf({problem, form, sizeof(Element), pixels}, tiles);
 }
 
-FilterForm InputLanesForm(const Problem& problem) {
+// Endless where the form serves no purpose, or would take too much memory.
+double CyclesOfForm(const Problem& problem, const KernelTable& kernels, FilterForm form) {
   constexpr int64_t kMostTogether = 4096;  // of a pixel's numbers, which every tap repeats
   const ConvGeometry& g = problem.geometry;
-  const bool joined =
-      AcceptsJoined(problem) && g.kernel_h * g.kernel_w * g.group_in_c <= kMostTogether;
-  return joined ? FilterForm::kInputsJoined : FilterForm::kInputsApart;
+  const int64_t num_taps = g.kernel_h * g.kernel_w;
+  if (Plan::Joins(form) && (num_taps == 1 || num_taps * g.group_in_c > kMostTogether)) {
+    return HUGE_VAL;
+  }
+  return VisitElements(problem, kernels, form, [&](auto, auto element) {
+    return CyclesOfElements<typename decltype(element)::Type>(problem, kernels, form);
+  });
 }
 
-// Pays where lanes along output channels would be emptier: a rough count of cycles for an output
-// pixel of a group, of multiply-adds of vectors and of packing.
-bool AcceptsInputLanes(const Problem& problem) {
-  constexpr double kPixel = 30;         // for a pixel, whatever its channels
-  constexpr double kMoved = 2;          // to copy some channels,
-  constexpr double kMovedVector = 4;    // for each vector of them
-  constexpr double kTransposed = 0.65;  // for a number
-  if (!IsFilterGradient(problem)) return false;
-  const ConvGeometry& g = problem.geometry;
-  const int64_t lanes = problem.dtype == DType::kFloat64 ? 8 : 16;
-  const auto times = [](auto... factors) { return (static_cast<double>(factors) * ...); };
-  const int64_t taps = g.kernel_h * g.kernel_w;
-  const double by_outputs = times(taps, g.group_in_c, CeilDiv(g.group_out_c, lanes));
-  if (InputLanesForm(problem) == FilterForm::kInputsJoined) {
-    // The second vector of outputs may be half a one.
-    const bool saves_half = g.group_out_c > lanes && g.group_out_c <= lanes + lanes / 2;
-    const double by_outputs_joined = saves_half ? 0.75 * by_outputs : by_outputs;
-    const int64_t rows = g.group_out_c <= 8 ? g.group_out_c : RoundUp(g.group_out_c, 6);
-    const int64_t columns = Plan::SharesColumns(g) ? g.stride_w : g.kernel_w;
-    const double moves = times(g.kernel_h, columns);
-    return times(CeilDiv(taps * g.group_in_c, lanes), rows) +
-               moves * (kMoved + times(kMovedVector, CeilDiv(g.group_in_c, lanes))) + kPixel <
-           0.9 * (by_outputs_joined + kPixel);
-  }
-  // Planes of the input would be rows as they lie.
-  const double transposed = problem.data_format == DataFormat::kNCHW ? kTransposed : 0;
-  return times(taps, g.group_out_c, CeilDiv(g.group_in_c, lanes)) +
-             transposed * times(g.group_in_c, g.in_h, g.in_w) / times(g.out_h, g.out_w) <
-         0.8 * (by_outputs + times(g.group_out_c, transposed));
+// By more than `gain`: counts are rough, and the form that copies least is the safest.
+bool IsQuicker(const Problem& problem, const KernelTable& kernels, FilterForm form, FilterForm than,
+               double gain) {
+  return CyclesOfForm(problem, kernels, form) < gain * CyclesOfForm(problem, kernels, than);
+}
+
+FilterForm Apart(const Problem&, const KernelTable&) {
+  return FilterForm::kApart;
+}
+FilterForm Joined(const Problem&, const KernelTable&) {
+  return FilterForm::kJoined;
+}
+FilterForm InputLanesForm(const Problem& problem, const KernelTable& kernels) {
+  return IsQuicker(problem, kernels, FilterForm::kInputsJoined, FilterForm::kInputsApart,
+                   /*gain=*/1)
+             ? FilterForm::kInputsJoined
+             : FilterForm::kInputsApart;
+}
+
+bool AcceptsApart(const Problem& problem, const KernelTable&) {
+  return IsFilterGradient(problem);
+}
+bool AcceptsJoined(const Problem& problem, const KernelTable& kernels) {
+  return IsFilterGradient(problem) && problem.ValidTerms() > 0 &&
+         IsQuicker(problem, kernels, FilterForm::kJoined, FilterForm::kApart,
+                   /*gain=*/1);
+}
+bool AcceptsInputLanes(const Problem& problem, const KernelTable& kernels) {
+  if (!IsFilterGradient(problem) || problem.ValidTerms() == 0) return false;
+  const FilterForm form = InputLanesForm(problem, kernels);
+  // Counts flatter tiles of few output channels, whose short terms wait for their operands.
+  const double gain = problem.geometry.group_out_c <= 8 ? 1.1 : 0.92;
+  return IsQuicker(problem, kernels, form, FilterForm::kApart, gain) &&
+         IsQuicker(problem, kernels, form, FilterForm::kJoined, /*gain=*/0.95);
 }
 
 // Where padding is multiplied, a zero of it times an infinity or a NaN of out_backprop is a NaN
 // that does not belong in the sum; whenever there is a NaN, the form without padding decides.
-template <FilterForm (*kFormOf)(const Problem&)>
+template <FilterForm (*kFormOf)(const Problem&, const KernelTable&)>
 void RunAlgorithm(const ConvArgs& args) {
-  const FilterForm form = kFormOf(args.problem);
+  const FilterForm form = kFormOf(args.problem, args.kernels);
   VisitElements(args.problem, args.kernels, form, [&](auto stored, auto element) {
     using Stored = typename decltype(stored)::Type;
     if constexpr (std::is_same_v<typename decltype(element)::Type, BFloat16Pair>) {
@@ -143,9 +152,9 @@ void RunAlgorithm(const ConvArgs& args) {
   });
 }
 
-template <FilterForm (*kFormOf)(const Problem&)>
+template <FilterForm (*kFormOf)(const Problem&, const KernelTable&)>
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  const FilterForm form = kFormOf(problem);
+  const FilterForm form = kFormOf(problem, kernels);
   return VisitElements(problem, kernels, form, [&](auto stored, auto element) {
     using Stored = typename decltype(stored)::Type;
     using Element = typename decltype(element)::Type;
@@ -159,27 +168,21 @@ int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num
   });
 }
 
-template <FilterForm (*kFormOf)(const Problem&)>
+template <FilterForm (*kFormOf)(const Problem&, const KernelTable&)>
 std::string Tiles(const Problem& problem, const KernelTable& kernels) {
-  const FilterForm form = kFormOf(problem);
+  const FilterForm form = kFormOf(problem, kernels);
   return VisitElements(problem, kernels, form, [&](auto stored, auto element) {
     using Stored = typename decltype(stored)::Type;
     return MakePlan<Stored, typename decltype(element)::Type>(problem, kernels, 1, form).Tiles();
   });
 }
 
-FilterForm Apart(const Problem&) {
-  return FilterForm::kApart;
-}
-FilterForm Joined(const Problem&) {
-  return FilterForm::kJoined;
-}
-
-template <FilterForm (*kFormOf)(const Problem&), bool (*kAccepts)(const Problem&)>
+template <FilterForm (*kFormOf)(const Problem&, const KernelTable&),
+          bool (*kAccepts)(const Problem&, const KernelTable&)>
 constexpr Algorithm MakeAlgorithm(const char* name, const char* summary) {
   return {.name = name,
           .summary = summary,
-          .accepts = [](const Problem& problem, const KernelTable&) { return kAccepts(problem); },
+          .accepts = kAccepts,
           .scratch_bytes = ScratchBytes<kFormOf>,
           .tiles = Tiles<kFormOf>,
           .run = RunAlgorithm<kFormOf>};
@@ -187,10 +190,16 @@ constexpr Algorithm MakeAlgorithm(const char* name, const char* summary) {
 
 }  // namespace
 
-const Algorithm kConv2DFilterTapsApart = MakeAlgorithm<Apart, IsFilterGradient>(
+double LeastCyclesByChannels(const Problem& problem, const KernelTable& kernels) {
+  const auto cycles = [&](FilterForm form) { return CyclesOfForm(problem, kernels, form); };
+  return std::min({cycles(FilterForm::kApart), cycles(FilterForm::kJoined),
+                   cycles(FilterForm::kInputsApart), cycles(FilterForm::kInputsJoined)});
+}
+
+const Algorithm kConv2DFilterTapsApart = MakeAlgorithm<Apart, AcceptsApart>(
     "taps-apart", "tiles of input by output channels of each tap, padding skipped");
 const Algorithm kConv2DFilterTapsJoined = MakeAlgorithm<Joined, AcceptsJoined>(
-    "taps-joined", "tiles across taps, for few input channels");
+    "taps-joined", "tiles across taps, for few or odd input channels");
 const Algorithm kConv2DFilterInputLanes = MakeAlgorithm<InputLanesForm, AcceptsInputLanes>(
     "input-lanes", "tiles of output by input channels, for few or odd output channels");
 

@@ -16,4 +16,7 @@ extern const Algorithm kConv2DFilterTapsJoined;
 // with padding multiplied as above: for output channels that leave many lanes empty.
 extern const Algorithm kConv2DFilterInputLanes;
 
+// A rough count of the cycles of the quickest of these, for a problem with terms.
+double LeastCyclesByChannels(const Problem& problem, const KernelTable& kernels);
+
 }  // namespace convgrad

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "conv/filter_gradient_ahead.h"
 #include "conv/filter_gradient_plan.h"
 #include "conv/pixel_list.h"
+#include "conv/stream_result.h"
 
 namespace convgrad {
 
@@ -44,6 +46,17 @@ class FilterGradientRunner {
   int64_t BlocksAlike(const Place& place) const;
   // From one row of the result's matrix to the next.
   int64_t RowPitch() const { return plan_.inputs_in_lanes ? num_cols_ : held_.count(); }
+  // Whether the micro-kernel writes the result around the caches: then it is whole lines.
+  bool StreamsResult() const {
+    constexpr auto kLine = static_cast<int64_t>(kAlignment);
+    const ConvGeometry& g = plan_.geometry;
+    const auto bytes = [](int64_t numbers) {
+      return numbers * static_cast<int64_t>(sizeof(Element));
+    };
+    return plan_.sizes.stores_compute_type && !plan_.inputs_in_lanes &&
+           bytes(g.group_out_c) % kLine == 0 && plan_.PanelBytes() % kLine == 0 &&
+           PaysToStream(result_, bytes(plan_.ResultRows() * g.out_c), bytes(g.out_c));
+  }
   // Of so many row blocks.
   void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
                  int64_t* c_rows) const;
@@ -101,7 +114,8 @@ class FilterGradientRunner {
   // [group][output channel][kernel column][kernel row][input channel].
   AlignedArray<Compute> unfinished_;
   Compute* result_ = nullptr;
-  FilterGradientPlan::Columns held_;    // that are in result_, unless it is turned
+  FilterGradientPlan::Columns held_;  // that are in result_, unless it is turned
+  bool streams_ = false;
   std::vector<PixelList> lists_;        // of each thread
   std::vector<PixelList> chunk_lists_;  // of each chunk of a stage, by its first block, and tap
 };
@@ -130,6 +144,7 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
     unfinished_ = AlignedArray<Compute>(plan.UnfinishedElements());
     result_ = unfinished_.data();
   }
+  streams_ = StreamsResult();
 }
 
 template <class Stored, class Operands>
@@ -249,6 +264,7 @@ void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place, int64
   args.c_rows = c_rows;
   args.num_cols = place.num_cols;
   args.odd = !plan_.sizes.stores_compute_type;
+  args.stream = streams_;
 }
 
 template <class Stored, class Operands>
@@ -305,6 +321,7 @@ void FilterGradientRunner<Stored, Operands>::RunTask(const Pass& pass, const Pix
       tile = next;
     }
   }
+  if (streams_) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 // Tiles [begin, end) of one group of row blocks, or of one tap, for one run.
@@ -380,6 +397,7 @@ void FilterGradientRunner<Stored, Operands>::FinishTotals(const Pass& pass) {
     SetResult(place, 1, args, c_rows);
     args.sums = TotalOf(i);
     kernels_.finish(args, place.tile.rows, place.tile.cols);
+    if (streams_) std::atomic_thread_fence(std::memory_order_seq_cst);
   });
 }
 

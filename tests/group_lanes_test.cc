@@ -36,5 +36,18 @@ TEST_P(GroupLanes, OfRandomProblems) {
 INSTANTIATE_TEST_SUITE_P(AllValues, GroupLanes,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
+// Several blocks of terms, panels of a group, slabs of images and of rows; both formats.
+TEST(GroupLanesOf, LargeGroups) {
+  for (const char* line :
+       {"conv2d float32 NCHW in=2,160,27,25 filter=2,2,80,130 strides=1,1 ",
+        "conv2d_backprop_input float64 NCHW in=1,100,16,31 filter=3,3,50,240 strides=2,1 ",
+        "conv2d float16 NCHW in=1,600,20,21 filter=1,2,300,40 strides=1,1 ",
+        "conv2d float32 NHWC in=1,19,20,512 filter=2,2,128,160 strides=1,2 "}) {
+    const Problem problem =
+        ParseProblem(std::string(line) + "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    CheckAlgorithm("group-lanes", problem, RandomOperands(problem, 3, Values::kOrdinary));
+  }
+}
+
 }  // namespace
 }  // namespace convgrad::testing

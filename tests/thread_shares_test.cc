@@ -33,7 +33,6 @@ struct LoopTimes {
 ScopedFpEnvironment::ScopedFpEnvironment() : saved_(0) {}
 ScopedFpEnvironment::~ScopedFpEnvironment() = default;
 
-struct Parallel::Arena {};
 Parallel::Parallel(int num_threads) : num_threads_(num_threads) {}
 Parallel::~Parallel() = default;
 

@@ -2,13 +2,15 @@
 
 #include <pthread.h>
 #include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/version.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,6 +18,7 @@
 
 #include "base/deadline.h"
 #include "base/resources.h"
+#include "base/team.h"
 
 namespace convgrad {
 namespace {
@@ -87,20 +90,10 @@ int AffordableThreads(int num_threads) {
   return 1 + workers;
 }
 
-// Whether this thread runs a loop alone. It may be a worker of somebody else's arena then, whose
-// index there means nothing to the loop.
-thread_local bool runs_alone = false;
-
-class ScopedRunsAlone {
- public:
-  explicit ScopedRunsAlone(bool alone) : saved_(runs_alone) { runs_alone = alone; }
-  ~ScopedRunsAlone() { runs_alone = saved_; }
-  ScopedRunsAlone(const ScopedRunsAlone&) = delete;
-  ScopedRunsAlone& operator=(const ScopedRunsAlone&) = delete;
-
- private:
-  bool saved_;
-};
+// Helpers wait for so long for the next loop. Waking a thread takes 20 to 100 us (more where the
+// processors are virtual), as long as many a whole convolution; a run's own serial parts and what
+// lies between two runs are mostly shorter than this.
+constexpr std::chrono::microseconds kStay{200};
 
 }  // namespace
 
@@ -112,47 +105,90 @@ ScopedFpEnvironment::~ScopedFpEnvironment() {
   if (saved_ != kStandardMode) SetMode(saved_);
 }
 
-struct Parallel::Arena {
-  explicit Arena(int num_threads)
-      : limit(tbb::global_control::max_allowed_parallelism,
-              std::max<size_t>(num_threads, tbb::this_task_arena::max_concurrency())),
-        arena(num_threads) {}
-  tbb::global_control limit;  // lets an arena be wider than the machine
+// A team whose helpers are the threading library's workers. Those that no loop needs are kept, so
+// that the next Parallel finds their helpers awake, and are never destroyed: a helper may be about
+// to leave when the process ends.
+struct Parallel::Helpers {
+  explicit Helpers(int num_threads)
+      : arena(num_threads),
+        team(num_threads, num_threads > UsableCpus() ? std::chrono::microseconds{0} : kStay,
+             [this] { arena.enqueue([this] { team.Help(); }); }) {}
+
+  // By number of threads.
+  static std::map<int, std::vector<Helpers*>>& Kept() {
+    static auto* const kept = new std::map<int, std::vector<Helpers*>>;
+    return *kept;
+  }
+  static Helpers* Take(int num_threads);
+  static void Keep(int num_threads, Helpers* helpers);
+
   tbb::task_arena arena;
+  Team team;
 };
+
+namespace {
+
+std::mutex& KeptMutex() {
+  static std::mutex* const mutex = new std::mutex;
+  return *mutex;
+}
+
+// Lets arenas be as wide as they ask for, wider than the machine. The library holds to the
+// narrowest of such wishes, so there is only one.
+void AllowThreads(int num_threads) {
+  static size_t allowed = static_cast<size_t>(tbb::this_task_arena::max_concurrency());
+  static tbb::global_control* control = nullptr;
+  if (static_cast<size_t>(num_threads) <= allowed) return;
+  allowed = static_cast<size_t>(num_threads);
+  tbb::global_control* const before = std::exchange(
+      control, new tbb::global_control(tbb::global_control::max_allowed_parallelism, allowed));
+  delete before;
+}
+
+}  // namespace
+
+Parallel::Helpers* Parallel::Helpers::Take(int num_threads) {
+  const std::lock_guard lock(KeptMutex());
+  AllowThreads(num_threads);
+  std::vector<Helpers*>& kept = Kept()[num_threads];
+  if (kept.empty()) return new Helpers(num_threads);
+  Helpers* const last = kept.back();
+  kept.pop_back();
+  return last;
+}
+
+void Parallel::Helpers::Keep(int num_threads, Helpers* helpers) {
+  const std::lock_guard lock(KeptMutex());
+  Kept()[num_threads].push_back(helpers);
+}
 
 Parallel::Parallel(int num_threads)
     : num_threads_(AffordableThreads(num_threads)),
-      arena_(num_threads_ > 1 ? std::make_unique<Arena>(num_threads_) : nullptr) {}
+      helpers_(num_threads_ > 1 ? Helpers::Take(num_threads_) : nullptr) {}
 
-Parallel::~Parallel() = default;
+Parallel::~Parallel() {
+  if (helpers_ != nullptr) Helpers::Keep(num_threads_, helpers_);
+}
 
 void Parallel::For(int64_t count, const std::function<void(int64_t)>& body) const {
-  if (num_threads_ == 1 || count <= 1) {
+  const Deadline* deadline = CurrentDeadline();
+  for (int64_t first = 0; first < count; first += Team::kMostIndices) {
+    const int64_t loop = std::min(count - first, Team::kMostIndices);
+    const auto share_loop = [&](Team::Share& share) {
+      const ScopedFpEnvironment environment;
+      const ScopedDeadline same_deadline(deadline);
+      for (int64_t i; !MustEnd() && (i = share.Next()) >= 0;) body(first + i);
+    };
+    if (helpers_ != nullptr && loop > 1 && helpers_->team.Run(loop, share_loop)) continue;
     const ScopedFpEnvironment environment;
-    const ScopedRunsAlone alone(true);
-    for (int64_t i = 0; i < count && !MustEnd(); ++i) body(i);
-  } else {
-    const Deadline* deadline = CurrentDeadline();
-    arena_->arena.execute([&] {
-      const ScopedRunsAlone not_alone(false);
-      tbb::parallel_for(
-          int64_t{0}, count,
-          [&](int64_t i) {
-            const ScopedFpEnvironment environment;
-            const ScopedDeadline same_deadline(deadline);
-            if (!MustEnd()) body(i);
-          },
-          tbb::simple_partitioner());
-    });
+    const Team::ScopedIndex alone(0);
+    for (int64_t i = 0; i < loop && !MustEnd(); ++i) body(first + i);
   }
   if (MustEnd()) throw Stopped{};
 }
 
 int Parallel::ThreadIndex() {
-  if (runs_alone) return 0;
-  const int index = tbb::this_task_arena::current_thread_index();
-  return index == tbb::task_arena::not_initialized ? 0 : index;
+  return Team::ThreadIndex();
 }
 
 const char* ThreadingLibraryVersion() {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 
 namespace convgrad {
 
@@ -34,18 +33,20 @@ class Parallel {
   int num_threads() const { return num_threads_; }
 
   // body(i) once for every i in [0, count), on up to num_threads() threads, in the floating-point
-  // environment above. The first exception of a body ends the loop and is thrown again here. After
-  // RequestStop() or past the caller's deadline the rest is skipped and Stopped is thrown.
+  // environment above. A thread's indices are neighbours, mostly those that it had in the last loop
+  // of as many. The first exception of a body ends the loop and is thrown again here. After
+  // RequestStop() or past the caller's deadline the rest is skipped and Stopped is thrown. While
+  // another loop of this object runs, on any thread, it runs on the caller alone.
   void For(int64_t count, const std::function<void(int64_t)>& body) const;
 
   // Index in [0, num_threads()) of the calling thread inside the innermost For, for per-thread
-  // scratch; no two bodies that run at the same time have the same.
+  // scratch; no two bodies of one loop that run at the same time have the same.
   static int ThreadIndex();
 
  private:
-  struct Arena;
+  struct Helpers;
   int num_threads_;
-  std::unique_ptr<Arena> arena_;
+  Helpers* helpers_;  // null for one thread
 };
 
 // Thrown by For when the process was asked to end, or the work past its deadline.

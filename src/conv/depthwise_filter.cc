@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -35,7 +36,7 @@ class FilterEngine {
  private:
   FilterPiece<Stored, Element>& PieceOfThread();
   void RunUnits(Range units);
-  void FoldRuns(Range units, int64_t num_runs);
+  void FoldRuns(int64_t slot, int64_t num_runs);
   void OrderGroups(Compute* sums, int64_t count) const;
   void OrderParts(int64_t channels, Compute* sums) const;
   void Finish(const FilterUnit& unit, double* total);
@@ -66,15 +67,14 @@ auto FilterEngine<Stored, Element>::PieceOfThread() -> FilterPiece<Stored, Eleme
   return *piece;
 }
 
+// The runs of a unit to its total, in order.
 template <class Stored, class Element>
-void FilterEngine<Stored, Element>::FoldRuns(Range units, int64_t num_runs) {
-  args_.parallel.For(units.size(), [&](int64_t slot) {
-    double* total = TotalOf(slot);
-    for (int64_t run = 0; run < num_runs; ++run) {
-      double* fold = RunOf(slot, run);
-      kernels_.fold_run(fold, Errors(fold), total, Errors(total), plan_.UnitSize());
-    }
-  });
+void FilterEngine<Stored, Element>::FoldRuns(int64_t slot, int64_t num_runs) {
+  double* total = TotalOf(slot);
+  for (int64_t run = 0; run < num_runs; ++run) {
+    double* fold = RunOf(slot, run);
+    kernels_.fold_run(fold, Errors(fold), total, Errors(total), plan_.UnitSize());
+  }
 }
 
 // Sums as the kernel leaves them, whole groups, in the order of the channels.
@@ -127,22 +127,27 @@ void FilterEngine<Stored, Element>::Finish(const FilterUnit& unit, double* total
   }
 }
 
+// Who sums the last part of a unit's runs folds them too: one loop on the threads instead of three,
+// each of which would wait for the slowest.
 template <class Stored, class Element>
 void FilterEngine<Stored, Element>::RunUnits(Range units) {
   std::fill_n(totals_.data(), totals_.size(), 0.0);
+  std::vector<std::atomic<int64_t>> parts_left(static_cast<size_t>(units.size()));
   for (int64_t first = 0; first < plan_.num_runs(); first += plan_.runs_at_once) {
     const int64_t num_runs = std::min(plan_.runs_at_once, plan_.num_runs() - first);
     const int64_t parts = std::min(plan_.run_parts, num_runs);
+    for (auto& left : parts_left) left = parts;
     args_.parallel.For(units.size() * parts, [&](int64_t i) {
       const int64_t slot = i / parts;
       const Range part = PartOf(num_runs, parts, i % parts);
       PieceOfThread().SumRuns(units.begin + slot, {first + part.begin, first + part.end},
                               RunOf(slot, part.begin));
+      if (--parts_left[static_cast<size_t>(slot)] > 0) return;
+      FoldRuns(slot, num_runs);
+      if (first + num_runs < plan_.num_runs()) return;
+      Finish(plan_.UnitAt(units.begin + slot), TotalOf(slot));
     });
-    FoldRuns(units, num_runs);
   }
-  args_.parallel.For(
-      units.size(), [&](int64_t slot) { Finish(plan_.UnitAt(units.begin + slot), TotalOf(slot)); });
 }
 
 template <class Stored, class Element>

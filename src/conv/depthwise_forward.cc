@@ -54,7 +54,7 @@ class ForwardEngine {
 
     int64_t image;
     Range channels = {0, 0}, rows = {0, 0};
-    int64_t filter_of = -1;  // the first channel that the packed filter is of
+    Range filter_of = {0, 0};  // the channels that the packed filter is of
     ForwardPlace<Compute> place = {};
     ForwardCallFinder<Compute> finder;
     std::vector<RowCalls<Compute>> calls;  // of all rows
@@ -68,6 +68,7 @@ class ForwardEngine {
   }
 
   Piece& PieceOfThread();
+  bool HaveSameWeights(Range channels, Range others) const;
   void PackFilter(const Piece& piece) const;
   void PackTap(const Piece& piece, const Stored* from, Compute* to) const;
   void FindPlace(int64_t index, Piece* piece) const;
@@ -122,6 +123,14 @@ auto ForwardEngine<Stored>::PieceOfThread() -> Piece& {
   std::unique_ptr<Piece>& piece = pieces_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (piece == nullptr) piece = std::make_unique<Piece>(plan_);
   return *piece;
+}
+
+// Planes of NCHW are counted on into later images.
+template <class Stored>
+bool ForwardEngine<Stored>::HaveSameWeights(Range channels, Range others) const {
+  const int64_t period =
+      plan_.source.format == DataFormat::kNCHW ? plan_.num_channels() : INT64_MAX;
+  return channels.size() == others.size() && (channels.begin - others.begin) % period == 0;
 }
 
 // filter[row][packed tap][m, if its terms are apart][lane] for the lanes of the piece's results.
@@ -308,9 +317,8 @@ template <class Stored>
 void ForwardEngine<Stored>::RunPiece(int64_t index) {
   Piece& piece = PieceOfThread();
   FindPlace(index, &piece);
-  const int64_t first_channel = piece.channels.begin % plan_.num_channels();
-  if (plan_.chunks_of_image == 0 || first_channel != piece.filter_of) PackFilter(piece);
-  piece.filter_of = first_channel;
+  if (!HaveSameWeights(piece.channels, piece.filter_of)) PackFilter(piece);
+  piece.filter_of = piece.channels;
   for (int64_t row = piece.rows.begin; row < piece.rows.end; ++row) {
     const RowCalls<Compute>& calls = piece.calls[static_cast<size_t>(row - piece.rows.begin)];
     if (calls.sources_end > 0) PackSources(&piece, calls.sources_end);

@@ -1,0 +1,182 @@
+#include "base/team.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace convgrad {
+namespace {
+
+constexpr uint64_t kOpen = 1, kHelper = 2, kLoop = uint64_t{1} << 32;
+
+uint64_t RangeOf(int64_t begin, int64_t end) {
+  return static_cast<uint64_t>(begin) << 32 | static_cast<uint64_t>(end);
+}
+int64_t BeginOf(uint64_t range) {
+  return static_cast<int64_t>(range >> 32);
+}
+int64_t EndOf(uint64_t range) {
+  return static_cast<int64_t>(range & (kLoop - 1));
+}
+
+// About a microsecond; then whoever else needs this processor may have it.
+void WaitABit() {
+#if defined(__x86_64__)
+  for (int i = 0; i < 32; ++i) __builtin_ia32_pause();
+#endif
+  std::this_thread::yield();
+}
+
+thread_local int thread_index = 0;
+
+}  // namespace
+
+Team::ScopedIndex::ScopedIndex(int index) : saved_(std::exchange(thread_index, index)) {}
+
+Team::ScopedIndex::~ScopedIndex() {
+  thread_index = saved_;
+}
+
+int Team::ThreadIndex() {
+  return thread_index;
+}
+
+int64_t Team::Share::Next() {
+  do {
+    uint64_t range = range_.load(std::memory_order_relaxed);
+    while (BeginOf(range) < EndOf(range)) {
+      if (range_.compare_exchange_weak(range, range + kLoop)) return BeginOf(range);
+    }
+  } while (TakeFromOthers());
+  return -1;
+}
+
+bool Team::Share::TakeFromOthers() {
+  for (;;) {
+    Share* richest = nullptr;
+    uint64_t most = 0;
+    for (Share& other : team_->shares_) {
+      const uint64_t range = other.range_.load(std::memory_order_relaxed);
+      if (EndOf(range) - BeginOf(range) > EndOf(most) - BeginOf(most)) {
+        richest = &other;
+        most = range;
+      }
+    }
+    if (richest == nullptr) return false;
+    const int64_t begin = BeginOf(most), end = EndOf(most), middle = begin + (end - begin) / 2;
+    if (richest->range_.compare_exchange_strong(most, RangeOf(begin, middle))) {
+      range_.store(RangeOf(middle, end));
+      return true;
+    }
+  }
+}
+
+Team::Team(int num_threads, std::chrono::nanoseconds stay, std::function<void()> summon)
+    : stay_(stay),
+      summon_(std::move(summon)),
+      shares_(static_cast<size_t>(num_threads)),
+      seated_(static_cast<size_t>(num_threads)) {
+  for (Share& share : shares_) share.team_ = this;
+}
+
+// Of a thread; 0 where all helpers that there can be are here already.
+int Team::TakeSeat() {
+  for (size_t i = 1; i < seated_.size(); ++i) {
+    if (!seated_[i].exchange(true)) return static_cast<int>(i);
+  }
+  return 0;
+}
+
+// Whether there is a loop to join, other than the last one.
+bool Team::IsOpen(uint64_t gate, uint64_t last_loop) {
+  return (gate & kOpen) != 0 && gate / kLoop != last_loop;
+}
+
+bool Team::Join(uint64_t* last_loop) {
+  uint64_t gate = gate_.load();
+  while (IsOpen(gate, *last_loop)) {
+    if (gate_.compare_exchange_weak(gate, gate + kHelper)) {
+      *last_loop = gate / kLoop;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Team::JoinInTime(uint64_t* last_loop) {
+  if (Join(last_loop)) return true;
+  const auto end = std::chrono::steady_clock::now() + stay_;
+  while (std::chrono::steady_clock::now() < end) {
+    WaitABit();
+    if (Join(last_loop)) return true;
+  }
+  return false;
+}
+
+void Team::Help() {
+  const int seat = TakeSeat();
+  uint64_t last_loop = 0;
+  while (seat > 0) {
+    while (JoinInTime(&last_loop)) {
+      WorkOn(seat);
+      gate_ -= kHelper;
+    }
+    --helpers_;
+    // A loop that opened before that counts on this helper.
+    if (!IsOpen(gate_.load(), last_loop)) break;
+    ++helpers_;
+  }
+  if (seat > 0) {
+    seated_[static_cast<size_t>(seat)] = false;
+  } else {
+    --helpers_;
+  }
+}
+
+void Team::DropIndices() {
+  for (Share& share : shares_) share.range_.store(0);
+}
+
+void Team::WorkOn(int index) {
+  const ScopedIndex scoped_index(index);
+  try {
+    (*work_)(shares_[static_cast<size_t>(index)]);
+  } catch (...) {
+    if (!failed_.exchange(true)) error_ = std::current_exception();
+    DropIndices();
+  }
+}
+
+void Team::SummonHelpers(int64_t wanted) {
+  try {
+    for (int64_t missing = wanted - helpers_.load(); missing > 0; --missing) {
+      ++helpers_;
+      summon_();
+    }
+  } catch (...) {  // of no memory: those who are here do the work
+    --helpers_;
+  }
+}
+
+bool Team::Run(int64_t count, const std::function<void(Share&)>& work) {
+  if (busy_.exchange(true)) return false;
+  const int64_t parts = std::min(count, static_cast<int64_t>(shares_.size()));
+  DropIndices();  // of a loop that was left before its end
+  for (int64_t i = 0; i < parts; ++i) {
+    shares_[static_cast<size_t>(i)].range_.store(
+        RangeOf(count * i / parts, count * (i + 1) / parts));
+  }
+  work_ = &work;
+  gate_.store((gate_.load() / kLoop + 1) * kLoop + kOpen);
+  SummonHelpers(parts - 1);
+  WorkOn(0);
+  gate_ &= ~kOpen;
+  while (gate_.load() % kLoop != 0) WaitABit();
+  failed_ = false;
+  const std::exception_ptr error = std::exchange(error_, nullptr);
+  busy_ = false;
+  if (error != nullptr) std::rethrow_exception(error);
+  return true;
+}
+
+}  // namespace convgrad

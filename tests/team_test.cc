@@ -1,0 +1,121 @@
+// Teams: every index once however helpers come and go, helpers that stay for the next loop, loops
+// that end early.
+#include "base/team.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+namespace convgrad {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A team whose helpers are threads of its own.
+struct ThreadTeam {
+  ThreadTeam(int num_threads, milliseconds stay)
+      : team(num_threads, stay, [this] {
+          const std::lock_guard lock(mutex);
+          ++num_summoned;
+          threads.emplace_back([this] { team.Help(); });
+        }) {}
+  ~ThreadTeam() {
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  std::mutex mutex;
+  int num_summoned = 0;
+  std::vector<std::thread> threads;
+  Team team;
+};
+
+void TakeAll(Team::Share& share, std::vector<std::atomic<int>>& runs) {
+  for (int64_t i; (i = share.Next()) >= 0;) ++runs[static_cast<size_t>(i)];
+}
+
+TEST(Team, RunsEveryIndexOnceWhereHelpersComeAndGo) {
+  for (const milliseconds stay : {milliseconds{0}, milliseconds{1}}) {
+    for (const int num_threads : {2, 3, 7}) {
+      ThreadTeam helped(num_threads, stay);
+      for (int64_t count = 1; count < 60; ++count) {
+        std::vector<std::atomic<int>> runs(static_cast<size_t>(count));
+        ASSERT_TRUE(helped.team.Run(count, [&](Team::Share& share) { TakeAll(share, runs); }));
+        for (const auto& run : runs) ASSERT_EQ(run, 1);
+        if (count % 8 == 0) std::this_thread::sleep_for(milliseconds{2});
+      }
+    }
+  }
+}
+
+TEST(Team, CallerDoesItAllWhenNobodyComes) {
+  Team team(3, milliseconds{0}, [] {});
+  std::vector<std::atomic<int>> runs(100);
+  ASSERT_TRUE(team.Run(100, [&](Team::Share& share) { TakeAll(share, runs); }));
+  for (const auto& run : runs) EXPECT_EQ(run, 1);
+}
+
+// A loop of two indices, each of which waits until both have begun.
+void MeetOnce(Team& team) {
+  std::atomic<int> begun{0};
+  team.Run(2, [&](Team::Share& share) {
+    while (share.Next() >= 0) {
+      ++begun;
+      while (begun < 2) std::this_thread::yield();
+    }
+  });
+  EXPECT_EQ(begun, 2);
+}
+
+TEST(Team, HelpersStayForTheNextLoop) {
+  ThreadTeam helped(2, milliseconds{1'000});
+  for (int i = 0; i < 100; ++i) MeetOnce(helped.team);
+  EXPECT_EQ(helped.num_summoned, 1);
+}
+
+TEST(Team, KeepsNeighboursTogether) {
+  Team team(4, milliseconds{0}, [] {});
+  std::vector<int64_t> order;
+  team.Run(16, [&](Team::Share& share) {
+    for (int64_t i; (i = share.Next()) >= 0;) order.push_back(i);
+  });
+  ASSERT_EQ(order.size(), 16u);
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+TEST(Team, IsBusyWhileALoopRuns) {
+  ThreadTeam helped(2, milliseconds{1});
+  helped.team.Run(2, [&](Team::Share& share) {
+    while (share.Next() >= 0) {
+      EXPECT_FALSE(helped.team.Run(2, [](Team::Share&) { FAIL(); }));
+    }
+  });
+}
+
+TEST(Team, CarriesAnExceptionOutAndGoesOn) {
+  ThreadTeam helped(3, milliseconds{1});
+  for (int round = 0; round < 50; ++round) {
+    EXPECT_THROW(helped.team.Run(100,
+                                 [](Team::Share& share) {
+                                   for (int64_t i; (i = share.Next()) >= 0;) {
+                                     if (i == 50) throw std::runtime_error("index 50");
+                                   }
+                                 }),
+                 std::runtime_error);
+    std::vector<std::atomic<int>> runs(20);
+    helped.team.Run(20, [&](Team::Share& share) { TakeAll(share, runs); });
+    for (const auto& run : runs) ASSERT_EQ(run, 1);
+  }
+}
+
+TEST(Team, ForgetsWhatALoopLeftUndone) {
+  ThreadTeam helped(3, milliseconds{1});
+  helped.team.Run(100, [](Team::Share& share) { share.Next(); });
+  std::vector<std::atomic<int>> runs(100);
+  helped.team.Run(2, [&](Team::Share& share) { TakeAll(share, runs); });
+  for (size_t i = 0; i < runs.size(); ++i) EXPECT_EQ(runs[i], i < 2 ? 1 : 0);
+}
+
+}  // namespace
+}  // namespace convgrad

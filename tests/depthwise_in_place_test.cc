@@ -67,6 +67,26 @@ TEST_P(DepthwiseInPlaceOf, RandomProblemsOfPlanes) {
   CheckOnRandomProblems("direct", 150, 7, DrawPlanesLine, RandomOperands, GetParam());
 }
 
+// Strips of pixels that hold the outputs of a channel side by side, whose columns a dilation parts,
+// and whose weights serve several images.
+std::string DrawMultiplierLine(Draw& draw) {
+  constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input"};
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const int64_t channels = draw(0, 2) == 0 ? draw(60, 150) : draw(1, 40);
+  const std::string op = kOps[draw(0, 3) == 0 ? 0 : 1];
+  return op + " " + kTypes[draw(0, 3)] +
+         " NHWC in=" + ListOf({draw(1, 4), draw(1, 9), draw(1, 30), channels}) +
+         " filter=" + ListOf({draw(1, 4), draw(1, 9), channels, draw(2, 4)}) +
+         " strides=" + ListOf({draw(1, 2), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 2), draw(1, 5)}) +
+         " pads=" + ListOf({draw(0, 5), draw(0, 5), draw(0, 12), draw(0, 12)}) +
+         " padding=EXPLICIT";
+}
+
+TEST_P(DepthwiseInPlaceOf, RandomProblemsOfMultipliers) {
+  CheckOnRandomProblems("direct", 150, 8, DrawMultiplierLine, RandomOperands, GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseInPlaceOf,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 

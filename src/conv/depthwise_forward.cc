@@ -75,6 +75,8 @@ class ForwardEngine {
   void FindSlots(Piece* piece) const;
   void PackSources(Piece* piece, int64_t end_row) const;
   void PackPixels(Piece* piece, int64_t end_row) const;
+  void PackResidues(const StripPart& part, const ForwardPlace<Compute>& place,
+                    Compute* intermediate, Compute* strip) const;
   void PackRows(Piece* piece, int64_t end_row) const;
   void RunRow(Piece* piece, int64_t row, const RowCalls<Compute>& calls) const;
   void StoreResults(Piece* piece, int64_t end_row) const;
@@ -207,6 +209,24 @@ void ForwardEngine<Stored>::PackPixels(Piece* piece, int64_t end_row) const {
   piece->packed_pixels = end;
 }
 
+// Columns that are `residues` apart, one after the other.
+template <class Stored>
+void ForwardEngine<Stored>::PackResidues(const StripPart& part, const ForwardPlace<Compute>& place,
+                                         Compute* intermediate, Compute* strip) const {
+  const int64_t step = place.cols->residues;
+  StripPart pixel = part;
+  for (int64_t row = part.rows.begin; row < part.rows.end; ++row) {
+    pixel.rows = {row, row + 1};
+    for (int64_t first = 0; first < std::min(step, part.cols.size()); ++first) {
+      for (int64_t col = part.cols.begin + first; col < part.cols.end; col += step) {
+        pixel.cols = {col, col + 1};
+        source_packer_.Pack(source_, pixel, intermediate, strip);
+        strip += place.pixel_size;
+      }
+    }
+  }
+}
+
 // The rows before `end_row` that are read, neighbours together.
 template <class Stored>
 void ForwardEngine<Stored>::PackRows(Piece* piece, int64_t end_row) const {
@@ -224,6 +244,11 @@ void ForwardEngine<Stored>::PackRows(Piece* piece, int64_t end_row) const {
                             {place.first_row + begin, place.first_row + i},
                             cols,
                             Ahead(plan_.source, plan_.SourceSize(piece->channels.size()))};
+    if (place.cols->residues > 1) {
+      PackResidues(part, place, piece->intermediate,
+                   piece->strip + place.slots[begin] * place.row_size);
+      continue;
+    }
     source_packer_.Pack(source_, part, piece->intermediate,
                         piece->strip + place.slots[begin] * place.row_size);
   }

@@ -1,11 +1,35 @@
 #include "conv/depthwise_forward_calls.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "conv/canonical_order.h"
 
 namespace convgrad {
+
+namespace {
+
+// The terms of dilated taps lie at equal distances only where the columns between them lie
+// elsewhere. Planes are transposed by the row, and one term a tap needs nothing of the kind.
+int64_t ResiduesOf(const ForwardPlan& plan, const std::vector<TapLine>& lines) {
+  if (plan.by_plane || plan.tap_terms() == 1 || lines.empty()) return 1;
+  const int64_t step = lines[0].source_step;
+  const bool alike = std::all_of(lines.begin(), lines.end(),
+                                 [&](const TapLine& line) { return line.source_step == step; });
+  return alike ? step : 1;
+}
+
+}  // namespace
+
+int64_t ColBand::PlaceOf(int64_t offset) const {
+  if (residues == 1) return offset;
+  int64_t place = 0;
+  for (int64_t i = 0; i < std::min(offset, sources.size()); ++i) {
+    place += CeilDiv(sources.size() - i, residues);
+  }
+  return place;
+}
 
 std::vector<ColBand> ColBandsOf(const ForwardPlan& plan) {
   std::vector<ColBand> bands;
@@ -13,7 +37,9 @@ std::vector<ColBand> ColBandsOf(const ForwardPlan& plan) {
     const Range results = PartOf(plan.cols.num_results(), plan.col_bands, band);
     const Range sources =
         plan.source_in_place ? Range{0, plan.cols.num_sources()} : SourcesOf(plan.cols, results);
-    bands.push_back({results, sources, LinesOf(plan.cols, results, sources)});
+    std::vector<TapLine> lines = LinesOf(plan.cols, results, sources);
+    const int64_t residues = ResiduesOf(plan, lines);
+    bands.push_back({results, sources, std::move(lines), residues});
   }
   return bands;
 }
@@ -56,7 +82,7 @@ void ForwardCallFinder<Element>::AddSegments(const TapLine& line, const PointTap
     DepthwiseSegment<Element> segment = {};
     int64_t last = end;
     if (even) {
-      segment.source = row + offset * place_.pixel_size;
+      segment.source = row + place_.cols->PlaceOf(offset) * place_.pixel_size;
       segment.origin = line.origin * terms + term;
     } else {
       segment.source = row;

@@ -15,6 +15,12 @@ namespace convgrad {
 struct ColBand {
   Range results, sources;
   std::vector<TapLine> lines;
+  // Source columns that are so far apart lie next to each other in a strip, those of the first
+  // column before those of the second; 1: they lie in order.
+  int64_t residues;
+
+  // Where source column sources.begin + `offset` lies, for the first one of a residue.
+  int64_t PlaceOf(int64_t offset) const;
 };
 
 // Those of the plan. Where the source is in place, each has all its columns.
@@ -67,7 +73,7 @@ class ForwardCallFinder {
   const Element* Weights(const TapLine& line, int64_t row_tap, int64_t term) const;
   // True where the terms of a line's taps lie at equal distances in the source.
   bool EvenTerms(const TapLine& line) const {
-    return plan_.tap_terms() == 1 || line.source_step == 1;
+    return plan_.tap_terms() == 1 || line.source_step == place_.cols->residues;
   }
 
   const ForwardPlan& plan_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "algorithm_testing.h"
+#include "conv/depthwise_filter_plan.h"
 
 namespace convgrad::testing {
 namespace {
@@ -54,6 +55,19 @@ TEST(DepthwiseFilterOf, PixelsThatShareSetsOfTheCache) {
         ParseProblem(std::string("depthwise_conv2d_backprop_filter ") + operands +
                      " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
     CheckAlgorithm("direct", problem, RandomOperands(problem, 5, Values::kOrdinary));
+  }
+}
+
+// Five pieces took two threads as long as six.
+TEST(DepthwiseFilterOf, AsManyPiecesForEveryThread) {
+  const Problem problem = ParseProblem(
+      "depthwise_conv2d_backprop_filter float32 NHWC in=8,14,14,640 filter=5,5,640,1 strides=1,1 "
+      "dilations=1,1 pads=2,2,2,2 padding=EXPLICIT");
+  for (const KernelTable& kernels : SupportedKernels()) {
+    for (const int num_threads : {2, 3}) {
+      const FilterPlan plan(problem, kernels, num_threads);
+      EXPECT_EQ(plan.num_units() * plan.run_parts % num_threads, 0) << NameOf(kernels.isa);
+    }
   }
 }
 

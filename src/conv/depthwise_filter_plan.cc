@@ -136,10 +136,14 @@ void FilterPlan::FillThreads(int num_threads) {
     if (num_units() * num_runs() >= most_pieces) return;
     const int64_t others = num_units() / chunks.count() * num_runs();
     const int64_t wanted = RoundUp(CeilDiv(input.c, CeilDiv(most_pieces, others)), unit);
-    chunks = ChannelChunks(input.c, unit, std::max(wanted, least_channels));
+    const ChannelChunks more(input.c, unit, std::max(wanted, least_channels));
+    if (more.count() <= chunks.count()) return;
+    chunks = more;
     GroupTaps();
   };
+  const int64_t by_caches = chunks.count();
   grow_chunks(pieces, std::max(unit, kSharedPixelBytes / element_bytes / multiplier));
+  BalanceChunks(by_caches, num_threads);
   grow_chunks(least, unit);
   const auto grow_groups = [&](int64_t& groups, int64_t most) {
     const int64_t others = num_units() / groups * num_runs();
@@ -148,6 +152,31 @@ void FilterPlan::FillThreads(int num_threads) {
   grow_groups(row_groups, rows.kernel);
   grow_groups(col_groups, cols.kernel);
   ChooseRuns(pieces);
+}
+
+// Where every thread gets only a few pieces, as many chunks as give all of them equally many: five
+// pieces take two threads as long as six. Rather fewer, but `least`, if there were more only for
+// the threads.
+void FilterPlan::BalanceChunks(int64_t least, int num_threads) {
+  const int64_t others = num_units() / chunks.count() * num_runs(), count = chunks.count();
+  if (num_units() * num_runs() >= int64_t{2} * num_threads * kPiecesPerThread) return;
+  const int64_t unit = ChunkUnit();
+  const int64_t narrowest = std::max(unit, kLeastUnitBytes / element_bytes / multiplier);
+  const auto try_count = [&](int64_t tried) {
+    if (tried * others % num_threads != 0) return false;
+    const int64_t width = RoundUp(CeilDiv(input.c, tried), unit);
+    const ChannelChunks even(input.c, unit, width);
+    if (width < narrowest || even.count() != tried) return false;
+    chunks = even;
+    GroupTaps();
+    return true;
+  };
+  for (int64_t tried = count; tried >= least; --tried) {
+    if (try_count(tried)) return;
+  }
+  for (int64_t tried = count + 1; tried < count + num_threads; ++tried) {
+    if (try_count(tried)) return;
+  }
 }
 
 // Few parts of the runs, since a piece of neighbouring ones need not cut images at a run's end.

@@ -89,6 +89,7 @@ struct FilterPlan {
   void ChooseUnits();
   void GroupTaps();
   void FillThreads(int num_threads);
+  void BalanceChunks(int64_t least, int num_threads);
   void ChooseRuns(int64_t pieces);
   void MeasureStrips();
 };

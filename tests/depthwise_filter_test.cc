@@ -71,5 +71,16 @@ TEST(DepthwiseFilterOf, AsManyPiecesForEveryThread) {
   }
 }
 
+// Threads that share pixels of so few channels slow each other down, even where they get unequally
+// many runs.
+TEST(DepthwiseFilterOf, NoNarrowPartsOfPixelsForTwoThreads) {
+  const Problem problem = ParseProblem(
+      "depthwise_conv2d_backprop_filter float32 NHWC in=8,56,56,64 filter=3,3,64,2 strides=1,1 "
+      "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  for (const KernelTable& kernels : SupportedKernels()) {
+    EXPECT_EQ(FilterPlan(problem, kernels, 2).chunks.count(), 1) << NameOf(kernels.isa);
+  }
+}
+
 }  // namespace
 }  // namespace convgrad::testing

@@ -161,7 +161,7 @@ void FilterPlan::BalanceChunks(int64_t least, int num_threads) {
   const int64_t others = num_units() / chunks.count() * num_runs(), count = chunks.count();
   if (num_units() * num_runs() >= int64_t{2} * num_threads * kPiecesPerThread) return;
   const int64_t unit = ChunkUnit();
-  const int64_t narrowest = std::max(unit, kLeastUnitBytes / element_bytes / multiplier);
+  const int64_t narrowest = std::max(unit, kSharedPixelBytes / element_bytes / multiplier);
   const auto try_count = [&](int64_t tried) {
     if (tried * others % num_threads != 0) return false;
     const int64_t width = RoundUp(CeilDiv(input.c, tried), unit);

@@ -45,6 +45,10 @@ struct PixelBlock {
   int64_t image_begin, image_end;
   int64_t row_begin, row_end;
   int64_t col_begin, col_end;
+
+  int64_t num_pixels() const {
+    return (image_end - image_begin) * (row_end - row_begin) * (col_end - col_begin);
+  }
 };
 std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w,
                                     bool in_pairs = false);

@@ -15,6 +15,7 @@ constexpr int64_t kStageBytesPerThread = int64_t{2} << 20;
 constexpr int64_t kMostStageBytes = int64_t{32} << 20;
 constexpr int64_t kImageBytes = int64_t{6} << 20;  // of both operands: taken whole
 constexpr int64_t kSumBytes = int64_t{24} << 20;   // of tiles' sums
+constexpr int64_t kDealtSumBytes = 640 << 10;      // those of a run, beside a stage's operands
 // Of a panel, for one call of the micro-kernel: stays in the second-level cache.
 constexpr int64_t kChunkBytes = 256 << 10;
 constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
@@ -54,6 +55,50 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
       num_pixels * PixelNumbers({0, g.groups, 0, sizes.panels.count}) * sizes.element_bytes <=
           kMostStageBytes;
 
+  CutPasses();
+  deals_runs = PaysToDealRuns();
+  const int packing_threads = deals_runs ? num_threads : 1;  // each on its own
+  const int stage_threads = deals_runs ? 1 : num_threads;
+
+  const Pass& widest = passes.front();
+  const int64_t pixel_bytes = PixelNumbers(widest) * sizes.element_bytes;
+  const int64_t stage_bytes = std::min(
+      std::max(SumBytes(), stage_threads == 1 ? kStageBytes : kStageBytesPerThread * stage_threads),
+      kMostStageBytes);
+  // Only whole images of planes lie together, so that they can be fetched ahead.
+  const int64_t image_bytes = pixel_bytes * g.out_h * out_cols;
+  const bool whole_images = format == DataFormat::kNCHW && image_bytes <= kImageBytes &&
+                            packing_threads * image_bytes <= kMostStageBytes;
+  int64_t stage_pixels = num_pixels;
+  if (!one_call) {
+    stage_pixels =
+        std::max<int64_t>(whole_images ? g.out_h * out_cols : 1, stage_bytes / pixel_bytes);
+  }
+  if (deals_runs) {  // stages of a run are alike
+    const int64_t run_pixels = kRunBlocks * MostBlockPixels();
+    stage_pixels = CeilDiv(run_pixels, CeilDiv(run_pixels, stage_pixels));
+  }
+  stages = SplitStages(blocks, g.out_h, out_cols, stage_pixels, deals_runs);
+
+  chunk_blocks = one_call
+                     ? kRunBlocks
+                     : std::clamp<int64_t>(
+                           kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.element_bytes), 1,
+                           kRunBlocks);
+  const int64_t row_block_bytes =
+      std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.element_bytes;
+  // Joined, all rows read the same numbers.
+  group_row_blocks =
+      joined ? kMostGroupRowBlocks
+             : std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
+  group_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, group_row_blocks));  // groups alike
+  runs_at_once = RunsAtOnce();
+  lists_stages =
+      joined || tile_taps * MostStageSegments() * int64_t{sizeof(GemmSegment)} <= kListBytes;
+}
+
+void FilterGradientPlan::CutPasses() {
+  const ConvGeometry& g = geometry;
   const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
   const int64_t all_panels = g.groups * sizes.panels.count;
   // Of a result that is rounded once it is whole no more is held than of sums.
@@ -75,43 +120,65 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
       }
     }
   }
+}
 
-  const Pass& widest = passes.front();
-  const int64_t pixel_bytes = PixelNumbers(widest) * sizes.element_bytes;
-  const int64_t sum_bytes = TilesOf(widest) * sizes.tile_sums * int64_t{sizeof(double)};
-  const int64_t stage_bytes = std::min(
-      std::max(sum_bytes, num_threads == 1 ? kStageBytes : kStageBytesPerThread * num_threads),
-      kMostStageBytes);
-  // Only whole images of planes lie together, so that they can be fetched ahead.
-  const bool whole_images =
-      format == DataFormat::kNCHW && pixel_bytes * g.out_h * out_cols <= kImageBytes;
-  stages = SplitStages(blocks, g.out_h, out_cols,
-                       one_call ? num_pixels
-                                : std::max<int64_t>(whole_images ? g.out_h * out_cols : 1,
-                                                    stage_bytes / pixel_bytes));
+int64_t FilterGradientPlan::SumBytes() const {
+  return TilesOf(passes.front()) * sizes.tile_sums * int64_t{sizeof(double)};
+}
 
-  chunk_blocks = one_call
-                     ? kRunBlocks
-                     : std::clamp<int64_t>(
-                           kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.element_bytes), 1,
-                           kRunBlocks);
-  const int64_t row_block_bytes =
-      std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.element_bytes;
-  // Joined, all rows read the same numbers.
-  group_row_blocks =
-      joined ? kMostGroupRowBlocks
-             : std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
-  group_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, group_row_blocks));  // groups alike
+int64_t FilterGradientPlan::MostBlockPixels() const {
+  int64_t most = 0;
+  for (const PixelBlock& block : blocks) most = std::max(most, block.num_pixels());
+  return most;
+}
+
+// Where every thread has a whole run, and room for all its sums in its own cache.
+bool FilterGradientPlan::PaysToDealRuns() const {
+  if (num_threads == 1) return false;
+  return static_cast<int64_t>(blocks.size()) >= num_threads * kRunBlocks &&
+         SumBytes() <= std::min(kDealtSumBytes, kSumBytes / num_threads);
+}
+
+int64_t FilterGradientPlan::RunsAtOnce() const {
+  if (num_threads == 1) return 1;
+  if (deals_runs) return std::min(NumRuns(), kSumBytes / SumBytes());
   int64_t stage_runs = 1;
   for (const PixelStage& stage : stages) {
     stage_runs =
         std::max(stage_runs, CeilDiv(stage.block_end, kRunBlocks) - stage.block_begin / kRunBlocks);
   }
-  const int64_t wanted_runs =
-      num_threads == 1 ? 1 : CeilDiv(kTilesPerThread * num_threads, TilesOf(widest));
-  runs_at_once = std::clamp<int64_t>(std::min(wanted_runs, kSumBytes / sum_bytes), 1, stage_runs);
-  lists_stages =
-      joined || tile_taps * MostStageSegments() * int64_t{sizeof(GemmSegment)} <= kListBytes;
+  const int64_t wanted_runs = CeilDiv(kTilesPerThread * num_threads, TilesOf(passes.front()));
+  return std::clamp<int64_t>(std::min(wanted_runs, kSumBytes / SumBytes()), 1, stage_runs);
+}
+
+std::vector<FilterGradientPlan::Share> FilterGradientPlan::Shares(const Pass& pass,
+                                                                  int64_t first_run,
+                                                                  int64_t last_run) const {
+  const int64_t tiles = TilesOf(pass), num_blocks = static_cast<int64_t>(blocks.size());
+  const int64_t first_block = first_run * kRunBlocks;
+  const int64_t work = tiles * (std::min(last_run * kRunBlocks, num_blocks) - first_block);
+  std::vector<Share> shares;
+  for (int64_t run = first_run; run < last_run; ++run) {
+    const int64_t begin = run * kRunBlocks;
+    const int64_t run_blocks = std::min(kRunBlocks, num_blocks - begin);
+    int64_t tile = 0;
+    for (int64_t thread = 1; thread <= num_threads; ++thread) {
+      const int64_t into = work * thread / num_threads - tiles * (begin - first_block);
+      const int64_t end = std::clamp<int64_t>(into / run_blocks, tile, tiles);
+      if (end > tile) shares.push_back({run, tile, end});
+      tile = end;
+    }
+  }
+  return shares;
+}
+
+std::span<const PixelStage> FilterGradientPlan::StagesOfRun(int64_t run) const {
+  const auto first_from = [&](int64_t block) {
+    return std::partition_point(stages.begin(), stages.end(), [&](const PixelStage& stage) {
+      return stage.block_begin < block;
+    });
+  };
+  return {first_from(run * kRunBlocks), first_from((run + 1) * kRunBlocks)};
 }
 
 void FilterGradientPlan::PlaceGrid() {
@@ -232,8 +299,10 @@ int64_t FilterGradientPlan::ScratchBytes() const {
   const int64_t sums =
       (one_call ? num_threads : TilesOf(widest) * (runs_at_once + (NumRuns() > 1))) *
       sizes.tile_sums;
+  const int64_t packing_threads = deals_runs ? num_threads : 1;
+  elements *= packing_threads;
   const int64_t most_segments = lists_stages
-                                    ? tile_taps * MostStageSegments()
+                                    ? packing_threads * tile_taps * MostStageSegments()
                                     : num_threads * kBlockTerms * chunk_blocks * (in_pairs ? 3 : 1);
   const int64_t segments = most_segments * 2 * int64_t{sizeof(GemmSegment)};
   return (elements + UnfinishedElements()) * sizes.element_bytes + sums * int64_t{sizeof(double)} +

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,14 @@ struct FilterGradientPlan {
     int64_t next_tap, next_group;   // the first tiles of another tap, and of other row blocks
   };
   TilePlace PlaceOf(int64_t tile) const;
+  // The tiles of one run that a thread takes at a time where runs are dealt.
+  struct Share {
+    int64_t run, tile_begin, tile_end;
+  };
+  // Of runs [first_run, last_run), whole but where a thread's part, alike in tiles x blocks, ends.
+  std::vector<Share> Shares(const Pass& pass, int64_t first_run, int64_t last_run) const;
+  // The stages of a run, where runs are dealt.
+  std::span<const PixelStage> StagesOfRun(int64_t run) const;
   // Of so many tiles: groups, or for threads smaller where there are few.
   int64_t TasksOf(int64_t tiles) const {
     const int64_t least = num_threads == 1 ? 1 : 8 * int64_t{num_threads};
@@ -166,6 +175,13 @@ struct FilterGradientPlan {
 
   // How rows and columns of the input are kept.
   void PlaceGrid();
+  // Which columns and groups are summed up at a time.
+  void CutPasses();
+  bool PaysToDealRuns() const;
+  int64_t RunsAtOnce() const;
+  int64_t MostBlockPixels() const;
+  // Of tiles' sums, in a pass.
+  int64_t SumBytes() const;
 
   ConvGeometry geometry;
   DataFormat format;
@@ -185,7 +201,10 @@ struct FilterGradientPlan {
   std::vector<PixelStage> stages;  // of every pass
   int64_t chunk_blocks;            // taken by one call of the micro-kernel
   int64_t group_row_blocks;        // whose input stays in a cache from tap to tap
-  int64_t runs_at_once;
+  // Threads take runs of their own, for which each packs the operands: nobody waits until runs'
+  // sums are folded. Else all work on what they packed together.
+  bool deals_runs;
+  int64_t runs_at_once;  // whose sums are held side by side
   bool lists_stages;  // what all tiles meet is listed once for a stage, else anew for each call
 };
 

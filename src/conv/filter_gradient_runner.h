@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <type_traits>
 #include <vector>
 
 #include "base/memory.h"
-#include "conv/filter_gradient_ahead.h"
 #include "conv/filter_gradient_plan.h"
+#include "conv/filter_gradient_stage.h"
 #include "conv/pixel_list.h"
 #include "conv/stream_result.h"
 
@@ -22,6 +23,7 @@ class FilterGradientRunner {
   using Compute = ComputeType<Stored>;
   using Element = typename Operands::Element;
   using Pass = FilterGradientPlan::Pass;
+  using Stage = FilterGradientStage<Stored, Operands>;
 
   FilterGradientRunner(const ConvArgs& args, const FilterGradientPlan& plan);
   void Run();
@@ -60,38 +62,25 @@ class FilterGradientRunner {
   // Of so many row blocks.
   void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
                  int64_t* c_rows) const;
-  void RunStage(const Pass& pass, const PixelStage& stage);
-  // What the tiles of every tap meet in a stage, where that is listed once for all of them.
-  void ListChunks(const PixelStage& stage);
-  PixelList& ListOfChunk(const PixelStage& stage, int64_t first_block, int64_t tap) {
-    const int64_t chunk = first_block - stage.block_begin;
-    return chunk_lists_[static_cast<size_t>(chunk * plan_.tile_taps + tap)];
-  }
-  // Of a chunk's blocks, for one tap.
-  const PixelList& ListOf(const PixelStage& stage, int64_t first_block, int64_t last_block,
-                          int64_t tap) {
-    if (plan_.lists_stages) return ListOfChunk(stage, first_block, tap);
-    PixelList& list = lists_[static_cast<size_t>(Parallel::ThreadIndex())];
-    list.Build(plan_, operands_, first_block, last_block, tap);
-    return list;
-  }
-  struct BlockRange {
-    int64_t begin, end;
-  };
-  // Those of a run that are in a stage.
-  static BlockRange BlocksOf(const PixelStage& stage, int64_t run) {
-    return {std::max(run * kRunBlocks, stage.block_begin),
-            std::min((run + 1) * kRunBlocks, stage.block_end)};
-  }
+  // Stage after stage, which all threads pack and compute together.
+  void RunStages(const Pass& pass);
+  void RunStage(const Pass& pass);
+  // Run after run, each by a thread that packs what it needs for itself.
+  void DealRuns(const Pass& pass);
+  void RunShare(const Pass& pass, const FilterGradientPlan::Share& share);
   struct Part {
     int64_t index, count;
   };
-  void RunTask(const Pass& pass, const PixelStage& stage, int64_t first_run, int64_t last_run,
+  void RunTask(const Pass& pass, const Stage& stage, int64_t first_run, int64_t last_run,
                const Part& part);
-  void RunTiles(const Pass& pass, const PixelStage& stage, int64_t run, int64_t begin, int64_t end);
-  void RunRowBlocks(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args) const;
+  // Tiles [begin, end) of one run, as far as the stage has its blocks.
+  void RunTiles(const Pass& pass, const Stage& stage, int64_t run, int64_t begin, int64_t end);
+  void RunGroup(const Pass& pass, const Stage& stage, int64_t run, int64_t begin, int64_t end);
+  void RunRowBlocks(const Operands& operands, const Place& place, int64_t row_blocks,
+                    GemmTileArgs<Element>& args) const;
+  // Adds them to the totals, which after the last run become the result.
   void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
-  void FinishTotals(const Pass& pass);
+  void FinishTotal(const Place& place, double* total) const;
   void RoundResult() const;
   void TurnResult() const;
 
@@ -105,8 +94,9 @@ class FilterGradientRunner {
   const ConvArgs& args_;
   const FilterGradientPlan& plan_;
   const IndirectGemmKernels<Element>& kernels_;
-  Operands operands_;
-  FilterGradientAhead ahead_;
+  const Parallel alone_{1};
+  const ConvArgs args_alone_;
+  std::deque<Stage> stages_;  // one, or where runs are dealt one of each thread
   const int64_t tiles_held_, num_cols_;
   AlignedArray<double> sums_, totals_;
   // A pass's columns of the result before they are rounded to 16 bits, or all of it before it is
@@ -116,8 +106,7 @@ class FilterGradientRunner {
   Compute* result_ = nullptr;
   FilterGradientPlan::Columns held_;  // that are in result_, unless it is turned
   bool streams_ = false;
-  std::vector<PixelList> lists_;        // of each thread
-  std::vector<PixelList> chunk_lists_;  // of each chunk of a stage, by its first block, and tap
+  std::vector<PixelList> lists_;  // of each thread
 };
 
 template <class Stored, class Operands>
@@ -126,17 +115,18 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
     : args_(args),
       plan_(plan),
       kernels_(args.kernels.Gemm<Element>()),
-      operands_(args, plan),
-      ahead_(args, plan, sizeof(Stored)),
+      args_alone_{args.problem,      args.input,  args.filter,  args.out_backprop,
+                  args.result, args.kernels, alone_},
       tiles_held_(plan.TilesOf(plan.passes.front())),
       num_cols_(FilterGradientPlan::NumCols(plan.geometry, plan.form)),
       sums_((plan.one_call ? args.parallel.num_threads() : tiles_held_ * plan.runs_at_once) *
             plan.sizes.tile_sums),
       totals_(plan.NumRuns() > 1 ? tiles_held_ * plan.sizes.tile_sums : 0),
       held_{0, plan.geometry.out_c},
-      lists_(static_cast<size_t>(args.parallel.num_threads())),
-      chunk_lists_(
-          static_cast<size_t>(plan.lists_stages ? plan.MostStageBlocks() * plan.tile_taps : 0)) {
+      lists_(static_cast<size_t>(args.parallel.num_threads())) {
+  for (int i = 0; i < (plan.deals_runs ? args.parallel.num_threads() : 1); ++i) {
+    stages_.emplace_back(plan.deals_runs ? args_alone_ : args_, plan);
+  }
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (!plan.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
   }
@@ -152,12 +142,11 @@ void FilterGradientRunner<Stored, Operands>::Run() {
   for (const Pass& pass : plan_.passes) {
     if (plan_.RoundsResult()) held_ = plan_.ResultColumns(pass);
     std::fill_n(totals_.data(), totals_.size(), 0.0);
-    for (const PixelStage& stage : plan_.stages) {
-      operands_.Pack(pass, stage);
-      ahead_.Aim(pass, stage);
-      RunStage(pass, stage);
+    if (plan_.deals_runs) {
+      DealRuns(pass);
+    } else {
+      RunStages(pass);
     }
-    if (plan_.NumRuns() > 1) FinishTotals(pass);
     if (plan_.RoundsResult()) RoundResult();
   }
   if (plan_.inputs_in_lanes) TurnResult();
@@ -268,87 +257,111 @@ void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place, int64
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass, const PixelStage& stage) {
+void FilterGradientRunner<Stored, Operands>::RunStages(const Pass& pass) {
+  for (const PixelStage& stage : plan_.stages) {
+    stages_.front().Load(pass, stage);
+    RunStage(pass);
+  }
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass) {
+  const Stage& stage = stages_.front();
+  const auto [image, block_begin, block_end] = stage.pixels();
   const int64_t tiles = plan_.TilesOf(pass);
-  const int64_t run_end = CeilDiv(stage.block_end, kRunBlocks);
-  if (plan_.lists_stages) ListChunks(stage);
-  for (int64_t run = stage.block_begin / kRunBlocks; run < run_end; run += plan_.runs_at_once) {
+  const int64_t run_end = CeilDiv(block_end, kRunBlocks);
+  for (int64_t run = block_begin / kRunBlocks; run < run_end; run += plan_.runs_at_once) {
     const int64_t last_run = std::min(run + plan_.runs_at_once, run_end);
     const int64_t tasks = plan_.TasksOf((last_run - run) * tiles);
     args_.parallel.For(tasks, [&](int64_t i) { RunTask(pass, stage, run, last_run, {i, tasks}); });
     if (plan_.NumRuns() == 1) continue;
     // The last run of the stage may go on in the next one.
     const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
-    const int64_t complete = stage.block_end == num_blocks ? run_end : stage.block_end / kRunBlocks;
+    const int64_t complete = block_end == num_blocks ? run_end : block_end / kRunBlocks;
     FoldRuns(pass, run, std::min(last_run, complete));
   }
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::ListChunks(const PixelStage& stage) {
-  const int64_t first_run = stage.block_begin / kRunBlocks;
-  const int64_t runs = CeilDiv(stage.block_end, kRunBlocks) - first_run;
-  args_.parallel.For(runs * plan_.tile_taps, [&](int64_t i) {
-    const int64_t tap = i % plan_.tile_taps;
-    const BlockRange blocks = BlocksOf(stage, first_run + i / plan_.tile_taps);
-    for (int64_t block = blocks.begin; block < blocks.end; block += plan_.chunk_blocks) {
-      const int64_t end = std::min(blocks.end, block + plan_.chunk_blocks);
-      ListOfChunk(stage, block, tap).Build(plan_, operands_, block, end, tap);
-    }
-  });
+void FilterGradientRunner<Stored, Operands>::DealRuns(const Pass& pass) {
+  for (int64_t run = 0; run < plan_.NumRuns(); run += plan_.runs_at_once) {
+    const int64_t last_run = std::min(run + plan_.runs_at_once, plan_.NumRuns());
+    const auto shares = plan_.Shares(pass, run, last_run);
+    args_.parallel.For(static_cast<int64_t>(shares.size()), [&](int64_t i) {
+      RunShare(pass, shares[static_cast<size_t>(i)]);
+    });
+    FoldRuns(pass, run, last_run);
+  }
+}
+
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::RunShare(const Pass& pass,
+                                                      const FilterGradientPlan::Share& share) {
+  Stage& stage = stages_[static_cast<size_t>(Parallel::ThreadIndex())];
+  for (const PixelStage& pixels : plan_.StagesOfRun(share.run)) {
+    stage.Load(pass, pixels);
+    RunTiles(pass, stage, share.run, share.tile_begin, share.tile_end);
+  }
 }
 
 // One of several parts, alike in tiles x blocks, of all tiles' runs [first_run, last_run).
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::RunTask(const Pass& pass, const PixelStage& stage,
+void FilterGradientRunner<Stored, Operands>::RunTask(const Pass& pass, const Stage& stage,
                                                      int64_t first_run, int64_t last_run,
                                                      const Part& part) {
   const int64_t tiles = plan_.TilesOf(pass);
-  const int64_t first_block = BlocksOf(stage, first_run).begin;
-  const int64_t work = tiles * (BlocksOf(stage, last_run - 1).end - first_block);
+  const int64_t first_block = stage.BlocksOf(first_run).begin;
+  const int64_t work = tiles * (stage.BlocksOf(last_run - 1).end - first_block);
   for (int64_t run = first_run; run < last_run; ++run) {
-    const BlockRange blocks = BlocksOf(stage, run);
+    const auto blocks = stage.BlocksOf(run);
     const auto tile_at = [&](int64_t index) {
       const int64_t into = work * index / part.count - tiles * (blocks.begin - first_block);
       return std::min(tiles, CeilDiv(std::max<int64_t>(0, into), blocks.end - blocks.begin));
     };
-    const int64_t end = tile_at(part.index + 1);
-    for (int64_t tile = tile_at(part.index); tile < end;) {
-      // Groups of row blocks are there to be read again by the next tap.
-      const int64_t next =
-          plan_.tile_taps == 1 ? end : std::min(plan_.PlaceOf(tile).next_group, end);
-      RunTiles(pass, stage, run, tile, next);
-      tile = next;
-    }
+    RunTiles(pass, stage, run, tile_at(part.index), tile_at(part.index + 1));
   }
   if (streams_) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
+template <class Stored, class Operands>
+void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Stage& stage,
+                                                      int64_t run, int64_t begin, int64_t end) {
+  for (int64_t tile = begin; tile < end;) {
+    // Groups of row blocks are there to be read again by the next tap.
+    const int64_t next =
+        plan_.tile_taps == 1 ? end : std::min(plan_.PlaceOf(tile).next_group, end);
+    RunGroup(pass, stage, run, tile, next);
+    tile = next;
+  }
+}
+
 // Tiles [begin, end) of one group of row blocks, or of one tap, for one run.
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const PixelStage& stage,
+void FilterGradientRunner<Stored, Operands>::RunGroup(const Pass& pass, const Stage& stage,
                                                       int64_t run, int64_t begin, int64_t end) {
   const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
-  const auto [first_block, last_block] = BlocksOf(stage, run);
+  const auto [first_block, last_block] = stage.BlocksOf(run);
+  const FilterGradientAhead& ahead = stage.ahead();
   for (int64_t block = first_block; block < last_block; block += plan_.chunk_blocks) {
     const int64_t block_end = std::min(last_block, block + plan_.chunk_blocks);
     GemmTileArgs<Element> args{};
     args.resume = block > run * kRunBlocks;
-    args.ahead_step = ahead_.step();
+    args.ahead_step = ahead.step();
     args.keep = plan_.NumRuns() > 1 || block_end < num_blocks;
     int64_t listed_tap = -1;
     for (int64_t tile = begin; tile < end;) {
       const FilterGradientPlan::TilePlace at = plan_.PlaceOf(tile);
       if (at.tap != listed_tap) {
-        ListOf(stage, block, block_end, at.tap).Give(args);
+        PixelList& own = lists_[static_cast<size_t>(Parallel::ThreadIndex())];
+        stage.ListOf(block, block_end, at.tap, own).Give(args);
         listed_tap = at.tap;
       }
       Place place = PlaceOf(pass, at);
       for (const int64_t next = std::min(at.next_tap, end); tile < next;) {
         const int64_t row_blocks = std::min(next - tile, BlocksAlike(place));
         args.sums = SumsOf(run, tile);
-        args.ahead = ahead_.At(block, block_end, tile);
-        RunRowBlocks(place, row_blocks, args);
+        args.ahead = ahead.At(block, block_end, tile);
+        RunRowBlocks(stage.operands(), place, row_blocks, args);
         MoveRows(place, row_blocks);
         tile += row_blocks;
       }
@@ -357,20 +370,21 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Pi
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Place& place, int64_t row_blocks,
+void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Operands& operands,
+                                                          const Place& place, int64_t row_blocks,
                                                           GemmTileArgs<Element>& args) const {
   constexpr int64_t kMostRows = kMostGroupRowBlocks * kMaxTileRows;
   int64_t a_rows[kMostRows], c_rows[kMostRows];
   const int64_t first_row = place.row_block * plan_.sizes.tile_rows;
   for (int64_t i = 0; i < row_blocks * place.tile.rows; ++i) {
-    a_rows[i] = operands_.RowOffset(std::min(first_row + i, plan_.NumRows() - 1));
+    a_rows[i] = operands.RowOffset(std::min(first_row + i, plan_.NumRows() - 1));
   }
   args.num_tiles = row_blocks;
-  args.a = operands_.Rows(place.group_in_pass);
+  args.a = operands.Rows(place.group_in_pass);
   args.a_rows = a_rows;
-  args.a_step = operands_.row_step();
-  args.b = operands_.Columns(place.panel);
-  args.b_step = operands_.column_step();
+  args.a_step = operands.row_step();
+  args.b = operands.Columns(place.panel);
+  args.b_step = operands.column_step();
   args.in_pairs = plan_.in_pairs;
   SetResult(place, row_blocks, args, c_rows);
   place.tile.run(args);
@@ -385,20 +399,18 @@ void FilterGradientRunner<Stored, Operands>::FoldRuns(const Pass& pass, int64_t 
     for (int64_t run = run_begin; run < run_end; ++run) {
       kernels_.add_run(SumsOf(run, i), TotalOf(i), int64_t{place.tile.rows} * place.tile.cols);
     }
+    if (run_end == plan_.NumRuns()) FinishTotal(place, TotalOf(i));
   });
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::FinishTotals(const Pass& pass) {
-  args_.parallel.For(plan_.TilesOf(pass), [&](int64_t i) {
-    const Place place = PlaceOf(pass, plan_.PlaceOf(i));
-    int64_t c_rows[kMaxTileRows];
-    GemmTileArgs<Element> args{};
-    SetResult(place, 1, args, c_rows);
-    args.sums = TotalOf(i);
-    kernels_.finish(args, place.tile.rows, place.tile.cols);
-    if (streams_) std::atomic_thread_fence(std::memory_order_seq_cst);
-  });
+void FilterGradientRunner<Stored, Operands>::FinishTotal(const Place& place, double* total) const {
+  int64_t c_rows[kMaxTileRows];
+  GemmTileArgs<Element> args{};
+  SetResult(place, 1, args, c_rows);
+  args.sums = total;
+  kernels_.finish(args, place.tile.rows, place.tile.cols);
+  if (streams_) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 }  // namespace convgrad

@@ -46,8 +46,9 @@ struct PixelStage {
   }
 };
 
-// `blocks` in stages of at most about max_pixels output pixels, at least one row of blocks each.
+// `blocks` in stages of at most about max_pixels output pixels, at least one row of blocks each;
+// or, with `end_with_runs`, what of that row belongs to one run of the canonical order.
 std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
-                                    int64_t out_w, int64_t max_pixels);
+                                    int64_t out_w, int64_t max_pixels, bool end_with_runs);
 
 }  // namespace convgrad

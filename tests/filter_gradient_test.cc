@@ -48,9 +48,8 @@ INSTANTIATE_TEST_SUITE_P(AllForms, FilterGradient,
                          });
 
 FilterGradientPlan PlanOf(const std::string& sizes, int num_threads) {
-  const Problem problem =
-      ParseProblem("conv2d_backprop_filter float32 " + sizes +
-                   " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  const Problem problem = ParseProblem("conv2d_backprop_filter float32 " + sizes +
+                                       " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
   const Panels panels{.count = 1, .cols = 32};
   return FilterGradientPlan(problem,
                             {.tile_rows = 4,
@@ -107,6 +106,20 @@ TEST(FilterGradientPlan, StagesOfDealtRunsAreTheirOwn) {
     }
   }
   EXPECT_EQ(block, static_cast<int64_t>(plan.blocks.size()));
+}
+
+// Stages of whole images repeat what their tiles meet, those of rows only with their image's rows.
+TEST(FilterGradientPlan, StagesAreAlikeWhereTheirPixelsLieAlike) {
+  const FilterGradientPlan images = PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 2);
+  ASSERT_GT(images.stages.size(), 2u);
+  EXPECT_TRUE(images.Alike(images.stages[0], images.stages[1]));
+  const FilterGradientPlan rows = PlanOf("NHWC in=16,56,56,64 filter=3,3,64,32", 2);
+  const auto& stages = rows.stages;
+  EXPECT_FALSE(rows.Alike(stages[0], stages[1]));
+  // Seven runs are eight images.
+  const size_t period = static_cast<size_t>(rows.StagesOfRun(7).data() - stages.data());
+  EXPECT_TRUE(rows.Alike(stages[0], stages[period]));
+  EXPECT_TRUE(rows.Alike(stages[1], stages[period + 1]));
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ struct PixelBlock {
   int64_t row_begin, row_end;
   int64_t col_begin, col_end;
 
+  bool operator==(const PixelBlock&) const = default;
   int64_t num_pixels() const {
     return (image_end - image_begin) * (row_end - row_begin) * (col_end - col_begin);
   }

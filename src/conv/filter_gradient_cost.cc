@@ -140,8 +140,9 @@ double CycleCount::MovedToRows() const {
           ? 0
           : Packed(Product(g_.batch, g_.out_h, g_.out_w, g_.groups, tiles_.panels.count, cols));
   if (joined_) return PaddedInput() + output;
-  const double input =
-      planar() && stores_element() ? 0 : kCopied * InputPixels() * Product(g_.in_c);
+  const bool in_place =
+      stores_element() && (planar() || FilterGradientPlan::PixelsServeAsRows(g_, cols));
+  const double input = in_place ? 0 : kCopied * InputPixels() * Product(g_.in_c);
   return input + output;
 }
 

@@ -71,6 +71,7 @@ class FilterGradientOperands {
     }
   };
   void PlaceInput();
+  void PlacePixels();
   void PackApart();
   void PackJoined();
   void PackPlanes();
@@ -157,6 +158,7 @@ void FilterGradientOperands<Stored, Packing>::PlaceInput() {
     block_stride_ = grid_.num_images() * image_stride_;
     group_stride_ =
         plan_.joined ? g.group_in_c : CeilDiv(g.group_in_c, plan_.ChannelBlock()) * block_stride_;
+    if (plan_.UsesInputInPlace()) PlacePixels();
     return;
   }
   pixel_stride_ = 1;
@@ -164,16 +166,32 @@ void FilterGradientOperands<Stored, Packing>::PlaceInput() {
   channel_stride_ = grid_.num_rows() * row_stride_;
   image_stride_ = channels * channel_stride_;
   if (plan_.UsesInputInPlace()) {
-    origin_ = {};
+    origin_ = {grid_.image_begin, 0, 0, 0};
     const int64_t row = g.in_w / kNumbers;
     row_stride_ = plan_.rows.step * row;
     channel_stride_ = g.in_h * row;
     image_stride_ = g.in_c * channel_stride_;
-    input_ = static_cast<const Element*>(args_.input) + plan_.rows.first * row +
-             pass_->group_begin * g.group_in_c * channel_stride_;
+    input_ = static_cast<const Element*>(args_.input) + origin_.image_begin * image_stride_ +
+             plan_.rows.first * row + pass_->group_begin * g.group_in_c * channel_stride_;
   }
   block_stride_ = plan_.ChannelBlock() * channel_stride_;
   group_stride_ = g.group_in_c * channel_stride_;
+}
+
+// The input's pixels as they lie in NHWC.
+template <class Stored, class Packing>
+void FilterGradientOperands<Stored, Packing>::PlacePixels() {
+  if constexpr (std::is_same_v<Stored, Element>) {
+    const ConvGeometry& g = plan_.geometry;
+    origin_ = {grid_.image_begin, 0, 0, 0};
+    pixel_stride_ = plan_.cols.step * g.in_c;
+    row_stride_ = plan_.rows.step * g.in_w * g.in_c;
+    image_stride_ = g.in_h * g.in_w * g.in_c;
+    block_stride_ = plan_.ChannelBlock();
+    group_stride_ = g.group_in_c;
+    input_ = input_plane_.At(origin_.image_begin, plan_.rows.first * g.in_w + plan_.cols.first) +
+             pass_->group_begin * g.group_in_c;
+  }
 }
 
 template <class Stored, class Packing>

@@ -74,11 +74,13 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
     stage_pixels =
         std::max<int64_t>(whole_images ? g.out_h * out_cols : 1, stage_bytes / pixel_bytes);
   }
-  if (deals_runs) {  // stages of a run are alike
+  // What one thread packs is alike for all runs: then it has its tiles' lists from the last one.
+  const bool end_with_runs = stage_threads == 1 && !one_call;
+  if (end_with_runs) {
     const int64_t run_pixels = kRunBlocks * MostBlockPixels();
     stage_pixels = CeilDiv(run_pixels, CeilDiv(run_pixels, stage_pixels));
   }
-  stages = SplitStages(blocks, g.out_h, out_cols, stage_pixels, deals_runs);
+  stages = SplitStages(blocks, g.out_h, out_cols, stage_pixels, end_with_runs);
 
   chunk_blocks = one_call
                      ? kRunBlocks
@@ -172,11 +174,25 @@ std::vector<FilterGradientPlan::Share> FilterGradientPlan::Shares(const Pass& pa
   return shares;
 }
 
+bool FilterGradientPlan::Alike(const PixelStage& a, const PixelStage& b) const {
+  const int64_t count = a.block_end - a.block_begin;
+  if (b.block_end - b.block_begin != count) return false;
+  if (a.block_begin % kRunBlocks != b.block_begin % kRunBlocks) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    PixelBlock one = blocks[static_cast<size_t>(a.block_begin + i)];
+    const PixelBlock& other = blocks[static_cast<size_t>(b.block_begin + i)];
+    const int64_t images = b.output.image_begin - a.output.image_begin;
+    one.image_begin += images;
+    one.image_end += images;
+    if (one != other) return false;
+  }
+  return true;
+}
+
 std::span<const PixelStage> FilterGradientPlan::StagesOfRun(int64_t run) const {
   const auto first_from = [&](int64_t block) {
-    return std::partition_point(stages.begin(), stages.end(), [&](const PixelStage& stage) {
-      return stage.block_begin < block;
-    });
+    return std::partition_point(stages.begin(), stages.end(),
+                                [&](const PixelStage& stage) { return stage.block_begin < block; });
   };
   return {first_from(run * kRunBlocks), first_from((run + 1) * kRunBlocks)};
 }

@@ -95,8 +95,15 @@ struct FilterGradientPlan {
   bool UsesInputInPlace() const {
     if (sizes.pairs) return InputIsPlanar() && PlanesHoldPairs();
     if (!sizes.stores_compute_type) return false;
-    return InputIsPlanar() || (inputs_in_lanes && !joined && format == DataFormat::kNHWC &&
-                               geometry.group_in_c % sizes.panels.cols == 0);
+    if (InputIsPlanar()) return true;
+    if (joined || format == DataFormat::kNCHW) return false;
+    return inputs_in_lanes ? geometry.group_in_c % sizes.panels.cols == 0
+                           : PixelsServeAsRows(geometry, sizes.panels.cols);
+  }
+  // Pixels of NHWC are no longer than a panel's part of one, which every term reads as well: a copy
+  // by channel blocks gains nothing then. Narrow panels compute too little for a longer one.
+  static bool PixelsServeAsRows(const ConvGeometry& g, int64_t panel_cols) {
+    return g.in_c <= panel_cols;
   }
   // The input's planes hold what the only tap of a filter row meets as pairs already.
   bool PlanesHoldPairs() const {
@@ -135,6 +142,8 @@ struct FilterGradientPlan {
   };
   // Of runs [first_run, last_run), whole but where a thread's part, alike in tiles x blocks, ends.
   std::vector<Share> Shares(const Pass& pass, int64_t first_run, int64_t last_run) const;
+  // Whether the pixels of both lie alike, and their runs' ends: what tiles meet is listed alike.
+  bool Alike(const PixelStage& a, const PixelStage& b) const;
   // The stages of a run, where runs are dealt.
   std::span<const PixelStage> StagesOfRun(int64_t run) const;
   // Of so many tiles: groups, or for threads smaller where there are few.
@@ -198,14 +207,14 @@ struct FilterGradientPlan {
   std::vector<PixelBlock> blocks;  // their columns count elements
   bool one_call;                   // of the micro-kernel makes a tile: no sums need to be kept
   std::vector<Pass> passes;
-  std::vector<PixelStage> stages;  // of every pass
+  std::vector<PixelStage> stages;  // of every pass; those one thread packs end with runs
   int64_t chunk_blocks;            // taken by one call of the micro-kernel
   int64_t group_row_blocks;        // whose input stays in a cache from tap to tap
   // Threads take runs of their own, for which each packs the operands: nobody waits until runs'
   // sums are folded. Else all work on what they packed together.
   bool deals_runs;
   int64_t runs_at_once;  // whose sums are held side by side
-  bool lists_stages;  // what all tiles meet is listed once for a stage, else anew for each call
+  bool lists_stages;     // what all tiles meet is listed once for a stage, else anew for each call
 };
 
 }  // namespace convgrad

@@ -115,8 +115,8 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
     : args_(args),
       plan_(plan),
       kernels_(args.kernels.Gemm<Element>()),
-      args_alone_{args.problem,      args.input,  args.filter,  args.out_backprop,
-                  args.result, args.kernels, alone_},
+      args_alone_{args.problem, args.input,   args.filter, args.out_backprop,
+                  args.result,  args.kernels, alone_},
       tiles_held_(plan.TilesOf(plan.passes.front())),
       num_cols_(FilterGradientPlan::NumCols(plan.geometry, plan.form)),
       sums_((plan.one_call ? args.parallel.num_threads() : tiles_held_ * plan.runs_at_once) *
@@ -287,9 +287,8 @@ void FilterGradientRunner<Stored, Operands>::DealRuns(const Pass& pass) {
   for (int64_t run = 0; run < plan_.NumRuns(); run += plan_.runs_at_once) {
     const int64_t last_run = std::min(run + plan_.runs_at_once, plan_.NumRuns());
     const auto shares = plan_.Shares(pass, run, last_run);
-    args_.parallel.For(static_cast<int64_t>(shares.size()), [&](int64_t i) {
-      RunShare(pass, shares[static_cast<size_t>(i)]);
-    });
+    args_.parallel.For(static_cast<int64_t>(shares.size()),
+                       [&](int64_t i) { RunShare(pass, shares[static_cast<size_t>(i)]); });
     FoldRuns(pass, run, last_run);
   }
 }
@@ -328,8 +327,7 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const St
                                                       int64_t run, int64_t begin, int64_t end) {
   for (int64_t tile = begin; tile < end;) {
     // Groups of row blocks are there to be read again by the next tap.
-    const int64_t next =
-        plan_.tile_taps == 1 ? end : std::min(plan_.PlaceOf(tile).next_group, end);
+    const int64_t next = plan_.tile_taps == 1 ? end : std::min(plan_.PlaceOf(tile).next_group, end);
     RunGroup(pass, stage, run, tile, next);
     tile = next;
   }

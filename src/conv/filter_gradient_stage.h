@@ -30,11 +30,12 @@ class FilterGradientStage {
   // What the stage was made ready for last it keeps.
   void Load(const Pass& pass, const PixelStage& stage) {
     if (pass_ == &pass && stage_ == &stage) return;
+    const bool listed = pass_ == &pass && plan_.Alike(*stage_, stage);
     pass_ = &pass;
     stage_ = &stage;
     operands_.Pack(pass, stage);
     ahead_.Aim(pass, stage);
-    if (plan_.lists_stages) ListChunks();
+    if (plan_.lists_stages && !listed) ListChunks();
   }
 
   const PixelStage& pixels() const { return *stage_; }

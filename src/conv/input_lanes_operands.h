@@ -135,8 +135,10 @@ void InputLanesOperands<Stored>::PlaceOutput() {
     if (plan_.UsesOutputInPlace()) {
       const bool nhwc = plan_.format == DataFormat::kNHWC;
       const int64_t pixel = nhwc ? g.out_c : 1;
-      output_at_ = {nhwc ? 1 : g.out_h * g.out_w, pixel, g.out_w * pixel, output_shape_.Image()};
-      output_ = static_cast<const Stored*>(args_.out_backprop) +
+      const int64_t image = stage_->output.image_begin;
+      output_at_ = {nhwc ? 1 : g.out_h * g.out_w, pixel, g.out_w * pixel, output_shape_.Image(),
+                    image};
+      output_ = static_cast<const Stored*>(args_.out_backprop) + image * output_at_.image +
                 pass_->group_begin * g.group_out_c * output_at_.channel;
     }
   }
@@ -156,9 +158,9 @@ void InputLanesOperands<Stored>::PlaceInput() {
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (plan_.UsesInputInPlace()) {
       input_at_ = {1, plan_.cols.step * g.in_c, plan_.rows.step * g.in_w * g.in_c,
-                   input_shape_.Image()};
+                   input_shape_.Image(), grid.image_begin};
       input_group_ = g.group_in_c;
-      input_ = static_cast<const Stored*>(args_.input) +
+      input_ = static_cast<const Stored*>(args_.input) + grid.image_begin * input_at_.image +
                (plan_.rows.first * g.in_w + plan_.cols.first) * g.in_c +
                pass_->group_begin * g.group_in_c + pass_->panel_begin * panel_cols;
     }

@@ -85,10 +85,10 @@ ChannelLanesPlan<Stored, Element>::ChannelLanesPlan(const Problem& problem,
     stages = {whole};
   }
   // Enough pixels for every class to fill its tiles and for a panel's way into the cache to pay,
-  // few enough for the source to stay in a cache from panel to panel.
+  // few enough for the source, of all groups, to stay in a cache from panel to panel.
   const int64_t num_phases = static_cast<int64_t>(phases.size());
   const int64_t cached =
-      std::clamp<int64_t>((int64_t{1} << 18) / sum.source_c, 1024, 16384) * num_phases;
+      std::clamp<int64_t>((int64_t{1} << 18) / source.c, 1024, 16384) * num_phases;
   // A panel that serves one chunk only is packed just before. Several threads would wait for each
   // other at the end of each pass.
   if (num_threads == 1 && pixels <= cached) panels_per_pass = 1;

@@ -22,11 +22,6 @@ const KernelTable& ChooseKernels(const std::optional<Isa>& isa) {
              fmt::format("use one of: auto, {}", supported));
 }
 
-struct Choice {
-  const Algorithm* algorithm;
-  std::string why;
-};
-
 // One that the operation has, but not at this precision.
 void CheckPrecision(Op op, const std::string& name, Precision precision, const std::string& names) {
   for (const Precision other : kAllPrecisions) {
@@ -40,12 +35,12 @@ void CheckPrecision(Op op, const std::string& name, Precision precision, const s
   }
 }
 
-Choice ForceAlgorithm(const Problem& problem, const KernelTable& kernels, const std::string& name,
-                      Precision precision) {
+const Algorithm& ForceAlgorithm(const Problem& problem, const KernelTable& kernels,
+                                const std::string& name, Precision precision) {
   std::string names;
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
     if (name == algorithm.name) {
-      if (algorithm.accepts(problem, kernels)) return {&algorithm, "asked for"};
+      if (algorithm.accepts(problem, kernels)) return algorithm;
       ThrowUsage("algorithm/refused", "--algorithm " + name,
                  fmt::format("on {} it does not take this problem ({})", NameOf(kernels.isa),
                              problem.ToLine()),
@@ -59,13 +54,13 @@ Choice ForceAlgorithm(const Problem& problem, const KernelTable& kernels, const 
              "use one of: " + names);
 }
 
-Choice ChooseAlgorithm(const Problem& problem, const KernelTable& kernels,
-                       const Execution& execution) {
+const Algorithm& ChooseAlgorithm(const Problem& problem, const KernelTable& kernels,
+                                 const Execution& execution) {
   if (execution.algorithm) {
     return ForceAlgorithm(problem, kernels, *execution.algorithm, execution.precision);
   }
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op, execution.precision)) {
-    if (algorithm.accepts(problem, kernels)) return {&algorithm, algorithm.summary};
+    if (algorithm.accepts(problem, kernels)) return algorithm;
   }
   ThrowInternal("no algorithm accepts " + problem.ToLine());
 }
@@ -90,52 +85,75 @@ bool HasTerms(const Problem& problem) {
   return true;
 }
 
-}  // namespace
-
-RunInfo PlanRun(const Problem& problem, const Execution& execution) {
-  const KernelTable& kernels = ChooseKernels(execution.isa);
-  const Choice choice = ChooseAlgorithm(problem, kernels, execution);
+RunInfo InfoOf(const Problem& problem, const Execution& execution, const KernelTable& kernels,
+               const Algorithm& algorithm) {
   RunInfo info;
-  info.algorithm = choice.algorithm->name;
-  info.why = choice.why;
+  info.algorithm = algorithm.name;
+  info.why = execution.algorithm ? "asked for" : algorithm.summary;
   info.precision = execution.precision;
   info.isa = kernels.isa;
   info.num_threads = ThreadsOf(execution);
   if (HasTerms(problem)) {
-    info.tiles = choice.algorithm->tiles(problem, kernels);
-    info.scratch_bytes = choice.algorithm->scratch_bytes(problem, kernels, info.num_threads);
+    info.tiles = algorithm.tiles(problem, kernels);
+    info.scratch_bytes = algorithm.scratch_bytes(problem, kernels, info.num_threads);
   }
   info.memory_bytes = problem.OperandBytes() + problem.ResultBytes() + info.scratch_bytes;
   return info;
 }
 
-void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
-                 bool operands_are_allocated) {
-  int64_t limit = execution.max_memory_bytes;
-  if (limit == 0) {
-    limit = AvailableMemory() / 5 * 4 + (operands_are_allocated ? operand_bytes : 0);
-  }
-  const int64_t result_bytes = problem.ResultBytes();
-  const auto check = [&](int64_t scratch_bytes) {
-    const int64_t need = operand_bytes + result_bytes + scratch_bytes;
-    if (need <= limit) return;
+// The memory that a run may take, against what it needs.
+class MemoryLimit {
+ public:
+  MemoryLimit(const Problem& problem, const Execution& execution, int64_t operand_bytes,
+              bool operands_are_allocated)
+      : operand_bytes_(operand_bytes),
+        result_bytes_(problem.ResultBytes()),
+        allocated_bytes_(operands_are_allocated ? operand_bytes : 0),
+        limit_(execution.max_memory_bytes) {}
+
+  void Check(int64_t scratch_bytes) {
+    // What little is left on any machine that runs at all: to ask the system takes as long as many
+    // a small convolution.
+    constexpr int64_t kNoQuestion = int64_t{4} << 20;
+    const int64_t need = operand_bytes_ + result_bytes_ + scratch_bytes;
+    if (limit_ == 0) {
+      if (need - allocated_bytes_ <= kNoQuestion) return;
+      limit_ = AvailableMemory() / 5 * 4 + allocated_bytes_;
+    }
+    if (need <= limit_) return;
     ThrowIo(
         "memory/limit", "memory",
         fmt::format("{} are needed (operands {}, result {}, scratch {}), the limit is {}",
-                    FormatExactBytes(need), FormatBytes(operand_bytes), FormatBytes(result_bytes),
-                    FormatBytes(scratch_bytes), FormatExactBytes(limit)),
+                    FormatExactBytes(need), FormatBytes(operand_bytes_), FormatBytes(result_bytes_),
+                    FormatBytes(scratch_bytes), FormatExactBytes(limit_)),
         "raise --max-memory, use fewer threads, or split the batch");
-  };
+  }
+
+ private:
+  const int64_t operand_bytes_, result_bytes_, allocated_bytes_;
+  int64_t limit_;  // 0: not known yet
+};
+
+}  // namespace
+
+RunInfo PlanRun(const Problem& problem, const Execution& execution) {
+  const KernelTable& kernels = ChooseKernels(execution.isa);
+  return InfoOf(problem, execution, kernels, ChooseAlgorithm(problem, kernels, execution));
+}
+
+void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
+                 bool operands_are_allocated) {
+  MemoryLimit limit(problem, execution, operand_bytes, operands_are_allocated);
   // Before planning, whose own work grows with the tensors.
-  check(0);
-  check(PlanRun(problem, execution).scratch_bytes);
+  limit.Check(0);
+  limit.Check(PlanRun(problem, execution).scratch_bytes);
 }
 
 Computation::Computation(const Problem& problem, const Execution& execution)
     : problem_(problem),
-      info_(PlanRun(problem, execution)),
       kernels_(ChooseKernels(execution.isa)),
-      algorithm_(*ChooseAlgorithm(problem, kernels_, execution).algorithm),
+      algorithm_(ChooseAlgorithm(problem, kernels_, execution)),
+      info_(InfoOf(problem, execution, kernels_, algorithm_)),
       parallel_(info_.num_threads) {}
 
 void Computation::Run(const Tensor& first, const Tensor& second, Tensor& result) const {
@@ -161,8 +179,10 @@ Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second
                const Execution& execution, RunInfo* info) {
   const int64_t operand_bytes =
       (first.is_mapped() ? 0 : first.num_bytes()) + (second.is_mapped() ? 0 : second.num_bytes());
-  CheckMemory(problem, execution, operand_bytes, /*operands_are_allocated=*/true);
+  MemoryLimit limit(problem, execution, operand_bytes, /*operands_are_allocated=*/true);
+  limit.Check(0);
   const Computation computation(problem, execution);
+  limit.Check(computation.info().scratch_bytes);
   if (info != nullptr) *info = computation.info();
   Tensor result(problem.dtype, problem.ResultShape());
   computation.Run(first, second, result);

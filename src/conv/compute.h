@@ -53,9 +53,9 @@ class Computation {
 
  private:
   Problem problem_;
-  RunInfo info_;
   const KernelTable& kernels_;
   const Algorithm& algorithm_;
+  RunInfo info_;
   Parallel parallel_;
 };
 

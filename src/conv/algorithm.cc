@@ -1,7 +1,10 @@
 #include "conv/algorithm.h"
 
+#include <cmath>
 #include <vector>
 
+#include "base/checked.h"
+#include "base/error.h"
 #include "conv/block_lanes.h"
 #include "conv/conv2d_backprop_filter.h"
 #include "conv/conv2d_channel_lanes.h"
@@ -73,6 +76,30 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
     case Op::kDepthwiseConv2DBackpropFilter: return depthwise_filter;
   }
   return {};
+}
+
+const Algorithm& BestAlgorithm(const Problem& problem, const KernelTable& kernels,
+                               Precision precision) {
+  const Algorithm* best = nullptr;
+  double least = HUGE_VAL;
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
+    if (best != nullptr && algorithm.cycles == nullptr) break;
+    if (!algorithm.accepts(problem, kernels)) continue;
+    if (algorithm.cycles == nullptr || !HasTerms(problem)) return algorithm;
+    const double cycles = algorithm.cycles(problem, kernels);
+    if (best != nullptr && cycles >= least) continue;
+    best = &algorithm;
+    least = cycles;
+  }
+  if (best == nullptr) ThrowInternal("no algorithm accepts " + problem.ToLine());
+  return *best;
+}
+
+bool HasTerms(const Problem& problem) {
+  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
+    if (*CheckedProduct(problem.ShapeOf(role)) == 0) return false;
+  }
+  return true;
 }
 
 }  // namespace convgrad

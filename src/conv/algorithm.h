@@ -36,6 +36,9 @@ struct Algorithm {
   const char* name;
   const char* summary;  // one line for people: when it is the right one
   bool (*accepts)(const Problem& problem, const KernelTable& kernels);
+  // A rough count of what a run takes, for one thread, of a problem that is accepted and has terms.
+  // Null: it is the choice wherever it is the first that accepts.
+  double (*cycles)(const Problem& problem, const KernelTable& kernels) = nullptr;
   // Bytes it allocates besides operands and result, at most.
   int64_t (*scratch_bytes)(const Problem& problem, const KernelTable& kernels, int num_threads);
   // Tiles and blocks it would use, for `plan`, e.g. "6x64 pixels x channels, 3 blocks".
@@ -43,8 +46,16 @@ struct Algorithm {
   void (*run)(const ConvArgs& args);
 };
 
-// Best first; the first that accepts a problem on a table is chosen. The last, "reference",
-// accepts everything.
+// Best first, but for neighbours that count cycles. The last, "reference", accepts everything.
 std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision = Precision::kStandard);
+
+// The first that accepts a problem on a table; if it counts cycles, the one that counts fewest of
+// those that do.
+const Algorithm& BestAlgorithm(const Problem& problem, const KernelTable& kernels,
+                               Precision precision = Precision::kStandard);
+
+// Whether there is anything to add up. Without elements on all three sides there isn't, and an
+// empty sum is +0.
+bool HasTerms(const Problem& problem);
 
 }  // namespace convgrad

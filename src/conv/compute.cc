@@ -59,10 +59,7 @@ const Algorithm& ChooseAlgorithm(const Problem& problem, const KernelTable& kern
   if (execution.algorithm) {
     return ForceAlgorithm(problem, kernels, *execution.algorithm, execution.precision);
   }
-  for (const Algorithm& algorithm : AlgorithmsOf(problem.op, execution.precision)) {
-    if (algorithm.accepts(problem, kernels)) return algorithm;
-  }
-  ThrowInternal("no algorithm accepts " + problem.ToLine());
+  return BestAlgorithm(problem, kernels, execution.precision);
 }
 
 int ThreadsOf(const Execution& execution) {
@@ -75,14 +72,6 @@ void CheckTensor(const Problem& problem, const char* name, const Shape& shape,
   ThrowData("operand/mismatch", name,
             fmt::format("{} {} where the problem has {} {}", InfoOf(tensor.dtype()).name,
                         ToString(tensor.shape()), InfoOf(problem.dtype).name, ToString(shape)));
-}
-
-// Without elements on all three sides there are no terms, and an empty sum is +0.
-bool HasTerms(const Problem& problem) {
-  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
-    if (*CheckedProduct(problem.ShapeOf(role)) == 0) return false;
-  }
-  return true;
 }
 
 RunInfo InfoOf(const Problem& problem, const Execution& execution, const KernelTable& kernels,

@@ -11,6 +11,7 @@
 #include "conv/bfloat16_pairs.h"
 #include "conv/channel_lanes_plan.h"
 #include "conv/channel_lanes_runner.h"
+#include "conv/lanes_cost.h"
 
 namespace convgrad {
 namespace {
@@ -84,6 +85,10 @@ const Algorithm kConv2DChannelLanes = {
     .summary = "tiles of pixels by channels, padding skipped",
     .accepts = [](const Problem& problem,
                   const KernelTable&) { return TapSum::Describes(problem); },
+    .cycles =
+        [](const Problem& problem, const KernelTable& kernels) {
+          return CyclesOf(problem, kernels, LanesForm::kChannels, ServesPairs(problem, kernels));
+        },
     .scratch_bytes = ScratchBytes,
     .tiles = Tiles,
     .run = Run,

@@ -8,21 +8,18 @@
 #include "conv/bfloat16_pairs.h"
 #include "conv/group_lanes_plan.h"
 #include "conv/group_lanes_runner.h"
+#include "conv/lanes_cost.h"
 
 namespace convgrad {
 namespace {
 
-// Planes of a group are packed in any case. Pixels that lie as the kernel wants them are not worth
-// a copy, unless neighbours meet in a few sets of the first-level cache, tap after tap.
 bool Accepts(const Problem& problem, const KernelTable& kernels) {
-  constexpr int64_t kFewSetsStride = 2048;
   if (problem.geometry.groups < 2 || !TapSum::Describes(problem)) return false;
-  if (ServesPairs(problem, kernels)) return false;  // which takes half the time
-  if (problem.data_format == DataFormat::kNCHW) return true;
-  const TapSum sum(problem);
-  const int64_t bytes = InfoOf(problem.dtype).bytes;
-  return bytes >= 4 && sum.kernel_h * sum.kernel_w > 1 &&
-         sum.groups * sum.source_c * bytes % kFewSetsStride == 0;
+  return !ServesPairs(problem, kernels);  // which takes half the time
+}
+
+double Cycles(const Problem& problem, const KernelTable& kernels) {
+  return CyclesOf(problem, kernels, LanesForm::kGroups, /*in_pairs=*/false);
 }
 
 void Run(const ConvArgs& args) {
@@ -55,6 +52,7 @@ const Algorithm kConv2DGroupLanes = {
     .name = "group-lanes",
     .summary = "tiles of pixels by channels, groups packed one by one",
     .accepts = Accepts,
+    .cycles = Cycles,
     .scratch_bytes = ScratchBytes,
     .tiles = Tiles,
     .run = Run,

@@ -16,6 +16,7 @@
 #include "conv/conv2d_channel_lanes.h"
 #include "conv/filter_panel.h"
 #include "conv/image_lanes_runner.h"
+#include "conv/lanes_cost.h"
 
 namespace convgrad {
 namespace {
@@ -75,12 +76,16 @@ bool Accepts(const Problem& problem, const KernelTable&) {
   if (!TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
   if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
-  return ImageLanesPay(problem, sum);
+  return FitsImageLanes(sum);
 }
 
 // Pairs of channels side by side, where no pair is half empty.
 bool TakesPairs(const Problem& problem, const KernelTable& kernels) {
   return ServesPairs(problem, kernels) && TapSum(problem).source_c % 2 == 0;
+}
+
+double Cycles(const Problem& problem, const KernelTable& kernels) {
+  return CyclesOf(problem, kernels, LanesForm::kImages, TakesPairs(problem, kernels));
 }
 
 // f(TypeTag<Stored>, TypeTag<Element>) with the source's form.
@@ -144,6 +149,7 @@ const Algorithm kConv2DImageLanes = {
     .name = "image-lanes",
     .summary = "tiles of pixels by channels, lanes along images, for few or odd channels",
     .accepts = Accepts,
+    .cycles = Cycles,
     .scratch_bytes = ScratchBytes,
     .tiles = Tiles,
     .run = Run,

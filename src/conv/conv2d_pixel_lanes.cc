@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "conv/bfloat16_pairs.h"
 #include "conv/conv2d_channel_lanes.h"
 #include "conv/filter_panel.h"
+#include "conv/lanes_cost.h"
 #include "conv/pixel_lanes_plan.h"
 #include "conv/pixel_lanes_runner.h"
 
@@ -42,66 +42,39 @@ TermCount CountTerms(const TapSum& sum) {
 
 constexpr int64_t kFewChannels = 8;
 
-// Whether few channels of a pixel are better served by vectors that they leave partly empty than by
-// transposing the source: rough counts of cycles, for a channel of the source of an image. In
-// groups neighbouring vectors are short and far apart.
-bool LanesAlongChannelsPay(const TapSum& sum, const TermCount& terms, const KernelTable& kernels,
-                           int64_t element_bytes) {
-  constexpr double kTransposing = 0.65;  // a number
-  if (sum.groups > 1) return false;
-  const auto number = [](int64_t value) { return static_cast<double>(value); };
-  const double lanes = number(kernels.vector_bytes / element_bytes);
-  // The micro-kernel takes half a vector where that is enough, of 64 bytes.
-  const bool halves = kernels.isa == Isa::kAvx512 && 2 * number(sum.result_c) <= lanes;
-  const double vectors = halves ? 0.5 : std::ceil(number(sum.result_c) / lanes);
-  return terms.valid * vectors < terms.all * number(sum.result_c) / lanes +
-                                     kTransposing * number(sum.source_h * sum.source_w);
-}
-
-bool Accepts(const Problem& problem, const KernelTable& kernels) {
-  constexpr int64_t kLargeFilter = 1 << 22;
-  constexpr int64_t kManyChannels = 128;
-  if (!TapSum::Describes(problem)) return false;
-  const TapSum sum(problem);
-  if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
-  // With many channels on both sides transposing costs less than what fuller tiles gain.
-  const bool few_terms =
-      sum.source_c * sum.result_c <= kManyChannels * (sum.source_c + sum.result_c);
-  const bool pointwise = sum.kernel_h == 1 && sum.kernel_w == 1 && few_terms &&
-                         sum.source_c * sum.result_c * sum.groups <= kLargeFilter &&
-                         ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases));
-  // To copy what a stride sets apart costs more than empty lanes.
-  const int64_t most_step = problem.data_format == DataFormat::kNHWC ? 2 : 1;
-  const bool scattered =
-      sum.kernel_h * sum.kernel_w > 1 && sum.col_phases.front().source_step > most_step;
-  if (!pointwise && (sum.result_c > kFewChannels || scattered)) return false;
-  const TermCount terms = CountTerms(sum);
-  if (problem.data_format == DataFormat::kNHWC && InfoOf(problem.dtype).bytes >= 4 &&
-      LanesAlongChannelsPay(sum, terms, kernels, InfoOf(problem.dtype).bytes)) {
-    return false;
-  }
-  return terms.valid * 1.5 >= terms.all;
-}
-
 // Products of pairs of channels take half the time. Whole planes are paired where they are; else
 // channels side by side are what it takes, which is channel-lanes' way.
 enum class PairForm { kNone, kPlanes, kChannelLanes };
-PairForm PairFormOf(const Problem& problem, const KernelTable& kernels) {
-  const TapSum sum(problem);
+PairForm PairFormOf(const Problem& problem, const KernelTable& kernels, const TapSum& sum) {
   if (sum.result_c <= kFewChannels || !ServesPairs(problem, kernels)) return PairForm::kNone;
   const bool planes =
       ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases)) && MeetsWholePlanes(sum);
   return planes ? PairForm::kPlanes : PairForm::kChannelLanes;
 }
+bool TakesPairs(const Problem& problem, const KernelTable& kernels) {
+  return PairFormOf(problem, kernels, TapSum(problem)) == PairForm::kPlanes;
+}
+
+bool Accepts(const Problem& problem, const KernelTable& kernels) {
+  if (!TapSum::Describes(problem)) return false;
+  const TapSum sum(problem);
+  if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
+  if (PairFormOf(problem, kernels, sum) == PairForm::kChannelLanes) return false;
+  // Planes hold the padding.
+  const TermCount terms = CountTerms(sum);
+  return terms.valid * 1.5 >= terms.all;
+}
+
+double Cycles(const Problem& problem, const KernelTable& kernels) {
+  return CyclesOf(problem, kernels, LanesForm::kPixels, TakesPairs(problem, kernels));
+}
 
 void Run(const ConvArgs& args) {
-  const PairForm pairs = PairFormOf(args.problem, args.kernels);
-  if (pairs == PairForm::kPlanes && PairsAreExact(args)) {
+  if (TakesPairs(args.problem, args.kernels) && PairsAreExact(args)) {
     const Plan<BFloat16, BFloat16Pair> plan(args.problem, args.kernels,
                                             args.parallel.num_threads());
     return PixelLanesRunner<BFloat16, BFloat16Pair>(args, plan).Run();
   }
-  if (pairs == PairForm::kChannelLanes) return kConv2DChannelLanes.run(args);
   VisitFloat(args.problem.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     const Plan<Stored> plan(args.problem, args.kernels, args.parallel.num_threads());
@@ -121,7 +94,7 @@ int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num
     return std::max(plan.ScratchBytes(),
                     kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads));
   });
-  if (PairFormOf(problem, kernels) != PairForm::kPlanes) return widened;
+  if (!TakesPairs(problem, kernels)) return widened;
   const Plan<BFloat16, BFloat16Pair> plan(problem, kernels, num_threads);
   return std::max(plan.ScratchBytes(), widened);
 }
@@ -134,10 +107,8 @@ std::string DescribeTiles(const Plan<Stored, Element>& plan) {
 }
 
 std::string Tiles(const Problem& problem, const KernelTable& kernels) {
-  switch (PairFormOf(problem, kernels)) {
-    case PairForm::kNone: break;
-    case PairForm::kPlanes: return DescribeTiles(Plan<BFloat16, BFloat16Pair>(problem, kernels, 1));
-    case PairForm::kChannelLanes: return kConv2DChannelLanes.tiles(problem, kernels);
+  if (TakesPairs(problem, kernels)) {
+    return DescribeTiles(Plan<BFloat16, BFloat16Pair>(problem, kernels, 1));
   }
   return VisitFloat(problem.dtype, [&](auto tag) {
     return DescribeTiles(Plan<typename decltype(tag)::Type>(problem, kernels, 1));
@@ -150,6 +121,7 @@ const Algorithm kConv2DPixelLanes = {
     .name = "pixel-lanes",
     .summary = "tiles of channels by pixels, for few channels and for 1x1 filters on planes",
     .accepts = Accepts,
+    .cycles = Cycles,
     .scratch_bytes = ScratchBytes,
     .tiles = Tiles,
     .run = Run,

@@ -13,21 +13,6 @@ constexpr int64_t kStripBytes = 192 << 10;   // results of a strip
 constexpr int64_t kPartBytes = int64_t{8} << 20;
 constexpr int64_t kChunkChannels = 32;  // of several groups together
 
-// Sums over positions of one axis: the taps they meet, and all taps.
-struct TapCount {
-  double valid = 0, all = 0;
-
-  explicit TapCount(const std::vector<AxisPhase>& phases) {
-    for (const AxisPhase& phase : phases) {
-      all += static_cast<double>(phase.count) * static_cast<double>(phase.taps.size());
-      for (const AxisClass& c : phase.classes) {
-        valid +=
-            static_cast<double>(c.end - c.begin) * static_cast<double>(c.tap_end - c.tap_begin);
-      }
-    }
-  }
-};
-
 }  // namespace
 
 AxisReach::AxisReach(const std::vector<AxisPhase>& phases)
@@ -71,41 +56,14 @@ bool SlidesDownRows(const TapSum& sum) {
          rows.offsets.back() - rows.offsets.front() == taps - 1;
 }
 
-bool ImageLanesPay(const Problem& problem, const TapSum& sum) {
-  constexpr double kPacking = 0.65;            // cycles for a number packed
-  constexpr int64_t kLeastWindow = 768 << 10;  // bytes, of eight columns
-  const int64_t bytes = problem.dtype == DType::kFloat64 ? 8 : 4, lanes = 64 / bytes;
+bool FitsImageLanes(const TapSum& sum) {
+  constexpr int64_t kMostWindow = 768 << 10;  // bytes
+  constexpr int64_t kCols = 8, kVectorBytes = 64;
   const AxisReach rows(sum.row_phases), cols(sum.col_phases);
-  const int64_t window_cols = 7 * cols.step + cols.high - cols.low + 1;
-  if (static_cast<double>(rows.high - rows.low + 1) * static_cast<double>(window_cols) *
-          static_cast<double>(sum.source_c) * 64 >
-      kLeastWindow) {
-    return false;
-  }
-  const Bands bands = CutBands(sum, rows, lanes);
-  const TapCount row_taps(sum.row_phases), col_taps(sum.col_phases);
-  const auto times = [](auto... factors) { return (static_cast<double>(factors) * ...); };
-  const double source = times(sum.batch, sum.groups, sum.source_h, sum.source_w, sum.source_c);
-  const double result = times(sum.batch, sum.groups, sum.result_h, sum.result_w, sum.result_c);
-  const double terms = times(sum.batch, sum.groups, sum.source_c, col_taps.valid);
-  const bool staged = problem.data_format == DataFormat::kNCHW ||
-                      problem.dtype == DType::kFloat16 || problem.dtype == DType::kBFloat16;
-  const double by_channels = times(terms, row_taps.valid, CeilDiv(sum.result_c, lanes)) +
-                             (staged ? (source + result) * kPacking : 0);
-  const double used = times(sum.batch, sum.row_phases.front().count) /
-                      times(bands.lane_groups, lanes, bands.positions);
-  const double overlap =
-      bands.count == 1 ? 1 : 1 + times(rows.high - rows.low) / times(bands.positions, rows.step);
-  // With one or two columns a tile waits for its loads.
-  const double tile = SlidesDownRows(sum) ? 1.1
-                      : sum.result_c == 1 ? 1.6
-                      : sum.result_c == 2 ? 1.15
-                                          : 1;
-  const double by_images =
-      times(terms, bands.count == 1 ? row_taps.valid : row_taps.all, sum.result_c, tile) /
-          static_cast<double>(lanes) / used +
-      (source * overlap + result) * kPacking;
-  return by_images < 0.9 * by_channels;
+  const int64_t window_cols = (kCols - 1) * cols.step + cols.high - cols.low + 1;
+  return static_cast<double>(rows.high - rows.low + 1) * static_cast<double>(window_cols) *
+             static_cast<double>(sum.source_c * kVectorBytes) <=
+         kMostWindow;
 }
 
 ImageLanesCuts::ImageLanesCuts(const TapSum& sum, int64_t lanes, int64_t bytes, int num_threads)

@@ -39,9 +39,8 @@ inline constexpr int64_t kMostSlidingRows = 5;
 // column that share all but one of their rows of the source.
 bool SlidesDownRows(const TapSum& sum);
 
-// Whether lanes along images are the faster way. A rough count of cycles of this and of lanes along
-// channels.
-bool ImageLanesPay(const Problem& problem, const TapSum& sum);
+// Whether what eight columns of the result read of the source, vectors for all of it, fits a cache.
+bool FitsImageLanes(const TapSum& sum);
 
 // What one call works on: positions of rows (in a band) and columns, and groups of channels.
 struct ImageLanesPart {

@@ -52,13 +52,6 @@ class Slabs {
   int64_t images_;
 };
 
-const Algorithm& BestFor(const Problem& wide, const KernelTable& kernels) {
-  for (const Algorithm& algorithm : AlgorithmsOf(wide.op)) {
-    if (algorithm.accepts(wide, kernels)) return algorithm;
-  }
-  ThrowInternal("no algorithm accepts " + wide.ToLine());
-}
-
 void AbsoluteValues(const Parallel& parallel, double* numbers, int64_t count) {
   parallel.For(CeilDiv(count, kPiece), [&](int64_t piece) {
     const int64_t end = std::min(count, (piece + 1) * kPiece);
@@ -197,7 +190,7 @@ class WidenedRun {
  private:
   void Compute(const Problem& wide, SlabSums& sums) {
     const Algorithm& algorithm =
-        is_reference_ ? AlgorithmsOf(wide.op).back() : BestFor(wide, args_.kernels);
+        is_reference_ ? AlgorithmsOf(wide.op).back() : BestAlgorithm(wide, args_.kernels);
     algorithm.run({wide, operands_.Of(Role::kInput), operands_.Of(Role::kFilter),
                    operands_.Of(Role::kOutBackprop), sums.slab(), args_.kernels, args_.parallel});
     if (is_folded_) sums.Fold(args_.parallel);
@@ -274,7 +267,8 @@ int64_t WidenedScratchBytes(const Problem& problem, const KernelTable& kernels, 
   int64_t scratch = 0;
   for (const int64_t slab : {int64_t{0}, slabs.count() - 1}) {
     const Problem wide = slabs.ProblemOf(slab);
-    scratch = std::max(scratch, BestFor(wide, kernels).scratch_bytes(wide, kernels, num_threads));
+    scratch =
+        std::max(scratch, BestAlgorithm(wide, kernels).scratch_bytes(wide, kernels, num_threads));
   }
   return widest.OperandBytes() + sums * (precision == Precision::kExact ? 2 : 1) + scratch;
 }
@@ -282,7 +276,7 @@ int64_t WidenedScratchBytes(const Problem& problem, const KernelTable& kernels, 
 std::string DescribeWidened(const Problem& problem, const KernelTable& kernels) {
   const Slabs slabs(problem);
   return fmt::format("{} in float64, {} of {} images at a time",
-                     BestFor(slabs.ProblemOf(0), kernels).name, slabs.images(),
+                     BestAlgorithm(slabs.ProblemOf(0), kernels).name, slabs.images(),
                      problem.geometry.batch);
 }
 

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "conv/algorithm.h"
 #include "kernels/kernel_table.h"
@@ -45,21 +44,30 @@ TEST(BestAlgorithm, CountsFewestCycles) {
 TEST(BestAlgorithm, ServesKnownLayers) {
   const KernelTable* kernels = FindKernels(Isa::kAvx512);
   if (kernels == nullptr) GTEST_SKIP() << "the counts tested are of AVX-512";
-  constexpr std::pair<const char*, const char*> kLayers[] = {
-      {"conv2d float32 NHWC in=8,56,56,64 filter=3,3,64,64 pads=1,1,1,1", "channel-lanes"},
-      {"conv2d float32 NCHW in=8,64,56,56 filter=3,3,64,64 pads=1,1,1,1", "channel-lanes"},
-      {"conv2d float32 NCHW in=8,64,56,56 filter=1,1,64,256 pads=0,0,0,0", "pixel-lanes"},
-      {"conv2d float32 NHWC in=16,28,28,1 filter=5,5,1,32 pads=2,2,2,2", "channel-lanes"},
-      {"conv2d_backprop_input float32 NHWC in=16,28,28,1 filter=5,5,1,32 pads=2,2,2,2",
-       "image-lanes"},
-      {"conv2d_backprop_input float32 NCHW in=2,3,38,38 filter=1,1,3,249 pads=0,0,0,0",
+  struct Layer {
+    const char* shapes;
+    const char* strides;
+    const char* wanted;
+  };
+  constexpr Layer kLayers[] = {
+      {"conv2d float32 NHWC in=8,56,56,64 filter=3,3,64,64 pads=1,1,1,1", "1,1", "channel-lanes"},
+      {"conv2d float32 NCHW in=8,64,56,56 filter=3,3,64,64 pads=1,1,1,1", "1,1", "channel-lanes"},
+      {"conv2d float32 NCHW in=8,64,56,56 filter=1,1,64,256 pads=0,0,0,0", "1,1", "pixel-lanes"},
+      {"conv2d_backprop_input float32 NCHW in=8,64,56,56 filter=1,1,64,256 pads=0,0,0,0", "1,1",
        "pixel-lanes"},
-      {"conv2d float32 NHWC in=4,7,7,1024 filter=3,3,32,1024 pads=1,1,1,1", "group-lanes"},
-      {"conv2d float32 NHWC in=4,56,56,128 filter=3,3,4,128 pads=1,1,1,1", "image-lanes"}};
-  for (const auto& [line, wanted] : kLayers) {
-    const Problem problem =
-        ParseProblem(std::string(line) + " strides=1,1 dilations=1,1 padding=EXPLICIT");
-    EXPECT_EQ(BestOf(problem, *kernels), wanted) << line;
+      {"conv2d_backprop_input float32 NCHW in=4,3,224,224 filter=7,7,3,64 pads=3,3,3,3", "2,2",
+       "image-lanes"},
+      {"conv2d float32 NHWC in=16,28,28,1 filter=5,5,1,32 pads=2,2,2,2", "1,1", "channel-lanes"},
+      {"conv2d_backprop_input float32 NHWC in=16,28,28,1 filter=5,5,1,32 pads=2,2,2,2", "1,1",
+       "image-lanes"},
+      {"conv2d_backprop_input float32 NCHW in=2,3,38,38 filter=1,1,3,249 pads=0,0,0,0", "1,1",
+       "pixel-lanes"},
+      {"conv2d float32 NHWC in=4,7,7,1024 filter=3,3,32,1024 pads=1,1,1,1", "1,1", "group-lanes"},
+      {"conv2d float32 NHWC in=4,56,56,128 filter=3,3,4,128 pads=1,1,1,1", "1,1", "image-lanes"}};
+  for (const auto& [shapes, strides, wanted] : kLayers) {
+    const Problem problem = ParseProblem(std::string(shapes) + " strides=" + strides +
+                                         " dilations=1,1 padding=EXPLICIT");
+    EXPECT_EQ(BestOf(problem, *kernels), wanted) << shapes;
   }
 }
 

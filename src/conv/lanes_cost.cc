@@ -185,7 +185,7 @@ void Count::Add(const PixelLanesPlan<Stored, Element>& plan) {
   const TapSum& sum = plan.sum;
   const PlaneAxis &rows = plan.rows, &cols = plan.cols;
   const double bands = Product(sum.batch, plan.num_bands);
-  constexpr double kFirstCache = 32 << 10, kFarLine = 1;
+  constexpr double kFirstCache = 32 << 10, kFarLine = 4.5;
   for (const TapPhase& phase : plan.phases) {
     const int64_t pixels = (plan.band_positions - 1) * cols.extent + phase.cols->count;
     const Panels panels = CutPanels(plan.kernels, pixels, plan.panel_cols);
@@ -194,10 +194,16 @@ void Count::Add(const PixelLanesPlan<Stored, Element>& plan) {
                              /*joined=*/sum.source_c == 1);
     AddPanels(plan.kernels, calls, sum.result_c, pixels, panels, sums);
     cycles_ += costs_.part * calls;
-    // What the first-level cache does not hold is read from the next one by every block of rows.
+    // What the first-level cache does not hold is read from the next one by every block of rows; the
+    // multiply-adds of that line's term hide a part of it.
     const double lines = Product(panels.cols, sizeof(Element)) / Number(kAlignment);
     if (sums.terms * lines * Number(kAlignment) > kFirstCache) {
-      cycles_ += kFarLine * calls * Product(plan.row_blocks, panels.count) * sums.terms * lines;
+      const auto tiles = TilesOfWidth(plan.kernels, panels.cols);
+      const double tile_vectors = Product(std::min<int64_t>(tiles.front().rows, sum.result_c),
+                                          CeilDiv(panels.cols, plan.kernels.lanes));
+      const double multiply_adds = wide_ ? tile_vectors : tile_vectors / 2;
+      cycles_ += std::max(0.0, kFarLine * lines - multiply_adds) * calls *
+                 Product(plan.row_blocks, panels.count) * sums.terms;
     }
   }
   if (!plan.source_in_place) {
@@ -302,10 +308,10 @@ void Count::Add(const ImageLanesForm<Stored, Element>& plan) {
                       : cuts.num_chunks == 1 ? rows
                                              : source_rows * Product(sum.source_w, cuts.num_chunks);
   cycles_ += costs_.run * lane_groups * runs;
-  // Rows of bands, plane after plane: the next row's lines are gone where a row of all planes, as
-  // it lies and packed, is more than the second-level cache.
+  // Rows of bands, plane after plane: the next row's lines are gone where a block's part of a row of
+  // all planes, as it lies and packed, is more than the second-level cache.
   constexpr double kCached = 768 << 10, kLostLine = 25;
-  const double row_bytes = Product(sum.source_w, sizeof(Element));
+  const double row_bytes = Product(sum.source_w, sizeof(Element)) / Number(cuts.col_blocks);
   const double lines = Number(plan.kernels.lanes) * (row_bytes / Number(kAlignment) + 1);
   const double row_of_all =
       Number(plan.source.c) * (lines * Number(kAlignment) +

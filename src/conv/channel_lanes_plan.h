@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <type_traits>
 #include <vector>
 
@@ -23,6 +24,11 @@ inline constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of filter panels 
 // than the filter, which every stage reads anew.
 inline constexpr int64_t kStageBytesPerThread = int64_t{3} << 19;
 inline constexpr int64_t kMostStageBytes = int64_t{36} << 20;
+// Threads take stages of their own where each gets some, that are worth a task and at least as
+// large as a part of the filter.
+inline constexpr int64_t kOwnStagesPerThread = 4;
+inline constexpr int64_t kLeastOwnStageBytes = 16 << 10;
+inline constexpr int64_t kLeastOwnPartOfFilter = 2;
 
 // Everything that follows from problem, kernels and threads: how the work is cut. Operands are held
 // as Element: numbers of the compute type, or pairs of bfloat16 numbers.
@@ -36,6 +42,8 @@ struct ChannelLanesPlan {
   int64_t PanelElements() const { return TermsOf(sum, phases) * panels.cols; }
   int64_t NumPanels() const { return sum.groups * panels.count; }
   int64_t PartsOf(const TapPhase& phase) const;
+  int64_t OwnStageBytes(int64_t bytes, int64_t filter_bytes) const;
+  bool ServeThreads(const std::vector<Slab>& own) const;
   int64_t SumsPerThread() const;
   int64_t SourceElements(const Slab& stage) const;
   int64_t ResultElements(const Slab& stage) const;
@@ -49,6 +57,7 @@ struct ChannelLanesPlan {
   Panels panels;                      // of one group
   int64_t panels_per_pass;
   std::vector<Slab> stages;
+  bool own_stages;  // threads take whole stages; else they share each
   int64_t chunk_pixels;
   int num_threads;
 };
@@ -77,12 +86,20 @@ ChannelLanesPlan<Stored, Element>::ChannelLanesPlan(const Problem& problem,
     const int64_t bytes = sum.batch * (source.Image() * int64_t{sizeof(Element)} +
                                        result.Image() * int64_t{sizeof(Compute)});
     const int64_t filter_bytes = NumPanels() * PanelElements() * int64_t{sizeof(Element)};
-    const int64_t stage_bytes =
-        std::min(std::max(kStageBytesPerThread * num_threads, filter_bytes), kMostStageBytes);
-    stages =
-        SplitSlab(whole, sum.result_w, std::max<int64_t>(1, pixels / CeilDiv(bytes, stage_bytes)));
+    const auto stages_of = [&](int64_t stage_bytes) {
+      const int64_t count = CeilDiv(bytes, stage_bytes);
+      return SplitSlab(whole, sum.result_w, std::max<int64_t>(1, pixels / count));
+    };
+    const int64_t own_bytes = OwnStageBytes(bytes, filter_bytes);
+    if (own_bytes > 0) stages = stages_of(own_bytes);
+    own_stages = own_bytes > 0 && ServeThreads(stages);
+    if (!own_stages) {
+      stages = stages_of(
+          std::min(std::max(kStageBytesPerThread * num_threads, filter_bytes), kMostStageBytes));
+    }
   } else {
     stages = {whole};
+    own_stages = false;
   }
   // Enough pixels for every class to fill its tiles and for a panel's way into the cache to pay,
   // few enough for the source, of all groups, to stay in a cache from panel to panel.
@@ -93,12 +110,35 @@ ChannelLanesPlan<Stored, Element>::ChannelLanesPlan(const Problem& problem,
   // other at the end of each pass.
   if (num_threads == 1 && pixels <= cached) panels_per_pass = 1;
   const int64_t tasks = std::min(NumPanels(), panels_per_pass);  // of each chunk
-  const int64_t shared = num_threads == 1
-                             ? cached
-                             : CeilDiv(CeilDiv(pixels, static_cast<int64_t>(stages.size())) * tasks,
-                                       4 * int64_t{num_threads});
+  const int64_t shared =
+      num_threads == 1 || own_stages
+          ? cached
+          : CeilDiv(CeilDiv(pixels, std::ssize(stages)) * tasks, 4 * int64_t{num_threads});
   constexpr int64_t kFewestPixels = 48;  // a panel may come from the third-level cache for these
   chunk_pixels = std::min(cached, std::max<int64_t>(shared, kFewestPixels * num_phases));
+}
+
+// How much of so many bytes of source and result a stage of a thread's own should have; 0: threads
+// share stages.
+template <class Stored, class Element>
+int64_t ChannelLanesPlan<Stored, Element>::OwnStageBytes(int64_t bytes,
+                                                         int64_t filter_bytes) const {
+  if (num_threads == 1 || panels_per_pass < NumPanels()) return 0;
+  const int64_t own =
+      std::min({std::max(kStageBytesPerThread, filter_bytes),
+                bytes / (kOwnStagesPerThread * num_threads), kMostStageBytes / num_threads});
+  const int64_t least = std::max(kLeastOwnStageBytes, filter_bytes / kLeastOwnPartOfFilter);
+  return own >= least ? own : 0;
+}
+
+// Whether there are enough of these stages for threads to take, and they don't read much of the
+// source more than once.
+template <class Stored, class Element>
+bool ChannelLanesPlan<Stored, Element>::ServeThreads(const std::vector<Slab>& own) const {
+  if (std::ssize(own) < kOwnStagesPerThread * num_threads / 2) return false;
+  int64_t read = 0;
+  for (const Slab& stage : own) read += SourceElements(stage);
+  return 2 * read <= 3 * sum.batch * source.Image();
 }
 
 // How many parts the blocks of a phase are taken in, so that a part of a panel fits the cache.
@@ -150,8 +190,9 @@ int64_t ChannelLanesPlan<Stored, Element>::ScratchBytes() const {
                                       static_cast<int64_t>(phase.blocks.size()));
     list_bytes = std::max(list_bytes, segments * int64_t{sizeof(GemmSegment) + sizeof(int64_t)});
   }
-  return (panels_per_pass * PanelElements() + source_elements) * int64_t{sizeof(Element)} +
-         result_elements * int64_t{sizeof(Compute)} +
+  const int64_t slabs = own_stages ? num_threads : 1;  // at a time
+  return (panels_per_pass * PanelElements() + slabs * source_elements) * int64_t{sizeof(Element)} +
+         slabs * result_elements * int64_t{sizeof(Compute)} +
          num_threads * (SumsPerThread() * int64_t{sizeof(double)} + 2 * list_bytes);
 }
 

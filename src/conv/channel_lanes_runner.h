@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <type_traits>
 #include <vector>
 
@@ -34,28 +35,67 @@ class ChannelLanesRunner {
   }
 
   void Run() {
-    int64_t packed_from = -1;  // the first panel of the pass that is packed
-    for (const Slab& stage : plan_.stages) {
-      Load(stage);
-      const int64_t num_panels = plan_.NumPanels();
-      for (int64_t first = 0; first < num_panels; first += plan_.panels_per_pass) {
-        const int64_t count = std::min(plan_.panels_per_pass, num_panels - first);
-        if (packed_from != first) {
-          args_.parallel.For(count,
-                             [&](int64_t i) { PackPanel(PanelAt(first + i), PackedPanel(i)); });
-        }
-        packed_from = first;
-        RunPass(stage, first, count);
-      }
-      Store(stage);
+    if (plan_.own_stages) {
+      RunOwnStages();
+    } else {
+      RunSharedStages();
     }
   }
 
  private:
+  // Source and result of a stage where they don't lie as the kernels see them.
+  struct Slabs {
+    AlignedArray<Element> source;
+    AlignedArray<Compute> result;
+  };
   struct ThreadScratch {
     SegmentList segments;
     AlignedArray<double> sums;
+    Slabs slabs;  // of the thread's own stages
   };
+  // Source and result of a stage as the kernels see them.
+  struct Operands {
+    const Element* source = nullptr;
+    Compute* result = nullptr;
+    BFloat16* narrowed = nullptr;  // of pairs, if the result is not staged
+    PixelOffsets source_offsets{{}, 0, 0, 0}, result_offsets{{}, 0, 0, 0};
+  };
+
+  ThreadScratch& Scratch() { return threads_[static_cast<size_t>(Parallel::ThreadIndex())]; }
+
+  // Threads take stages: none waits for another before the last one is done.
+  void RunOwnStages() {
+    PackPanels(0, plan_.NumPanels());
+    args_.parallel.For(std::ssize(plan_.stages), [&](int64_t i) {
+      const Slab& stage = plan_.stages[static_cast<size_t>(i)];
+      ThreadScratch& scratch = Scratch();
+      const Operands operands = Load(stage, scratch.slabs);
+      for (const Slab& chunk : Chunks(stage)) {
+        for (int64_t panel = 0; panel < plan_.NumPanels(); ++panel) {
+          RunTask(operands, chunk, PanelAt(panel), PackedPanel(panel), scratch);
+        }
+      }
+      Store(stage, operands);
+    });
+  }
+
+  // Threads share the pixels and panels of one stage after the other.
+  void RunSharedStages() {
+    Slabs slabs;
+    int64_t packed_from = -1;  // the first panel of the pass that is packed
+    for (const Slab& stage : plan_.stages) {
+      const Operands operands = Load(stage, slabs);
+      const int64_t num_panels = plan_.NumPanels();
+      for (int64_t first = 0; first < num_panels; first += plan_.panels_per_pass) {
+        const int64_t count = std::min(plan_.panels_per_pass, num_panels - first);
+        if (packed_from != first) PackPanels(first, count);
+        packed_from = first;
+        RunPass(operands, Chunks(stage), first, count);
+      }
+      Store(stage, operands);
+    }
+  }
+
   Element* PackedPanel(int64_t index) { return packed_.data() + index * plan_.PanelElements(); }
 
   FilterPanel PanelAt(int64_t panel) const {
@@ -65,33 +105,36 @@ class ChannelLanesRunner {
             panels.ColsOf(in_group, plan_.sum.result_c), panels.cols};
   }
 
-  bool StreamsResult() const;
+  // To the beginning of the packed panels.
+  void PackPanels(int64_t first, int64_t count) {
+    args_.parallel.For(count, [&](int64_t i) { PackPanel(PanelAt(first + i), PackedPanel(i)); });
+  }
+  std::vector<Slab> Chunks(const Slab& stage) const {
+    return SplitSlab(stage, plan_.result.w, plan_.chunk_pixels);
+  }
+
+  bool StreamsResult(const Operands& operands) const;
   void PackPanel(const FilterPanel& panel, Element* to) const;
-  void Load(const Slab& stage);
-  void LoadSource(const Slab& slab);
-  void Store(const Slab& stage);
-  void RunPass(const Slab& stage, int64_t first_panel, int64_t num_panels);
-  void RunTask(const Slab& chunk, const FilterPanel& panel, const Element* packed);
+  Operands Load(const Slab& stage, Slabs& slabs) const;
+  void LoadSource(const Slab& slab, Element* to) const;
+  void Store(const Slab& stage, const Operands& operands) const;
+  void RunPass(const Operands& operands, const std::vector<Slab>& chunks, int64_t first_panel,
+               int64_t num_panels);
+  void RunTask(const Operands& operands, const Slab& chunk, const FilterPanel& panel,
+               const Element* packed, ThreadScratch& scratch) const;
 
   const ConvArgs& args_;
   const Cut& plan_;
   const PackKernels<Stored>& pack_;
   AlignedArray<Element> packed_;
   std::vector<ThreadScratch> threads_;
-
-  // The source and result of the current stage as the kernels see them.
-  AlignedArray<Element> source_scratch_;
-  AlignedArray<Compute> result_scratch_;
-  const Element* source_ = nullptr;
-  Compute* result_ = nullptr;
-  BFloat16* narrowed_ = nullptr;  // of pairs, if it is not staged
-  PixelOffsets source_offsets_{{}, 0, 0, 0}, result_offsets_{{}, 0, 0, 0};
 };
 
 template <class Stored, class Element>
-bool ChannelLanesRunner<Stored, Element>::StreamsResult() const {
-  return !plan_.result_staged && narrowed_ == nullptr &&
-         PaysToStream(result_, plan_.sum.batch * plan_.result.Image() * int64_t{sizeof(Compute)},
+bool ChannelLanesRunner<Stored, Element>::StreamsResult(const Operands& operands) const {
+  return !plan_.result_staged && operands.narrowed == nullptr &&
+         PaysToStream(operands.result,
+                      plan_.sum.batch * plan_.result.Image() * int64_t{sizeof(Compute)},
                       plan_.sum.result_c * int64_t{sizeof(Compute)});
 }
 
@@ -107,93 +150,96 @@ void ChannelLanesRunner<Stored, Element>::PackPanel(const FilterPanel& panel, El
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::Load(const Slab& stage) {
+auto ChannelLanesRunner<Stored, Element>::Load(const Slab& stage, Slabs& slabs) const -> Operands {
+  Operands operands;
   const RowRange rows = SourceRows(plan_.sum, stage);
   if (plan_.source_staged) {
     const int64_t need = plan_.SourceElements(stage);
-    if (source_scratch_.size() < need) source_scratch_ = AlignedArray<Element>(need);
-    source_ = source_scratch_.data();
-    source_offsets_ =
+    if (slabs.source.size() < need) slabs.source = AlignedArray<Element>(need);
+    operands.source = slabs.source.data();
+    operands.source_offsets =
         PixelOffsets(plan_.source, stage.image_begin, rows.begin, rows.end - rows.begin);
-    LoadSource({stage.image_begin, stage.image_end, rows.begin, rows.end});
+    LoadSource({stage.image_begin, stage.image_end, rows.begin, rows.end}, slabs.source.data());
   } else {
-    source_ = static_cast<const Element*>(plan_.sum.forward ? args_.input : args_.out_backprop);
-    source_offsets_ = PixelOffsets(plan_.source, 0, 0, plan_.source.h);
+    operands.source =
+        static_cast<const Element*>(plan_.sum.forward ? args_.input : args_.out_backprop);
+    operands.source_offsets = PixelOffsets(plan_.source, 0, 0, plan_.source.h);
   }
   if (plan_.result_staged) {
     const int64_t need = plan_.ResultElements(stage);
-    if (result_scratch_.size() < need) result_scratch_ = AlignedArray<Compute>(need);
-    result_ = result_scratch_.data();
-    result_offsets_ =
+    if (slabs.result.size() < need) slabs.result = AlignedArray<Compute>(need);
+    operands.result = slabs.result.data();
+    operands.result_offsets =
         PixelOffsets(plan_.result, stage.image_begin, stage.row_begin, stage.num_rows());
   } else {
     if constexpr (Cut::kPairs) {
-      narrowed_ = static_cast<Stored*>(args_.result);
+      operands.narrowed = static_cast<Stored*>(args_.result);
     } else {
-      result_ = static_cast<Compute*>(args_.result);
+      operands.result = static_cast<Compute*>(args_.result);
     }
-    result_offsets_ = PixelOffsets(plan_.result, 0, 0, plan_.result.h);
+    operands.result_offsets = PixelOffsets(plan_.result, 0, 0, plan_.result.h);
   }
+  return operands;
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::LoadSource(const Slab& slab) {
+void ChannelLanesRunner<Stored, Element>::LoadSource(const Slab& slab, Element* to) const {
   const auto* source =
       static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
   if constexpr (Cut::kPairs) {
     LoadSlabPairs(
         args_.parallel, args_.kernels.pack_bf16_pairs, plan_.source,
         plan_.sum.forward ? args_.problem.geometry.group_in_c : args_.problem.geometry.group_out_c,
-        slab, source, source_scratch_.data());
+        slab, source, to);
   } else {
-    LoadSlab(args_.parallel, pack_, plan_.source, slab, source, source_scratch_.data());
+    LoadSlab(args_.parallel, pack_, plan_.source, slab, source, to);
   }
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::Store(const Slab& stage) {
+void ChannelLanesRunner<Stored, Element>::Store(const Slab& stage, const Operands& operands) const {
   if (!plan_.result_staged) return;
   constexpr int64_t kStored = sizeof(Stored);
   const bool stream = plan_.result.format == DataFormat::kNCHW &&
                       PaysToStream(args_.result, plan_.sum.batch * plan_.result.Image() * kStored,
                                    plan_.result.h * plan_.result.w * kStored);
-  StoreSlab(args_.parallel, pack_, plan_.result, stage, result_scratch_.data(),
+  StoreSlab(args_.parallel, pack_, plan_.result, stage, operands.result,
             static_cast<Stored*>(args_.result), stream);
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::RunPass(const Slab& stage, int64_t first_panel,
-                                                  int64_t num_panels) {
-  const std::vector<Slab> chunks = SplitSlab(stage, plan_.result.w, plan_.chunk_pixels);
-  args_.parallel.For(static_cast<int64_t>(chunks.size()) * num_panels, [&](int64_t i) {
+void ChannelLanesRunner<Stored, Element>::RunPass(const Operands& operands,
+                                                  const std::vector<Slab>& chunks,
+                                                  int64_t first_panel, int64_t num_panels) {
+  args_.parallel.For(std::ssize(chunks) * num_panels, [&](int64_t i) {
     const int64_t panel = i % num_panels;
-    RunTask(chunks[static_cast<size_t>(i / num_panels)], PanelAt(first_panel + panel),
-            PackedPanel(panel));
+    RunTask(operands, chunks[static_cast<size_t>(i / num_panels)], PanelAt(first_panel + panel),
+            PackedPanel(panel), Scratch());
   });
 }
 
 // One panel of channels for one chunk of pixels.
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::RunTask(const Slab& chunk, const FilterPanel& panel,
-                                                  const Element* packed) {
+void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, const Slab& chunk,
+                                                  const FilterPanel& panel, const Element* packed,
+                                                  ThreadScratch& scratch) const {
   const TapSum& sum = plan_.sum;
-  ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
   GemmTileArgs<Element> tile{};
-  tile.a = source_ + panel.group * sum.source_c;
+  tile.a = operands.source + panel.group * sum.source_c;
   tile.a_step = 1;
   tile.b = packed;
   tile.b_step = plan_.panels.cols;
   tile.in_pairs = sum.in_pairs;
   tile.sums = scratch.sums.data();
   const int64_t first_channel = panel.group * sum.result_c + panel.first_channel;
-  if (narrowed_ != nullptr) {
-    tile.narrowed = narrowed_ + first_channel;
+  if (operands.narrowed != nullptr) {
+    tile.narrowed = operands.narrowed + first_channel;
   } else {
-    tile.c = result_ + first_channel;
+    tile.c = operands.result + first_channel;
   }
   tile.num_cols = panel.num_channels;
   tile.odd = sizeof(Stored) == 2;
-  tile.stream = StreamsResult();
+  tile.stream = StreamsResult(operands);
   const auto tiles = TilesOfWidth(plan_.kernels, panel.num_channels);
   for (const TapPhase& phase : plan_.phases) {
     const int64_t parts = plan_.PartsOf(phase);
@@ -204,10 +250,12 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Slab& chunk, const Filte
       RowGatherer<Element> gatherer(tiles, tile);
       for (const AxisClass& rows : phase.rows->classes) {
         for (const AxisClass& cols : phase.cols->classes) {
-          scratch.segments.Build(phase, rows, cols, source_offsets_, sum.source_c, tile.b_step,
-                                 num_blocks * part / parts, num_blocks * (part + 1) / parts);
+          scratch.segments.Build(phase, rows, cols, operands.source_offsets, sum.source_c,
+                                 tile.b_step, num_blocks * part / parts,
+                                 num_blocks * (part + 1) / parts);
           scratch.segments.Give(gatherer);
-          RunClassPixels(chunk, phase, rows, cols, source_offsets_, result_offsets_, gatherer);
+          RunClassPixels(chunk, phase, rows, cols, operands.source_offsets, operands.result_offsets,
+                         gatherer);
         }
       }
     }

@@ -18,7 +18,8 @@ std::string BestOf(const Problem& problem, const KernelTable& kernels) {
 
 TEST(BestAlgorithm, CountsFewestCycles) {
   int counted = 0;
-  for (const Op op : {Op::kConv2D, Op::kConv2DBackpropInput}) {
+  for (const Op op : {Op::kConv2D, Op::kConv2DBackpropInput, Op::kDepthwiseConv2D,
+                      Op::kDepthwiseConv2DBackpropInput}) {
     RandomProblemOptions options;
     options.op = op;
     RandomProblems problems(5, options);
@@ -63,7 +64,20 @@ TEST(BestAlgorithm, ServesKnownLayers) {
       {"conv2d_backprop_input float32 NCHW in=2,3,38,38 filter=1,1,3,249 pads=0,0,0,0", "1,1",
        "pixel-lanes"},
       {"conv2d float32 NHWC in=4,7,7,1024 filter=3,3,32,1024 pads=1,1,1,1", "1,1", "group-lanes"},
-      {"conv2d float32 NHWC in=4,56,56,128 filter=3,3,4,128 pads=1,1,1,1", "1,1", "image-lanes"}};
+      {"conv2d float32 NHWC in=4,56,56,128 filter=3,3,4,128 pads=1,1,1,1", "1,1", "image-lanes"},
+      {"depthwise_conv2d float32 NHWC in=8,56,56,128 filter=3,3,128,1 pads=1,1,1,1", "1,1",
+       "direct"},
+      {"depthwise_conv2d float32 NHWC in=16,112,112,3 filter=3,3,3,8 pads=1,1,1,1", "1,1",
+       "planes"},
+      {"depthwise_conv2d float32 NHWC in=8,46,46,3 filter=11,11,3,1 pads=5,5,5,5", "1,1", "planes"},
+      {"depthwise_conv2d float32 NCHW in=8,96,112,112 filter=3,3,96,1 pads=1,1,1,1", "2,2",
+       "planes"},
+      {"depthwise_conv2d_backprop_input float32 NHWC in=8,58,58,9 filter=7,7,9,3 pads=2,2,2,2",
+       "3,3", "planes"},
+      {"depthwise_conv2d_backprop_input float32 NHWC in=8,112,112,96 filter=3,3,96,1 pads=1,1,1,1",
+       "2,2", "direct"},
+      {"depthwise_conv2d_backprop_input float32 NCHW in=32,576,14,14 filter=3,3,576,1 pads=1,1,1,1",
+       "2,2", "direct"}};
   for (const auto& [shapes, strides, wanted] : kLayers) {
     const Problem problem = ParseProblem(std::string(shapes) + " strides=" + strides +
                                          " dilations=1,1 padding=EXPLICIT");

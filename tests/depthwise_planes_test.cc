@@ -12,13 +12,14 @@
 namespace convgrad::testing {
 namespace {
 
-// A problem line; sizes are drawn until the output has at least one row and twelve columns.
+// A problem line; sizes are drawn until the output has at least one row and one column.
 std::string DrawLine(Draw& draw) {
   const bool backprop = draw(0, 1) == 1, nhwc = draw(0, 2) == 0;
   const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 30);
-  const int64_t w = draw(12, 75), kernel_h = draw(1, 7), kernel_w = draw(1, 8);
+  const int64_t w = draw(0, 3) == 0 ? draw(1, 11) : draw(12, 75), kernel_h = draw(1, 11),
+                kernel_w = draw(1, 8);
   const int64_t multiplier = draw(1, 3), dilation_h = draw(1, 3), dilation_w = draw(1, 3);
-  const int64_t stride_h = draw(1, 3), stride_w = backprop ? 1 : draw(1, 3);
+  const int64_t stride_h = draw(1, 3), stride_w = draw(1, backprop ? 4 : 3);
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   return std::string(backprop ? "depthwise_conv2d_backprop_input " : "depthwise_conv2d ") +
          kTypes[draw(0, 3)] + (nhwc ? " NHWC in=" : " NCHW in=") +

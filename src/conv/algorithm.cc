@@ -26,22 +26,32 @@ bool IsDepthwiseInAllButName(const Problem& problem) {
 }
 
 // Planes of NCHW are the best for one input channel to a group whatever the number of its output
-// channels, but for the many that would each put a stride's columns in order.
+// channels, but for narrow ones, and for the many that would each put a stride's columns in order.
 bool IsPlaneByPlane(const Problem& problem) {
-  constexpr int64_t kFewChannels = 16;
+  constexpr int64_t kFewChannels = 16, kLeastWidth = 12;
   const ConvGeometry& g = problem.geometry;
   return IsDepthwiseInAllButName(problem) ||
          (problem.data_format == DataFormat::kNCHW && g.group_in_c == 1 &&
-          (g.stride_w == 1 || g.group_out_c <= kFewChannels));
+          (g.stride_w == 1 || (g.group_out_c <= kFewChannels && problem.op == Op::kConv2D)) &&
+          std::min(g.in_w, g.out_w) >= kLeastWidth);
 }
 
-// A depthwise algorithm for the grouped convolutions that `kIsOne` names.
+// Whether `direct` is counted to take fewer cycles.
+bool LosesToDirect(const Algorithm& algorithm, const Problem& problem, const KernelTable& kernels) {
+  return algorithm.cycles != nullptr && HasTerms(problem) &&
+         kDepthwiseForwardAlgorithm.cycles(problem, kernels) < algorithm.cycles(problem, kernels);
+}
+
+// A depthwise algorithm for the grouped convolutions that `kIsOne` names: the choice there, if it
+// is the best as a depthwise one.
 template <const Algorithm& kAlgorithm, bool (*kIsOne)(const Problem&)>
 Algorithm ForGrouped() {
   Algorithm algorithm = kAlgorithm;
   algorithm.accepts = [](const Problem& problem, const KernelTable& kernels) {
-    return kIsOne(problem) && kAlgorithm.accepts(problem, kernels);
+    return kIsOne(problem) && kAlgorithm.accepts(problem, kernels) &&
+           !LosesToDirect(kAlgorithm, problem, kernels);
   };
+  algorithm.cycles = nullptr;
   return algorithm;
 }
 
@@ -86,8 +96,14 @@ const Algorithm& BestAlgorithm(const Problem& problem, const KernelTable& kernel
     if (best != nullptr && algorithm.cycles == nullptr) break;
     if (!algorithm.accepts(problem, kernels)) continue;
     if (algorithm.cycles == nullptr || !HasTerms(problem)) return algorithm;
+    if (best == nullptr) {
+      best = &algorithm;
+      continue;
+    }
+    // The first one is not counted before there is a choice.
+    if (least == HUGE_VAL) least = best->cycles(problem, kernels);
     const double cycles = algorithm.cycles(problem, kernels);
-    if (best != nullptr && cycles >= least) continue;
+    if (cycles >= least) continue;
     best = &algorithm;
     least = cycles;
   }

@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "conv/depthwise.h"
+#include "conv/depthwise_cost.h"
 #include "conv/depthwise_forward_calls.h"
 #include "conv/depthwise_forward_in_place.h"
 #include "conv/depthwise_forward_plan.h"
@@ -375,6 +376,7 @@ const Algorithm kDepthwiseForwardAlgorithm = {
     .name = "direct",
     .summary = "depthwise forward and input gradient, lanes along channels, padding skipped",
     .accepts = [](const Problem&, const KernelTable&) { return true; },
+    .cycles = DirectCycles,
     .scratch_bytes =
         [](const Problem& problem, const KernelTable& kernels, int num_threads) {
           return ForwardPlan(problem, kernels, num_threads).piece_bytes() * num_threads;

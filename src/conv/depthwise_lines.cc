@@ -18,11 +18,6 @@ int64_t NumPhases(const Dimension& d) {
   return d.forward ? 1 : std::min(d.stride, d.in);
 }
 
-// The taps of the results position, position + stride, ... of an input gradient.
-std::vector<int64_t> TapsOfPhase(const Dimension& d, int64_t position) {
-  return PhaseTaps((position + d.pad) % d.stride, d.stride, d.dilation, d.kernel);
-}
-
 // Splits a line with dilated taps into lines without: results that are `dilation` sources apart (or
 // the nearest multiple of the stride) stay together. `base` is the source position that the first
 // result reads with the first tap, `step` from a result to the next, `dilation` from a tap to the
@@ -139,13 +134,17 @@ std::vector<TapLine> LinesOf(const Dimension& d, Range results, Range sources) {
   return lines;
 }
 
+std::vector<int64_t> TapsOfPhase(const Dimension& d, int64_t position) {
+  if (!d.forward) {
+    return PhaseTaps((position + d.pad) % d.stride, d.stride, d.dilation, d.kernel);
+  }
+  std::vector<int64_t> taps(static_cast<size_t>(d.kernel));
+  std::iota(taps.begin(), taps.end(), 0);
+  return taps;
+}
+
 std::vector<int64_t> PackedTaps(const Dimension& d) {
   std::vector<int64_t> packed;
-  if (d.forward) {
-    packed.resize(static_cast<size_t>(d.kernel));
-    std::iota(packed.begin(), packed.end(), 0);
-    return packed;
-  }
   for (int64_t phase = 0; phase < NumPhases(d); ++phase) {
     const std::vector<int64_t> taps = TapsOfPhase(d, phase);
     packed.insert(packed.end(), taps.begin(), taps.end());

@@ -66,6 +66,10 @@ struct TapLine {
 // positions outside `sources` (which must hold SourcesOf(results)) are never named.
 std::vector<TapLine> LinesOf(const Dimension& dimension, Range results, Range sources);
 
+// The taps of the results position, position + stride, ... of an input gradient, or of all of
+// forward's, in canonical order.
+std::vector<int64_t> TapsOfPhase(const Dimension& dimension, int64_t position);
+
 // The taps of all stride phases that occur, one phase after the other, each in canonical order.
 std::vector<int64_t> PackedTaps(const Dimension& dimension);
 

@@ -1,7 +1,8 @@
-// Depthwise forward and input gradient in NCHW, and of few channels in NHWC, lanes along columns: a
-// plane is copied between zeros (forward with a stride: its columns apart), so that a tap is one
-// distance. All of memory is read and written in order. Padding beside a row is multiplied, so a
-// filter with an infinity or a NaN goes the other way; rows off the image are skipped.
+// Depthwise forward and input gradient with lanes along columns: a plane is copied between zeros
+// (forward with a stride: its columns apart), so that a tap is one distance. An input gradient's
+// results of each phase of the stride are a plane of their own, put between each other at the end.
+// All of memory is read and written in order. Padding beside a row is multiplied, so a filter with
+// an infinity or a NaN goes the other way; rows off the image are skipped.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "base/checked.h"
 #include "conv/depthwise.h"
+#include "conv/depthwise_cost.h"
 #include "conv/depthwise_planes_plan.h"
 #include "conv/depthwise_strips.h"
 #include "conv/filter_panel.h"
@@ -18,8 +20,8 @@
 namespace convgrad {
 namespace {
 
-// More planes than this are interleaved and parted by transposing.
-constexpr int64_t kMostSplitPlanes = 4;
+// More planes than these are parted and put together by transposing.
+constexpr int64_t kMostSplitPlanes = 4, kMostMergedPlanes = 4;
 
 template <class Stored>
 class PlanesEngine {
@@ -50,9 +52,12 @@ class PlanesEngine {
 
   void PackWeights(const Stored* filter);
   void StagePlane(int64_t plane, const RowBand& band, Compute* dense, Compute* staged) const;
+  void SumPhase(const RowBand& band, const ColPhase& phase, const Compute* weights,
+                const Compute* staged, Compute* out, uintptr_t* next) const;
   void SumPlane(const RowBand& band, const Compute* weights, const Compute* staged, Compute* out,
                 uintptr_t* next) const;
-  void StorePlane(const RowBand& band, const Compute* rows, Stored* to) const;
+  void MergeRow(const Compute* row, Compute* dense, Stored* to) const;
+  void StorePlane(const RowBand& band, const Compute* rows, Compute* dense, Stored* to) const;
   void SumGroup(int64_t group, const RowBand& band, Scratch* scratch) const;
   void StreamPlanes(int64_t end_plane, const RowBand& band, Scratch* scratch) const;
   void StageImage(int64_t image, const RowBand& band, const Scratch& scratch) const;
@@ -83,7 +88,7 @@ class PlanesEngine {
 template <class Stored>
 void PlanesEngine<Stored>::PackWeights(const Stored* filter) {
   const int64_t size = plan_.num_channels * plan_.multiplier, planes = plan_.group_sources();
-  const int64_t plane_weights = plan_.weights_of_plane();
+  const int64_t plane_weights = plan_.weights_of_plane;
   AlignedArray<Compute> tap_weights(size);
   const auto pack_tap = [&](int64_t row_tap, int64_t col_tap, Compute* to, int64_t term_size) {
     pack_.widen(filter + (row_tap * plan_.cols.kernel + col_tap) * size, tap_weights.data(), size);
@@ -91,11 +96,11 @@ void PlanesEngine<Stored>::PackWeights(const Stored* filter) {
       to[i / planes * plane_weights + i % planes * term_size] = tap_weights[i];
     }
   };
-  for (const TapLine& line : plan_.row_phases) {
-    Compute* to = weights_.data() + plan_.WeightsAt(line);
+  const auto pack_line = [&](const ColPhase& phase, const TapLine& line) {
+    Compute* to = weights_.data() + phase.WeightsAt(line);
     for (int64_t p = 0; p < std::min(line.stride, line.num_taps); ++p) {
       const int64_t num_rows = CeilDiv(line.num_taps - p, line.stride);
-      for (const int64_t col_tap : plan_.taps) {
+      for (const int64_t col_tap : phase.taps) {
         for (int64_t q = 0; q < num_rows; ++q) {
           const int64_t row_tap = line.tap_first + (p + q * line.stride) * line.tap_step;
           pack_tap(row_tap, col_tap, to + q, num_rows);
@@ -103,6 +108,9 @@ void PlanesEngine<Stored>::PackWeights(const Stored* filter) {
         to += num_rows * planes;
       }
     }
+  };
+  for (const ColPhase& phase : plan_.col_phases) {
+    for (const TapLine& line : plan_.row_phases) pack_line(phase, line);
   }
 }
 
@@ -129,10 +137,12 @@ void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowBand& band, Comput
   }
 }
 
-// The results of a band of one plane, from the staged planes. Moves *next past what is fetched.
+// One phase of the results of a band of one plane, from the staged planes. Moves *next past what is
+// fetched.
 template <class Stored>
-void PlanesEngine<Stored>::SumPlane(const RowBand& band, const Compute* weights,
-                                    const Compute* staged, Compute* out, uintptr_t* next) const {
+void PlanesEngine<Stored>::SumPhase(const RowBand& band, const ColPhase& phase,
+                                    const Compute* weights, const Compute* staged, Compute* out,
+                                    uintptr_t* next) const {
   constexpr int64_t kLineBytes = 64;
   for (const auto& [line, most_live, visits, lines_a_visit] : band.lines) {
     PlaneRows<Compute> call = {};
@@ -143,9 +153,9 @@ void PlanesEngine<Stored>::SumPlane(const RowBand& band, const Compute* weights,
     call.source_stride = plan_.staged_row();
     call.count = line.count;
     call.lines_a_visit = lines_a_visit;
-    call.offsets = plan_.offsets.data();
-    call.num_terms = plan_.num_terms();
-    call.weights = weights + plan_.WeightsAt(line);
+    call.offsets = phase.offsets.data();
+    call.num_terms = phase.num_terms();
+    call.weights = weights + phase.WeightsAt(line);
     call.same_weights = line.stride == 1;
     call.width = plan_.width;
     call.out = out + (line.result_first - band.results.begin) * plan_.width;
@@ -156,10 +166,47 @@ void PlanesEngine<Stored>::SumPlane(const RowBand& band, const Compute* weights,
   }
 }
 
+// All phases, those after the first one a multiple of a group's planes behind it.
+template <class Stored>
+void PlanesEngine<Stored>::SumPlane(const RowBand& band, const Compute* weights,
+                                    const Compute* staged, Compute* out, uintptr_t* next) const {
+  const int64_t step = plan_.out_planes() / plan_.num_phases() * plan_.out_plane;
+  for (const ColPhase& phase : plan_.col_phases) {
+    SumPhase(band, phase, weights, staged, out, next);
+    out += step;
+  }
+}
+
+// A row of results of all planes that are put together: few by merging, more by transposing.
+template <class Stored>
+void PlanesEngine<Stored>::MergeRow(const Compute* row, Compute* dense, Stored* to) const {
+  const int64_t planes = plan_.out_planes(), width = plan_.cols.num_results();
+  const int64_t whole = width / plan_.num_phases();
+  if (planes > kMostMergedPlanes) {
+    pack_.transpose_narrow(row, plan_.out_plane, to, planes, planes, whole, 0);
+  } else if constexpr (std::is_same_v<Stored, Compute>) {
+    kernels_.merge(row, plan_.out_plane, to, planes, whole * planes);
+  } else {
+    kernels_.merge(row, plan_.out_plane, dense, planes, whole * planes);
+    pack_.narrow(dense, to, whole * planes);
+  }
+  // The last columns are not of all phases.
+  const int64_t rest = width % plan_.num_phases() * planes / plan_.num_phases();
+  if (rest == 0) return;
+  pack_.transpose_narrow(row + whole, plan_.out_plane, to + whole * planes, rest, rest, 1, 0);
+}
+
 // Rounds results that were not written directly.
 template <class Stored>
-void PlanesEngine<Stored>::StorePlane(const RowBand& band, const Compute* rows, Stored* to) const {
+void PlanesEngine<Stored>::StorePlane(const RowBand& band, const Compute* rows, Compute* dense,
+                                      Stored* to) const {
   const int64_t width = plan_.cols.num_results();
+  if (plan_.num_phases() > 1) {
+    for (int64_t row = 0; row < band.results.size(); ++row) {
+      MergeRow(rows + row * plan_.width, dense, to + row * width);
+    }
+    return;
+  }
   const int64_t num_calls = plan_.width == width ? 1 : band.results.size();
   const int64_t count = band.results.size() * width / num_calls;
   for (int64_t i = 0; i < num_calls; ++i) {
@@ -207,19 +254,13 @@ void PlanesEngine<Stored>::StageImage(int64_t image, const RowBand& band,
 template <class Stored>
 void PlanesEngine<Stored>::StoreImage(int64_t image, const RowBand& band,
                                       const Scratch& scratch) const {
-  const int64_t width = plan_.cols.num_results(), planes = plan_.out_planes();
+  const int64_t row_size = plan_.cols.num_results() * plan_.result_planes();
   for (int64_t row = 0; row < band.results.size(); ++row) {
-    const Compute* from = scratch.out + row * plan_.width;
     Stored* const result =
-        result_ + (image * plan_.rows.num_results() + band.results.begin + row) * width * planes;
+        result_ + (image * plan_.rows.num_results() + band.results.begin + row) * row_size;
     Stored* const to = plan_.streamed_planes > 0 ? scratch.streamed : result;
-    if (planes > kMostSplitPlanes) {
-      pack_.transpose_narrow(from, plan_.out_plane, to, planes, planes, width, 0);
-    } else {
-      kernels_.merge(from, plan_.out_plane, scratch.dense, planes, width * planes);
-      pack_.narrow(scratch.dense, to, width * planes);
-    }
-    if (to != result) stream_(to, result, width * planes * int64_t{sizeof(Stored)});
+    MergeRow(scratch.out + row * plan_.width, scratch.dense, to);
+    if (to != result) stream_(to, result, row_size * int64_t{sizeof(Stored)});
   }
 }
 
@@ -236,7 +277,7 @@ void PlanesEngine<Stored>::StageGroup(int64_t group, const RowBand& band,
 // The results of a staged group.
 template <class Stored>
 void PlanesEngine<Stored>::SumGroup(int64_t group, const RowBand& band, Scratch* scratch) const {
-  const int64_t results = plan_.group_channels * plan_.group_results();
+  const int64_t results = plan_.result_planes();
   const int64_t channel = group * plan_.group_channels % plan_.num_channels;
   const int64_t following = plan_.interleaved ? group + 1 : (group + 1) * plan_.staged_planes();
   const int64_t band_size = band.results.size() * plan_.cols.num_results();
@@ -244,7 +285,7 @@ void PlanesEngine<Stored>::SumGroup(int64_t group, const RowBand& band, Scratch*
   for (int64_t i = 0; i < results; ++i) {
     const int64_t plane = group * results + i;
     const Compute* weights =
-        weights_.data() + (channel * plan_.group_results() + i) * plan_.weights_of_plane();
+        weights_.data() + (channel * plan_.group_results() + i) * plan_.weights_of_plane;
     const Compute* staged =
         scratch->staged + i / plan_.group_results() * plan_.group_sources() * plan_.staged_plane;
     if (plan_.interleaved) {
@@ -256,7 +297,7 @@ void PlanesEngine<Stored>::SumGroup(int64_t group, const RowBand& band, Scratch*
                                : ResultRow(plane, band.results.begin);
     Compute* const out = plan_.direct ? reinterpret_cast<Compute*>(to) : scratch->out;
     SumPlane(band, weights, staged, out, &next);
-    if (!plan_.direct) StorePlane(band, out, to);
+    if (!plan_.direct) StorePlane(band, out, scratch->dense, to);
     if (streams && ++scratch->waiting == plan_.streamed_planes) {
       StreamPlanes(plane + 1, band, scratch);
     }
@@ -302,16 +343,6 @@ void RunPlanes(const ConvArgs& args) {
 
 // Narrow planes are better transposed, many at a time, the sooner the more taps there are; in NHWC
 // one channel is a plane, and a few channels leave too many lanes along channels empty.
-bool AcceptsPlanes(const Problem& problem, const KernelTable&) {
-  constexpr int64_t kLeastWidth = 12, kLeastWidthOfManyTaps = 16, kManyTaps = 25, kFewChannels = 7;
-  const ConvGeometry& g = problem.geometry;
-  const bool nchw = problem.data_format == DataFormat::kNCHW;
-  const bool many_taps = nchw && g.kernel_h * g.kernel_w >= kManyTaps;
-  return (nchw || g.in_c <= kFewChannels) &&
-         std::min(g.in_w, g.out_w) >= (many_taps ? kLeastWidthOfManyTaps : kLeastWidth) &&
-         PlanesPlan::Fits(problem);
-}
-
 int64_t PlanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
   const PlanesPlan plan(problem, num_threads);
   const int64_t bytes =
@@ -332,7 +363,8 @@ std::string PlanesTiles(const Problem& problem, const KernelTable&) {
 const Algorithm kDepthwisePlanesAlgorithm = {
     .name = "planes",
     .summary = "depthwise forward and input gradient, lanes along columns of padded planes",
-    .accepts = AcceptsPlanes,
+    .accepts = [](const Problem& problem, const KernelTable&) { return PlanesPlan::Fits(problem); },
+    .cycles = PlanesCycles,
     .scratch_bytes = PlanesScratch,
     .tiles = PlanesTiles,
     .run = RunPlanes,

@@ -64,7 +64,6 @@ bool PlanesPlan::Fits(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
   const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const Dimension rows = Dimension::Rows(g, forward), cols = Dimension::Cols(g, forward);
-  if (!forward && g.stride_w != 1) return false;
   for (const Dimension& d : {rows, cols}) {
     if (d.kernel > kBlockTerms || d.stride > kMostStride || d.dilation > kMostDilation ||
         std::max(d.in, d.out) > kMostSize) {
@@ -84,34 +83,41 @@ bool PlanesPlan::Fits(const Problem& problem) {
 // Finds the zeros that staged rows need on both sides, then every tap's distance in them.
 void PlanesPlan::StageColumns() {
   num_residues = forward ? cols.stride : 1;
+  const int64_t phases = forward ? 1 : std::min(cols.stride, cols.in);
   struct Reach {
     int64_t residue, shift;
   };
-  const auto reach = [&](int64_t tap) -> Reach {
-    const int64_t at = (tap * cols.dilation - cols.pad) * (forward ? 1 : -1);
+  const auto reach = [&](int64_t phase, int64_t tap) -> Reach {
+    const int64_t at = tap * cols.dilation - cols.pad;
+    if (!forward) return {0, (phase - at) / cols.stride};  // without a rest
     const int64_t shift = FloorDiv(at, num_residues);
     return {at - shift * num_residues, shift};
   };
   const auto num_sources = [&](int64_t residue) {
     return std::max<int64_t>(0, CeilDiv(cols.num_sources() - residue, num_residues));
   };
-  const int64_t least = 16 / compute_bytes, count = cols.num_results();
+  const int64_t least = 16 / compute_bytes, count = CeilDiv(cols.num_results(), phases);
   width = std::max(count, least);
   left = 0;
   int64_t right = num_sources(0);
-  for (int64_t i = 0; i < cols.kernel; ++i) {
-    const int64_t tap = forward ? i : cols.kernel - 1 - i;
-    const Reach r = reach(tap);
-    if (r.shift + count <= 0 || r.shift >= num_sources(r.residue)) continue;
-    taps.push_back(tap);
-    left = std::max(left, RoundUp(std::max<int64_t>(0, -r.shift), least));
-    right = std::max(right, r.shift + width);
-    multiplies_padding |= r.shift < 0 || r.shift + count > num_sources(r.residue);
+  for (int64_t phase = 0; phase < phases; ++phase) {
+    col_phases.push_back({});
+    for (const int64_t tap : TapsOfPhase(cols, phase)) {
+      const Reach r = reach(phase, tap);
+      if (r.shift + count <= 0 || r.shift >= num_sources(r.residue)) continue;
+      col_phases.back().taps.push_back(tap);
+      left = std::max(left, RoundUp(std::max<int64_t>(0, -r.shift), least));
+      right = std::max(right, r.shift + width);
+      multiplies_padding |= r.shift < 0 || r.shift + count > num_sources(r.residue);
+    }
   }
   residue_size = RoundUp(left + right, least);
-  for (const int64_t tap : taps) {
-    const Reach r = reach(tap);
-    offsets.push_back(r.residue * residue_size + left + r.shift);
+  for (int64_t phase = 0; phase < phases; ++phase) {
+    ColPhase& of_phase = col_phases[static_cast<size_t>(phase)];
+    for (const int64_t tap : of_phase.taps) {
+      const Reach r = reach(phase, tap);
+      of_phase.offsets.push_back(r.residue * residue_size + left + r.shift);
+    }
   }
 }
 
@@ -156,7 +162,7 @@ void PlanesPlan::DealLines(int64_t stored_bytes) {
         CeilDiv(planes * band.sources.size() * cols.num_sources() * stored_bytes, kLine);
     int64_t num_visits = 0;
     for (const VisitedRows& rows_of : band.lines) num_visits += std::ssize(rows_of.visits);
-    num_visits *= group_channels * group_results();
+    num_visits *= group_channels * group_results() * num_phases();
     for (VisitedRows& line : band.lines) {
       line.lines_a_visit = lines < kLeastLines ? 0 : CeilDiv(lines, num_visits);
     }
@@ -191,11 +197,14 @@ void PlanesPlan::MeasurePiece(bool widened) {
   staged_plane = most_sources * staged_row();
   if (!direct) out_plane = most_results * width;
   if (interleaved) {
-    dense_size = 2 * std::max(cols.num_sources() * staged_planes(), width * out_planes());
+    dense_size =
+        std::max(2 * cols.num_sources() * staged_planes(), cols.num_results() * result_planes());
   } else if (widened && num_residues > 1) {
     dense_size = most_sources * cols.num_sources();
+  } else if (num_phases() > 1) {
+    dense_size = cols.num_results();
   }
-  const int64_t part = interleaved ? width * out_planes() : most_results * width;
+  const int64_t part = cols.num_results() * (interleaved ? result_planes() : most_results);
   // Numbers of a narrower type would do with less.
   streamed_size = RoundUp(streamed_planes * part, int64_t{kAlignment});
 }
@@ -214,17 +223,27 @@ PlanesPlan::PlanesPlan(const Problem& problem, int num_threads) {
   StageColumns();
   const int64_t stored_bytes = InfoOf(problem.dtype).bytes;
   const bool widened = stored_bytes != compute_bytes;
-  direct = !widened && !interleaved && width == cols.num_results();
+  direct = !widened && !interleaved && num_phases() == 1 && width == cols.num_results();
   ChooseBands(num_threads);
   DealLines(stored_bytes);
   ChooseStreaming(problem.ResultBytes(), stored_bytes, num_threads);
   MeasurePiece(widened);
-  // Planes that are summed lie behind each other, and so do their terms.
-  std::vector<int64_t> all;
-  for (const int64_t offset : offsets) {
-    for (int64_t m = 0; m < group_sources(); ++m) all.push_back(offset + m * staged_plane);
+  PlaceTerms();
+}
+
+// Planes that are summed lie behind each other, and so do their terms.
+void PlanesPlan::PlaceTerms() {
+  int64_t row_taps = 0;
+  for (const TapLine& line : row_phases) row_taps += line.num_taps;
+  for (ColPhase& phase : col_phases) {
+    std::vector<int64_t> all;
+    for (const int64_t offset : phase.offsets) {
+      for (int64_t m = 0; m < group_sources(); ++m) all.push_back(offset + m * staged_plane);
+    }
+    phase.offsets = std::move(all);
+    phase.first_weight = weights_of_plane;
+    weights_of_plane += phase.num_terms() * row_taps;
   }
-  offsets = std::move(all);
 }
 
 int64_t PlanesPlan::pieces_of_band() const {
@@ -233,12 +252,6 @@ int64_t PlanesPlan::pieces_of_band() const {
 
 int64_t PlanesPlan::num_pieces() const {
   return pieces_of_band() * static_cast<int64_t>(bands.size());
-}
-
-int64_t PlanesPlan::weights_of_plane() const {
-  int64_t row_taps = 0;
-  for (const TapLine& line : row_phases) row_taps += line.num_taps;
-  return num_terms() * row_taps;
 }
 
 }  // namespace convgrad

@@ -1,6 +1,6 @@
-// How a depthwise forward, or an input gradient without a stride along columns, is computed plane
-// by plane: how a plane of the source is staged, at which distance a result meets a tap, where
-// weights are packed, and what a piece of work is. Runs nothing.
+// How a depthwise forward or input gradient is computed plane by plane: how a plane of the source
+// is staged, at which distance a result meets a tap, where weights are packed, and what a piece of
+// work is. Runs nothing.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,22 @@ struct VisitedRows {
   // Lines of the next group of planes that a visit fetches, so that every visit of the band, for
   // every plane of results, fetches as many.
   int64_t lines_a_visit;
+};
+
+// Every stride-th column of an input gradient's results, or all of forward's: a plane of its own,
+// whose result t meets term i at offsets[i] + t of a staged row. Terms are columns of the filter in
+// canonical order, each of all planes that are summed; those that meet no source for any result
+// are left out.
+struct ColPhase {
+  std::vector<int64_t> taps;
+  std::vector<int64_t> offsets;
+  int64_t first_weight;  // of a plane of results
+
+  int64_t num_terms() const { return static_cast<int64_t>(offsets.size()); }
+  // Where the weights of a line of rows begin.
+  int64_t WeightsAt(const TapLine& line) const {
+    return first_weight + line.packed_tap * num_terms();
+  }
 };
 
 // Rows of results that are computed together.
@@ -54,15 +70,13 @@ struct PlanesPlan {
   // both sides: residue r's column number i at r * residue_size + left + i.
   int64_t num_residues, residue_size, left;
   int64_t staged_row() const { return num_residues * residue_size; }
-  // In a staged row result t meets term i at offsets[i] + t. Terms are columns of the filter in
-  // canonical order, each of all planes that are summed; those that meet no source for any result
-  // are left out.
-  std::vector<int64_t> taps;
-  std::vector<int64_t> offsets;
+  std::vector<ColPhase> col_phases;
+  int64_t num_phases() const { return static_cast<int64_t>(col_phases.size()); }
   bool multiplies_padding = false;  // some result meets a zero beside the row
 
   // Results are written where they belong, if neither their type nor a width below a vector's nor
-  // other channels between them forbid it. Otherwise rows of `width` go through scratch.
+  // other channels or phases between them forbid it. Otherwise rows of `width` columns of a phase
+  // go through scratch.
   bool direct;
   int64_t width;
   // Results are put together in scratch and written around the caches: a band of so many planes
@@ -74,20 +88,21 @@ struct PlanesPlan {
   int64_t pieces_of_band() const;
   int64_t num_pieces() const;
 
-  // Packed weights of one plane of results: by phase of rows and p < stride of the line:
-  // [term][row taps p, p + stride, ...]. One line for each phase of rows, and where its begin.
+  // Packed weights of one plane of results: by phase of columns, phase of rows and p < stride of
+  // the line: [term][row taps p, p + stride, ...]. One line for each phase of rows.
   std::vector<TapLine> row_phases;
-  int64_t num_terms() const { return static_cast<int64_t>(offsets.size()); }
-  int64_t WeightsAt(const TapLine& line) const { return line.packed_tap * num_terms(); }
-  int64_t weights_of_plane() const;
-  int64_t num_weights() const { return weights_of_plane() * num_channels * group_results(); }
+  int64_t weights_of_plane = 0;
+  int64_t num_weights() const { return weights_of_plane * num_channels * group_results(); }
 
   // Elements, for the largest piece: a staged plane, a plane of results that are not written
   // directly, numbers of the compute type that are not staged yet, or not rounded, and results that
   // are not written yet.
   int64_t staged_plane = 0, out_plane = 0, dense_size = 0, streamed_size = 0;
   int64_t staged_planes() const { return group_channels * group_sources(); }
-  int64_t out_planes() const { return interleaved ? group_channels * group_results() : 1; }
+  int64_t result_planes() const { return group_channels * group_results(); }
+  // Of a group at a time: phases, and in NHWC planes of results, those of a phase behind each
+  // other.
+  int64_t out_planes() const { return num_phases() * (interleaved ? result_planes() : 1); }
   int64_t piece_bytes() const {
     return (staged_plane * staged_planes() + out_plane * out_planes() + dense_size +
             streamed_size) *
@@ -96,6 +111,7 @@ struct PlanesPlan {
 
  private:
   void StageColumns();
+  void PlaceTerms();
   void ChooseBands(int num_threads);
   void DealLines(int64_t stored_bytes);
   void ChooseStreaming(int64_t result_bytes, int64_t stored_bytes, int num_threads);

@@ -38,7 +38,7 @@ HWY_INLINE void AddSourceRow(D d, const T* source, const int64_t* offsets, int64
     V x[kVectors];
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) x[v] = hn::LoadU(d, at + (cols[v] - cols[0]));
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int64_t q = 0; q < kRows; ++q) {
       const V weight = hn::Set(d, weights[q]);
 #pragma GCC unroll 4
@@ -58,7 +58,7 @@ HWY_INLINE void AddSourceRowKept(D d, const T* source, const int64_t* offsets, c
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) {
       const auto x = hn::LoadU(d, at + (cols[v] - cols[0]));
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int64_t q = 0; q < kRows; ++q) acc[q][v] = Fma(x, weights[term][q], acc[q][v]);
     }
   }
@@ -87,7 +87,7 @@ template <int64_t kLive, int64_t kVectors, class D>
 HWY_INLINE void SlideSums(D d, LiveSums<kLive, kVectors, D>& acc) {
 #pragma GCC unroll 4
   for (int64_t v = 0; v < kVectors; ++v) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int64_t q = kLive - 1; q > 0; --q) acc[q][v] = acc[q - 1][v];
     acc[0][v] = hn::Zero(d);
   }
@@ -105,7 +105,7 @@ HWY_NOINLINE void SumColumns(D d, const PlaneRows<T>& rows, const int64_t* cols)
   const int64_t num_lines = cols[0] == 0 ? rows.lines_a_visit : 0;
   uintptr_t next = rows.next;
   LiveSums<kLive, kVectors, D> acc;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int64_t q = 0; q < kLive; ++q) {
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) acc[q][v] = hn::Zero(d);
@@ -114,7 +114,7 @@ HWY_NOINLINE void SumColumns(D d, const PlaneRows<T>& rows, const int64_t* cols)
   if constexpr (kKept) {
 #pragma GCC unroll 4
     for (int64_t term = 0; term < kKeptTerms; ++term) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int64_t q = 0; q < kLive; ++q)
         weights[term][q] = hn::Set(d, rows.weights[term * kLive + q]);
     }
@@ -149,7 +149,7 @@ HWY_NOINLINE void SumColumns(D d, const PlaneRows<T>& rows, const int64_t* cols)
 // Vectors of a tile: sums, source and a weight must fit the registers.
 template <int64_t kLive>
 constexpr int64_t MostVectors() {
-  if (kManyRegisters) return kLive == 3 ? 4 : 3;
+  if (kManyRegisters) return kLive == 3 ? 4 : kLive <= 7 ? 3 : 2;
   return kLive == 3 ? 3 : kLive == 5 ? 2 : 1;
 }
 
@@ -208,7 +208,9 @@ template <class T>
 void PlaneSumTaps(const PlaneRows<T>& rows) {
   if (rows.most_live <= 3) return SumRows<3>(rows);
   if (rows.most_live <= 5) return SumRows<5>(rows);
-  SumRows<7>(rows);
+  if (rows.most_live <= 7) return SumRows<7>(rows);
+  if (rows.most_live <= 9) return SumRows<9>(rows);
+  SumRows<kMostLiveRows>(rows);
 }
 
 #if HWY_TARGET == HWY_SCALAR

@@ -8,7 +8,7 @@
 namespace convgrad {
 
 // The most rows of results that one row of the source may have terms of.
-inline constexpr int64_t kMostLiveRows = 7;
+inline constexpr int64_t kMostLiveRows = 11;
 
 // Columns that a row of results has at least: a vector of 16 bytes.
 template <class Compute>

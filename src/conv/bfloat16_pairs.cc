@@ -40,8 +40,10 @@ bool ServesPairs(const Problem& problem, const KernelTable& kernels) {
 }
 
 bool PairsAreExact(const ConvArgs& args) {
-  constexpr int kBias = 127, kLeastExponent = -126, kFractionBits = 7, kInfinity = 0x7F80;
-  int exponents = 0;  // of the least product
+  constexpr int kBias = 127, kLeastExponent = -126, kMostExponent = 127, kFractionBits = 7;
+  constexpr int kInfinity = 0x7F80;
+  static_assert(kBlockTerms <= 1 << 8);
+  int least_product = 0, most_sum = 8;  // exponents of a unit, and of a bound
   for (const Role role : InfoOf(args.problem.op).operands) {
     const void* tensor = role == Role::kInput    ? args.input
                          : role == Role::kFilter ? args.filter
@@ -50,9 +52,10 @@ bool PairsAreExact(const ConvArgs& args) {
         MagnitudesOf(args, tensor, *CheckedProduct(args.problem.ShapeOf(role)));
     const int least = magnitudes.least >> kFractionBits;
     if (magnitudes.greatest >= kInfinity || least == 0) return false;
-    exponents += least - kBias - kFractionBits;
+    least_product += least - kBias - kFractionBits;
+    most_sum += (magnitudes.greatest >> kFractionBits) - kBias + 1;
   }
-  return exponents >= kLeastExponent;
+  return least_product >= kLeastExponent && most_sum <= kMostExponent;
 }
 
 void LoadSlabPairs(const Parallel& parallel, const PackPairKernels& kernels, const DataShape& shape,

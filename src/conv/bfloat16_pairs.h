@@ -21,7 +21,9 @@ bool ServesPairs(const Problem& problem, const KernelTable& kernels);
 // The instruction takes subnormal numbers for zero, operands and sums alike. It gives the bits of
 // the canonical order when there can't be any: no operand is subnormal, and every product, hence
 // every sum of products, is a multiple of the least normal number. (A number of exponent e is a
-// multiple of 2^(e-7), a product of 2^(e+f-14).) Numbers that are not finite don't qualify either.
+// multiple of 2^(e-7), a product of 2^(e+f-14).) Nor may a number or a block's sum be infinite:
+// what is added up in pairs is never NaN, nor -0, and the kernels don't look for them. (A product
+// is below 2^(e+f+2), a block's sum below 2^(e+f+10).)
 bool PairsAreExact(const ConvArgs& args);
 
 // LoadSlab for pairs of the group_c channels of each group; `shape` counts pairs.

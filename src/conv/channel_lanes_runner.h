@@ -113,7 +113,7 @@ class ChannelLanesRunner {
     return SplitSlab(stage, plan_.result.w, plan_.chunk_pixels);
   }
 
-  bool StreamsResult(const Operands& operands) const;
+  bool StreamsResult() const;
   void PackPanel(const FilterPanel& panel, Element* to) const;
   Operands Load(const Slab& stage, Slabs& slabs) const;
   void LoadSource(const Slab& slab, Element* to) const;
@@ -131,11 +131,12 @@ class ChannelLanesRunner {
 };
 
 template <class Stored, class Element>
-bool ChannelLanesRunner<Stored, Element>::StreamsResult(const Operands& operands) const {
-  return !plan_.result_staged && operands.narrowed == nullptr &&
-         PaysToStream(operands.result,
-                      plan_.sum.batch * plan_.result.Image() * int64_t{sizeof(Compute)},
-                      plan_.sum.result_c * int64_t{sizeof(Compute)});
+bool ChannelLanesRunner<Stored, Element>::StreamsResult() const {
+  if (plan_.result_staged) return false;
+  constexpr int64_t kStored = sizeof(Stored);
+  return plan_.panels.cols * kStored % int64_t{kAlignment} == 0 &&
+         PaysToStream(args_.result, plan_.sum.batch * plan_.result.Image() * kStored,
+                      plan_.sum.result_c * kStored);
 }
 
 template <class Stored, class Element>
@@ -239,7 +240,7 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
   }
   tile.num_cols = panel.num_channels;
   tile.odd = sizeof(Stored) == 2;
-  tile.stream = StreamsResult(operands);
+  tile.stream = StreamsResult();
   const auto tiles = TilesOfWidth(plan_.kernels, panel.num_channels);
   for (const TapPhase& phase : plan_.phases) {
     const int64_t parts = plan_.PartsOf(phase);

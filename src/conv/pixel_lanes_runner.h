@@ -258,7 +258,6 @@ void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, in
   args.num_blocks = static_cast<int64_t>(terms.block_ends.size());
   args.sums = scratch.sums.data();
   args.odd = sizeof(Stored) == 2;
-  constexpr int64_t kCompute = sizeof(Compute);
   const Panels panels = CutPanels(plan_.kernels, num_pixels, plan_.panel_cols);
   const int64_t group_size = sum.source_c * plan_.channel_stride;
   const Element* const first = planes + group * group_size;
@@ -270,10 +269,11 @@ void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, in
       args.narrowed = to + panel * panels.cols;
     } else {
       args.c = to + panel * panels.cols;
-      args.stream =
-          plan_.result_in_place && PaysToStream(args.c, sum.batch * plan_.result.Image() * kCompute,
-                                                plan_.result_stride * kCompute);
     }
+    args.stream = plan_.result_in_place &&
+                  PaysToStream(to + panel * panels.cols,
+                               sum.batch * plan_.result.Image() * int64_t{sizeof(Result)},
+                               plan_.result_stride * int64_t{sizeof(Result)});
     int64_t row = 0;
     if (plan_.source_in_place) {
       // Of these planes or of those that follow, each of the first blocks of rows fetches a line.

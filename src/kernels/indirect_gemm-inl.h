@@ -151,10 +151,16 @@ class Tile {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       if (i == num_rows) break;
+      if constexpr (kOfPairs<Element> && kWhole > 0) {
+        if (args.narrowed != nullptr) {
+          StoreNarrowed<kStream>(acc.whole[i], args.narrowed + c_rows[i]);
+          continue;
+        }
+      }
 #pragma GCC unroll 16
       for (int v = 0; v < kWhole; ++v) {
-        const auto result = CanonicalNaN(d, hn::Add(acc.whole[i][v], hn::Zero(d)));
-        StoreWhole<kStream>(d, result, args, c_rows[i] + v * static_cast<int64_t>(hn::Lanes(d)));
+        StoreWhole<kStream>(d, OnlyBlock<Element>(d, acc.whole[i][v]), args,
+                            c_rows[i] + v * static_cast<int64_t>(hn::Lanes(d)));
       }
     }
   }

@@ -22,7 +22,9 @@ struct GemmSegment {
 };
 
 // Element is float, double, or BFloat16Pair: then the product of two elements is that of the second
-// numbers added first and that of the first ones after it, each fused.
+// numbers added first and that of the first ones after it, each fused. No block's sum of those may
+// be infinite or have a subnormal on its way; then none is NaN or -0, which the kernel does not
+// look for.
 template <class Element>
 struct GemmTileArgs {
   using Compute = ComputeType<Element>;
@@ -60,7 +62,7 @@ struct GemmTileArgs {
   BFloat16* narrowed;  // in place of c, if not null: numbers of the final type; pairs only
   const int64_t* c_rows;
   int64_t num_rows, num_cols;
-  // `stream`: whole vectors, whose addresses are then aligned, are written around the caches;
+  // `stream`: whole vectors, whose rows are then aligned to lines, are written around the caches;
   // before another thread reads them the caller needs a full memory barrier.
   bool odd;
   bool stream;

@@ -8,6 +8,7 @@
 #endif
 
 #include <cstring>
+#include <type_traits>
 
 #include "base/float16.h"
 #include "kernels/vector-inl.h"
@@ -68,6 +69,17 @@ struct Multiplier<BFloat16Pair, D> {
   }
 };
 #endif
+
+template <class Element>
+inline constexpr bool kOfPairs = std::is_same_v<Element, BFloat16Pair>;
+
+// The result that is one block's sum. Where -0 and NaN may be, they become +0 and the canonical
+// NaN; sums of pairs are neither (indirect_gemm.h).
+template <class Element, class D>
+HWY_INLINE hn::Vec<D> OnlyBlock(D d, hn::Vec<D> sum) {
+  if constexpr (kOfPairs<Element>) return sum;
+  return CanonicalNaN(d, hn::Add(sum, hn::Zero(d)));
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace convgrad

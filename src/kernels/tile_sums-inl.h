@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "kernels/indirect_gemm.h"
+#include "kernels/multiplier-inl.h"
 #include "kernels/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -40,14 +41,19 @@ HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-// The same, rounded to the final type. The instruction takes subnormal numbers for zero and keeps
-// payloads: sums of pairs are none of the first, and canonical where they are NaN. As assembly, as
-// in multiplier-inl.h.
+// The same, rounded to the final type. The instructions take subnormal numbers for zero, and keep
+// payloads of NaN: sums of pairs are neither. As assembly, as in multiplier-inl.h.
+template <class D>
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> Narrowed(D, hn::Vec<D> value) {
+  hn::Vec<hn::Rebind<uint16_t, D>> narrowed;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(narrowed.raw) : "v"(value.raw));
+  return narrowed;
+}
+
 template <class D>
 HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
   const hn::Rebind<uint16_t, D> dh;
-  hn::Vec<decltype(dh)> narrowed;
-  asm("vcvtneps2bf16 %1, %0" : "=v"(narrowed.raw) : "v"(value.raw));
+  const auto narrowed = Narrowed(d, value);
   auto* bits = reinterpret_cast<uint16_t*>(to);
   if (count >= static_cast<int64_t>(hn::Lanes(d))) {
     hn::StoreU(narrowed, dh, bits);
@@ -55,16 +61,38 @@ HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
     hn::BlendedStore(narrowed, hn::FirstN(dh, static_cast<size_t>(count)), dh, bits);
   }
 }
+
+// Whole vectors side by side, rounded, two of them as one.
+template <bool kStream, int kCount, class V>
+HWY_INLINE void StoreNarrowed(const V (&values)[kCount], BFloat16* to) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<uint16_t> dw;
+  auto* bits = reinterpret_cast<uint16_t*>(to);
+#pragma GCC unroll 16
+  for (int v = 0; v + 1 < kCount; v += 2, bits += hn::MaxLanes(dw)) {
+    hn::Vec<decltype(dw)> both;
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both.raw) : "v"(values[v].raw), "v"(values[v + 1].raw));
+    if constexpr (kStream) {
+      hn::Stream(both, dw, bits);
+    } else {
+      hn::StoreU(both, dw, bits);
+    }
+  }
+  if constexpr (kCount % 2 != 0) {
+    const hn::Rebind<uint16_t, decltype(d)> dh;
+    const auto last = Narrowed(d, values[kCount - 1]);
+    if constexpr (kStream) {
+      hn::Stream(last, dh, bits);
+    } else {
+      hn::StoreU(last, dh, bits);
+    }
+  }
+}
 #endif
 
 // A whole vector of a tile's result, to this place of c.
 template <bool kStream, class D, class Element>
 HWY_INLINE void StoreWhole(D d, hn::Vec<D> value, const GemmTileArgs<Element>& args, int64_t at) {
-  if constexpr (std::is_same_v<Element, BFloat16Pair>) {
-    if (args.narrowed != nullptr) {
-      return StoreUpTo(d, value, args.narrowed + at, static_cast<int64_t>(hn::Lanes(d)));
-    }
-  }
   if constexpr (kStream) {
     hn::Stream(value, d, args.c + at);
   } else {
@@ -76,8 +104,14 @@ HWY_INLINE void StoreWhole(D d, hn::Vec<D> value, const GemmTileArgs<Element>& a
 template <class D, class Element>
 HWY_INLINE void StoreResult(D d, hn::Vec<D> value, const GemmTileArgs<Element>& args, int64_t at,
                             int64_t count) {
-  if constexpr (std::is_same_v<Element, BFloat16Pair>) {
-    if (args.narrowed != nullptr) return StoreUpTo(d, value, args.narrowed + at, count);
+  if constexpr (kOfPairs<Element>) {
+    if (args.narrowed != nullptr) {
+      if (args.stream && count >= static_cast<int64_t>(hn::Lanes(d))) {
+        const hn::Rebind<uint16_t, D> dh;
+        return hn::Stream(Narrowed(d, value), dh, reinterpret_cast<uint16_t*>(args.narrowed + at));
+      }
+      return StoreUpTo(d, value, args.narrowed + at, count);
+    }
   }
   if (args.stream && count >= static_cast<int64_t>(hn::Lanes(d))) {
     hn::Stream(value, d, args.c + at);
@@ -149,7 +183,18 @@ HWY_INLINE void FoldVector(const GemmTileArgs<Element>& args, int64_t rows,
   double* errors = sums + rows * kVectors * lanes;
   hn::Vec<decltype(d)> result;
   if constexpr (kStarts && kEnds) {
-    result = CanonicalNaN(d, hn::Add(block, hn::Zero(d)));  // -0 made +0
+    result = OnlyBlock<Element>(d, block);
+  } else if constexpr (sizeof(ComputeType<Element>) == 4) {
+    using Sums = Doubles<hn::ScalableTag<float>>;
+    constexpr bool kAddsZero = kStarts && !kOfPairs<Element>;  // -0 made +0
+    Sums total = Sums::Of(d, kAddsZero ? hn::Add(block, hn::Zero(d)) : block);
+    if constexpr (!kStarts) total.Add(Sums::Load(d, sums));
+    if constexpr (kEnds) {
+      result = args.odd ? Rounded<Finish::kOdd>(d, total) : Rounded<Finish::kNearest>(d, total);
+      if constexpr (!kOfPairs<Element>) result = CanonicalNaN(d, result);
+    } else {
+      total.Store(d, sums);
+    }
   } else {
     if constexpr (kStarts) ZeroSums(d, sums, errors);
     FoldBlock(d, block, sums, errors);

@@ -58,22 +58,44 @@ HWY_INLINE V CanonicalNaN(D d, V value) {
 // The sums of finished blocks for Lanes(d) consecutive elements (canonical_order.h has the scalar
 // form). `sum` and, for double only, `error` are arrays of Lanes(d) doubles, aligned to 64 bytes or
 // to the vector, whichever is less. For float `error` is not used and may be null.
+
+// A vector of float as doubles, in registers.
 #if HWY_TARGET == HWY_SCALAR
 template <class D>
-HWY_INLINE void AddToDoubles(D, hn::Vec<D> block, double* HWY_RESTRICT sum) {
-  sum[0] += static_cast<double>(block.raw);
-}
+struct Doubles {
+  double only;
+
+  static HWY_INLINE Doubles Of(D, hn::Vec<D> block) { return {static_cast<double>(block.raw)}; }
+  static HWY_INLINE Doubles Load(D, const double* from) { return {from[0]}; }
+  HWY_INLINE void Store(D, double* to) const { to[0] = only; }
+  HWY_INLINE void Add(const Doubles& other) { only += other.only; }
+};
 #else
 template <class D>
-HWY_INLINE void AddToDoubles(D, hn::Vec<D> block, double* HWY_RESTRICT sum) {
-  const hn::Half<D> dh;
-  const hn::Rebind<double, decltype(dh)> dd;
-  const size_t half = hn::Lanes(dd);
-  const auto low = hn::PromoteTo(dd, hn::LowerHalf(dh, block));
-  const auto high = hn::PromoteTo(dd, hn::UpperHalf(dh, block));
-  hn::StoreU(hn::Add(hn::LoadU(dd, sum), low), dd, sum);
-  hn::StoreU(hn::Add(hn::LoadU(dd, sum + half), high), dd, sum + half);
-}
+struct Doubles {
+  using Half = hn::Half<D>;
+  using DD = hn::Rebind<double, Half>;
+  hn::Vec<DD> low, high;
+
+  HWY_INLINE Doubles(hn::Vec<DD> low_in, hn::Vec<DD> high_in) : low(low_in), high(high_in) {}
+
+  static HWY_INLINE Doubles Of(D, hn::Vec<D> block) {
+    const Half dh;
+    return {hn::PromoteTo(DD(), hn::LowerHalf(dh, block)),
+            hn::PromoteTo(DD(), hn::UpperHalf(dh, block))};
+  }
+  static HWY_INLINE Doubles Load(D, const double* from) {
+    return {hn::LoadU(DD(), from), hn::LoadU(DD(), from + hn::Lanes(DD()))};
+  }
+  HWY_INLINE void Store(D, double* to) const {
+    hn::StoreU(low, DD(), to);
+    hn::StoreU(high, DD(), to + hn::Lanes(DD()));
+  }
+  HWY_INLINE void Add(const Doubles& other) {
+    low = hn::Add(other.low, low);
+    high = hn::Add(other.high, high);
+  }
+};
 #endif
 
 // Knuth's TwoSum on vectors of doubles.
@@ -89,9 +111,12 @@ HWY_INLINE void AddCompensated(D d, V term, double* sum, double* error) {
 
 // Fold{Float,Double}::AddBlock.
 template <class D>
-HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* sum, [[maybe_unused]] double* error) {
+HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* HWY_RESTRICT sum,
+                          [[maybe_unused]] double* HWY_RESTRICT error) {
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    AddToDoubles(d, block, sum);
+    auto total = Doubles<D>::Of(d, block);
+    total.Add(Doubles<D>::Load(d, sum));
+    total.Store(d, sum);
   } else {
     AddCompensated(d, block, sum, error);
   }
@@ -112,37 +137,25 @@ HWY_INLINE void ZeroSums(D d, double* sum, [[maybe_unused]] double* error) {
 enum class Finish { kNearest, kOdd };
 
 #if HWY_TARGET == HWY_SCALAR
-template <class D>
-HWY_INLINE hn::Vec<D> RoundDoubles(D, const double* sum) {
-  return hn::Vec<D>(static_cast<float>(sum[0]));
-}
-template <class D>
-HWY_INLINE hn::Vec<D> RoundDoublesToOdd(D d, const double* sum) {
-  const float nearest = static_cast<float>(sum[0]);
+template <Finish kFinish, class D>
+HWY_INLINE hn::Vec<D> Rounded(D d, const Doubles<D>& sum) {
+  const float nearest = static_cast<float>(sum.only);
+  if constexpr (kFinish == Finish::kNearest) return hn::Vec<D>(nearest);
   const double back = nearest;
-  if (!(back < sum[0]) && !(back > sum[0])) return hn::Vec<D>(nearest);  // exact, or NaN
+  if (!(back < sum.only) && !(back > sum.only)) return hn::Vec<D>(nearest);  // exact, or NaN
   const hn::RebindToUnsigned<D> du;
   uint32_t bits = hn::BitCast(du, hn::Vec<D>(nearest)).raw;
-  if (std::fabs(back) > std::fabs(sum[0])) bits -= 1;
+  if (std::fabs(back) > std::fabs(sum.only)) bits -= 1;
   return hn::BitCast(d, hn::Vec<decltype(du)>(bits | 1));
 }
 #else
-template <class D>
-HWY_INLINE hn::Vec<D> RoundDoubles(D d, const double* sum) {
-  const hn::Half<D> dh;
-  const hn::Rebind<double, decltype(dh)> dd;
-  const auto low = hn::DemoteTo(dh, hn::LoadU(dd, sum));
-  const auto high = hn::DemoteTo(dh, hn::LoadU(dd, sum + hn::Lanes(dd)));
-  return hn::Combine(d, high, low);
-}
 // Lanes of one half: nearest, then one step towards zero where that went too far, then the last
 // bit.
 template <class DH>
-HWY_INLINE hn::Vec<DH> HalfToOdd(DH dh, const double* sum) {
+HWY_INLINE hn::Vec<DH> HalfToOdd(DH dh, hn::Vec<hn::Rebind<double, DH>> exact) {
   const hn::Rebind<double, DH> dd;
   const hn::RebindToUnsigned<DH> du;
   const hn::RebindToUnsigned<decltype(dd)> ddu;
-  const auto exact = hn::LoadU(dd, sum);
   const auto nearest = hn::DemoteTo(dh, exact);
   const auto back = hn::PromoteTo(dd, nearest);
   const auto one = hn::Set(ddu, 1);
@@ -153,12 +166,27 @@ HWY_INLINE hn::Vec<DH> HalfToOdd(DH dh, const double* sum) {
   const auto towards_zero = hn::Sub(bits, hn::TruncateTo(du, over));
   return hn::BitCast(dh, hn::Or(towards_zero, hn::TruncateTo(du, inexact)));
 }
-template <class D>
-HWY_INLINE hn::Vec<D> RoundDoublesToOdd(D d, const double* sum) {
+#if HWY_TARGET == HWY_AVX3
+// The same by a conversion towards zero, for which the library has no name.
+HWY_INLINE hn::Vec<hn::Half<hn::ScalableTag<float>>> HalfToOdd(
+    hn::Half<hn::ScalableTag<float>> dh, hn::Vec<hn::ScalableTag<double>> exact) {
+  const hn::ScalableTag<double> dd;
+  const hn::RebindToUnsigned<decltype(dh)> du;
+  hn::Vec<decltype(dh)> kept;
+  asm("vcvtpd2ps %{rz-sae%}, %1, %0" : "=v"(kept.raw) : "v"(exact.raw));
+  const hn::MFromD<decltype(du)> inexact{hn::Ne(hn::PromoteTo(dd, kept), exact).raw};
+  const auto bits = hn::BitCast(du, kept);
+  return hn::BitCast(dh, hn::IfThenElse(inexact, hn::Or(bits, hn::Set(du, 1)), bits));
+}
+#endif
+template <Finish kFinish, class D>
+HWY_INLINE hn::Vec<D> Rounded(D d, const Doubles<D>& sum) {
   const hn::Half<D> dh;
-  const auto low = HalfToOdd(dh, sum);
-  const auto high = HalfToOdd(dh, sum + hn::Lanes(dh));
-  return hn::Combine(d, high, low);
+  if constexpr (kFinish == Finish::kOdd) {
+    return hn::Combine(d, HalfToOdd(dh, sum.high), HalfToOdd(dh, sum.low));
+  } else {
+    return hn::Combine(d, hn::DemoteTo(dh, sum.high), hn::DemoteTo(dh, sum.low));
+  }
 }
 #endif
 
@@ -170,10 +198,8 @@ HWY_INLINE hn::Vec<D> FoldResult(D d, const double* sum, [[maybe_unused]] const 
     const auto finite = hn::Eq(hn::Sub(total, total), hn::Zero(d));
     const auto result = hn::IfThenElse(finite, hn::Add(total, hn::LoadU(d, error)), total);
     return CanonicalNaN(d, result);
-  } else if constexpr (kFinish == Finish::kOdd) {
-    return CanonicalNaN(d, RoundDoublesToOdd(d, sum));
   } else {
-    return CanonicalNaN(d, RoundDoubles(d, sum));
+    return CanonicalNaN(d, Rounded<kFinish>(d, Doubles<D>::Load(d, sum)));
   }
 }
 

@@ -20,9 +20,10 @@ const PackPairKernels* FindPacking() {
   return best.has_bf16_pairs ? &best.pack_bf16_pairs : nullptr;
 }
 
-// A matrix of numbers that tell where they were, with room around its rows.
+// A matrix of numbers that tell where they were, with room between its rows or without.
 struct Matrix {
-  Matrix(int64_t rows_in, int64_t cols_in) : rows(rows_in), cols(cols_in), stride(cols_in + 3) {
+  Matrix(int64_t rows_in, int64_t cols_in, int64_t room = 3)
+      : rows(rows_in), cols(cols_in), stride(cols_in + room) {
     for (int64_t i = 0; i < rows * stride; ++i) {
       numbers.push_back({static_cast<uint16_t>(i % stride < cols ? i + 1 : 0xFFFF)});
     }
@@ -42,7 +43,7 @@ void CheckPacking(Pack pack, bool pairs_in_rows, bool transposed, const Matrix& 
   const int64_t lines = pairs_in_rows ? (matrix.rows + 1) / 2 : matrix.rows;
   const int64_t width = pairs_in_rows ? matrix.cols : (matrix.cols + 1) / 2;
   const int64_t to_lines = transposed ? width : lines, to_width = transposed ? lines : width;
-  const int64_t to_stride = to_width + 5;
+  const int64_t to_stride = to_width + (matrix.stride == matrix.cols ? 0 : 5);
   std::vector<BFloat16Pair> to(static_cast<size_t>(to_lines * to_stride), {{7}, {7}});
   pack(matrix.numbers.data(), matrix.stride, to.data(), to_stride, matrix.rows, matrix.cols);
   for (int64_t i = 0; i < to_lines; ++i) {
@@ -66,13 +67,15 @@ TEST(PackPairs, FollowsItsFormula) {
   const PackPairKernels* packing = FindPacking();
   if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
   for (int64_t rows : {1, 2, 3, 15, 16, 17, 32, 33, 67}) {
-    for (int64_t cols : {1, 2, 5, 16, 17, 31, 32, 33, 64, 70}) {
-      const Matrix matrix(rows, cols);
-      CheckPacking(packing->pair_cols, false, false, matrix);
-      CheckPacking(packing->pair_cols_transposed, false, true, matrix);
-      CheckPacking(packing->pair_rows, true, false, matrix);
-      CheckPacking(packing->pair_rows_transposed, true, true, matrix);
-      if (HasFatalFailure()) return;
+    for (int64_t cols : {1, 2, 3, 5, 7, 16, 17, 31, 32, 33, 64, 70}) {
+      for (int64_t room : {0, 3}) {
+        const Matrix matrix(rows, cols, room);
+        CheckPacking(packing->pair_cols, false, false, matrix);
+        CheckPacking(packing->pair_cols_transposed, false, true, matrix);
+        CheckPacking(packing->pair_rows, true, false, matrix);
+        CheckPacking(packing->pair_rows_transposed, true, true, matrix);
+        if (HasFatalFailure()) return;
+      }
     }
   }
 }
@@ -339,12 +342,42 @@ TEST_P(Pairs, GiveTheBitsOfTheReferenceForFilterGradients) {
   }
 }
 
+// Results so large that they are written around the caches: of one block and of two, with rows that
+// leave tiles unfilled and a panel that is narrower than the others.
+TEST(PairsInLargeResults, HaveTheBitsOfOtherTargets) {
+  if (FindPacking() == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
+  for (const char* sizes : {"NHWC in=1,119,120,16 filter=1,1,16,160 strides=1,1",
+                            "NHWC in=1,119,120,260 filter=1,1,260,160 strides=1,1",
+                            "NCHW in=2,20,32,60 filter=1,1,20,1152 strides=1,1",
+                            "NCHW in=2,260,32,60 filter=1,1,260,1152 strides=1,1"}) {
+    const Problem problem = ParseProblem(std::string("conv2d bfloat16 ") + sizes +
+                                         " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    const Tensor input = Numbers(problem.ShapeOf(Role::kInput), -8, 3, 9);
+    const Tensor filter = Numbers(problem.ShapeOf(Role::kFilter), -8, 3, 10);
+    Execution execution;
+    execution.isa = Isa::kAvx2;
+    const Tensor expected = Compute(problem, input, filter, execution);
+    execution.isa = Isa::kAvx512;
+    execution.algorithm =
+        problem.data_format == DataFormat::kNHWC ? "channel-lanes" : "pixel-lanes";
+    for (const int threads : {1, 2}) {
+      execution.num_threads = threads;
+      const Tensor actual = Compute(problem, input, filter, execution);
+      EXPECT_EQ(std::memcmp(actual.raw(), expected.raw(), static_cast<size_t>(actual.num_bytes())),
+                0)
+          << problem.ToLine() << " threads=" << threads;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Limits, Pairs,
                          ::testing::Values(Exponents{"Ordinary", -8, 3, -8, 3},
                                            Exponents{"LeastThatStayNormal", -56, -40, -56, -40},
                                            Exponents{"SumsBelowNormal", -60, -50, -56, -52},
                                            Exponents{"ProductsBelowNormal", -100, -60, -60, -50},
                                            Exponents{"SubnormalOperand", -127, -120, 0, 20},
+                                           Exponents{"LargestInPairs", 50, 59, 50, 58},
+                                           Exponents{"LargerThanPairs", 50, 60, 50, 58},
                                            Exponents{"LargeSumsOverflow", 50, 64, 50, 63},
                                            Exponents{"InfiniteOperand", 100, 128, -3, 3}),
                          [](const auto& instance) { return std::string(instance.param.name); });

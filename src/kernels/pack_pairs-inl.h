@@ -70,6 +70,54 @@ HWY_INLINE PairVector CombineRows(const BFloat16* first, const BFloat16* second,
                  LoadNumbers(second, 0, second == nullptr ? 0 : count));
 }
 
+// Where the numbers of two vectors are, of two vectors of their pairs.
+struct PairPlaces {
+  HWY_ALIGN uint16_t at[4 * kPairs] = {};
+
+  constexpr PairPlaces() {
+    for (int i = 0; i < 4 * kPairs; ++i) {
+      at[i] = static_cast<uint16_t>(i / 2 + i % 2 * 2 * kPairs);
+    }
+  }
+};
+inline constexpr PairPlaces kPairPlaces;
+
+// Numbers from these places of one vector, or, behind them, of two. As assembly: the library has
+// no such look-up of 16 bits.
+HWY_INLINE hn::Vec<NumberTag> FromOne(hn::Vec<NumberTag> one, hn::Vec<NumberTag> places) {
+  hn::Vec<NumberTag> found;
+  asm("vpermw %1, %2, %0" : "=v"(found.raw) : "v"(one.raw), "v"(places.raw));
+  return found;
+}
+HWY_INLINE hn::Vec<NumberTag> FromTwo(hn::Vec<NumberTag> one, hn::Vec<NumberTag> other,
+                                      hn::Vec<NumberTag> places) {
+  asm("vpermt2w %1, %2, %0" : "+v"(one.raw) : "v"(other.raw), "v"(places.raw));
+  return one;
+}
+
+// One number of each of two rows, `cols` pairs; a null row reads as zeros.
+HWY_INLINE void StoreCombined(const BFloat16* first, const BFloat16* second, BFloat16Pair* to,
+                              int64_t cols) {
+  const NumberTag d;
+  int64_t col = 0;
+  if (first != nullptr && second != nullptr && cols >= 2 * kPairs) {
+    const auto low = hn::Load(d, kPairPlaces.at);
+    const auto high = hn::Load(d, kPairPlaces.at + 2 * kPairs);
+    for (; col + 2 * kPairs <= cols; col += 2 * kPairs) {
+      const auto one = hn::LoadU(d, BitsOf(first + col));
+      const auto other = hn::LoadU(d, BitsOf(second + col));
+      auto* bits = reinterpret_cast<uint16_t*>(to + col);
+      hn::StoreU(FromTwo(one, other, low), d, bits);
+      hn::StoreU(FromTwo(one, other, high), d, bits + 2 * kPairs);
+    }
+  }
+  for (; col < cols; col += kPairs) {
+    StorePairs(CombineRows(first == nullptr ? nullptr : first + col,
+                           second == nullptr ? nullptr : second + col, cols - col),
+               to + col, cols - col);
+  }
+}
+
 // Pair i and the following ones.
 HWY_INLINE PairVector CombineApart(const BFloat16* row, const PairsApart& pairs, int64_t i) {
   const int64_t first = pairs.begin + i, second = first + pairs.apart;
@@ -99,12 +147,45 @@ HWY_INLINE void TransposePairs(int64_t lines, int64_t pairs, const Load& load, B
   }
 }
 
+// Rows without room between them, of an odd number of columns that fits a vector: as many rows as
+// a vector of pairs has place for at a time.
+void PairOddCols(const BFloat16* from, BFloat16Pair* to, int64_t rows, int64_t cols) {
+  const NumberTag d;
+  const int64_t pairs = (cols + 1) / 2, most = kPairs / pairs;
+  HWY_ALIGN uint16_t places[2 * kPairs], kept[2 * kPairs];
+  for (int64_t i = 0; i < 2 * kPairs; ++i) {
+    const int64_t row = i / (2 * pairs), col = i % (2 * pairs);
+    const bool holds = row < most && col < cols;
+    places[i] = static_cast<uint16_t>(holds ? row * cols + col : 0);
+    kept[i] = holds ? 0xFFFF : 0;
+  }
+  const auto numbers_at = hn::Load(d, places), mask = hn::Load(d, kept);
+  for (int64_t row = 0; row < rows; row += most) {
+    const int64_t count = HWY_MIN(most, rows - row);
+    const auto numbers = hn::BitCast(d, LoadPairs(from + row * cols, count * cols));
+    const auto placed = hn::And(FromOne(numbers, numbers_at), mask);
+    StorePairs(hn::BitCast(PairTag(), placed), to + row * pairs, count * pairs);
+  }
+}
+
 void PairCols(const BFloat16* from, int64_t from_stride, BFloat16Pair* to, int64_t to_stride,
               int64_t rows, int64_t cols) {
+  if (cols % 2 == 0) {
+    for (int64_t row = 0; row < rows; ++row) {
+      std::memcpy(to + row * to_stride, from + row * from_stride,
+                  static_cast<size_t>(cols / 2) * sizeof(BFloat16Pair));
+    }
+    return;
+  }
+  const int64_t pairs = (cols + 1) / 2;
+  if (from_stride == cols && to_stride == pairs && pairs <= kPairs) {
+    return PairOddCols(from, to, rows, cols);
+  }
   for (int64_t row = 0; row < rows; ++row) {
-    if (cols % 2 != 0) to[row * to_stride + cols / 2] = {from[row * from_stride + cols - 1], {0}};
-    std::memcpy(to + row * to_stride, from + row * from_stride,
-                static_cast<size_t>(cols / 2) * sizeof(BFloat16Pair));
+    for (int64_t pair = 0; pair < pairs; pair += kPairs) {
+      StorePairs(LoadPairs(from + row * from_stride + 2 * pair, cols - 2 * pair),
+                 to + row * to_stride + pair, pairs - pair);
+    }
   }
 }
 
@@ -118,12 +199,14 @@ void PairColsTransposed(const BFloat16* from, int64_t from_stride, BFloat16Pair*
 
 void PairRows(const BFloat16* from, int64_t from_stride, BFloat16Pair* to, int64_t to_stride,
               int64_t rows, int64_t cols) {
+  constexpr int64_t kLine = 64 / sizeof(BFloat16);
   for (int64_t row = 0; row < rows; row += 2) {
     const BFloat16* const first = from + row * from_stride;
     const BFloat16* const second = row + 1 < rows ? first + from_stride : nullptr;
-    for (int64_t col = 0; col < cols; col += kPairs) {
-      StorePairs(CombineRows(first + col, second == nullptr ? nullptr : second + col, cols - col),
-                 to + row / 2 * to_stride + col, cols - col);
+    for (int64_t col = 0; col < cols; col += kLine) {
+      FetchLines(first + col, from_stride, 2, 2 * from_stride);
+      StoreCombined(first + col, second == nullptr ? nullptr : second + col,
+                    to + row / 2 * to_stride + col, HWY_MIN(kLine, cols - col));
     }
   }
 }
@@ -138,16 +221,6 @@ void PairRowsTransposed(const BFloat16* from, int64_t from_stride, BFloat16Pair*
   TransposePairs((rows + 1) / 2, cols, load, to, to_stride);
 }
 
-// Columns [0, cols) of one row, where both are there.
-HWY_INLINE void CombineRow(const BFloat16* first, const BFloat16* second, BFloat16Pair* to,
-                           int64_t cols) {
-  for (int64_t col = 0; col < cols; col += kPairs) {
-    StorePairs(CombineRows(first == nullptr ? nullptr : first + col,
-                           second == nullptr ? nullptr : second + col, cols - col),
-               to + col, cols - col);
-  }
-}
-
 void PairSplit(const BFloat16* first, const BFloat16* second, int64_t from_stride, BFloat16Pair* to,
                int64_t block_stride, int64_t rows, int64_t cols, int64_t block_cols) {
   // The machine's own prefetcher does not follow several short streams.
@@ -160,9 +233,9 @@ void PairSplit(const BFloat16* first, const BFloat16* second, int64_t from_strid
     }
     BFloat16Pair* block = to + row * block_cols;
     for (int64_t col = 0; col < cols; col += block_cols) {
-      CombineRow(first == nullptr ? nullptr : first + col,
-                 second == nullptr ? nullptr : second + col, block,
-                 HWY_MIN(block_cols, cols - col));
+      StoreCombined(first == nullptr ? nullptr : first + col,
+                    second == nullptr ? nullptr : second + col, block,
+                    HWY_MIN(block_cols, cols - col));
       block += block_stride;
     }
     if (first != nullptr) first += from_stride;
@@ -227,21 +300,26 @@ BFloat16Magnitudes PairMagnitudes(const BFloat16* numbers, int64_t count) {
   constexpr int64_t kNumbers = 2 * kPairs;
   const auto one = hn::Set(d, 1), sign = hn::Set(d, 0x8000);
   auto least_less_one = hn::Set(d, 0xFFFF), greatest = hn::Zero(d);
-  for (int64_t i = 0; i < count; i += kNumbers) {
-    const auto kept = hn::FirstN(d, static_cast<size_t>(HWY_MIN(count - i, kNumbers)));
-    const auto magnitude = hn::AndNot(sign, hn::MaskedLoad(kept, d, BitsOf(numbers + i)));
+  const auto look_at = [&](hn::Vec<NumberTag> bits) HWY_ATTR {
+    const auto magnitude = hn::AndNot(sign, bits);
     // Less one, zero is the greatest of all.
     least_less_one = hn::Min(least_less_one, hn::Sub(magnitude, one));
     greatest = hn::Max(greatest, magnitude);
+  };
+  int64_t i = 0;
+  for (; i + kNumbers <= count; i += kNumbers) look_at(hn::LoadU(d, BitsOf(numbers + i)));
+  if (i < count) {
+    const auto kept = hn::FirstN(d, static_cast<size_t>(count - i));
+    look_at(hn::MaskedLoad(kept, d, BitsOf(numbers + i)));
   }
   uint16_t least[kNumbers], most[kNumbers];
   hn::StoreU(least_less_one, d, least);
   hn::StoreU(greatest, d, most);
   BFloat16Magnitudes result{0xFFFF, 0};
-  for (int64_t i = 0; i < kNumbers; ++i) {
-    if (least[i] != 0xFFFF)
-      result.least = HWY_MIN(result.least, static_cast<uint16_t>(least[i] + 1));
-    result.greatest = HWY_MAX(result.greatest, most[i]);
+  for (int64_t lane = 0; lane < kNumbers; ++lane) {
+    if (least[lane] != 0xFFFF)
+      result.least = HWY_MIN(result.least, static_cast<uint16_t>(least[lane] + 1));
+    result.greatest = HWY_MAX(result.greatest, most[lane]);
   }
   return result;
 }

@@ -1,5 +1,5 @@
 // The algorithm "channel-lanes" against the reference, bit for bit, where threads take stages of
-// their own and where they share them; and which of the two they do.
+// their own and where they share them, which of the two they do, and which pixels are copied.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -34,6 +34,71 @@ TEST_P(ChannelLanes, OfRandomProblems) {
 
 INSTANTIATE_TEST_SUITE_P(AllValues, ChannelLanes,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+// Phases without taps and source pixels that no tap meets, over several stages; results that are
+// written around the caches.
+TEST(ChannelLanesOf, StridesBeyondTheFilter) {
+  for (const char* line :
+       {"conv2d_backprop_input float32 NCHW in=3,130,56,56 filter=1,1,130,40 strides=2,2 "
+        "dilations=1,1 pads=0,0,0,0 ",
+        "conv2d_backprop_input float32 NCHW in=2,150,57,64 filter=1,2,150,24 strides=2,3 "
+        "dilations=1,1 pads=1,0,0,2 ",
+        "conv2d_backprop_input float64 NCHW in=2,70,64,64 filter=2,1,70,9 strides=3,2 "
+        "dilations=1,1 pads=0,1,0,0 ",
+        "conv2d_backprop_input float32 NCHW in=2,260,48,48 filter=1,3,260,9 strides=2,1 "
+        "dilations=1,1 pads=0,0,1,1 ",
+        "conv2d_backprop_input bfloat16 NCHW in=2,30,41,43 filter=3,3,30,31 strides=2,2 "
+        "dilations=2,2 pads=1,2,1,2 ",
+        "conv2d_backprop_input float16 NHWC in=2,41,43,30 filter=1,1,30,31 strides=2,2 "
+        "dilations=1,1 pads=0,0,0,0 ",
+        "conv2d_backprop_input float32 NCHW in=2,20,1,9 filter=1,1,20,9 strides=3,2 "
+        "dilations=1,1 pads=1,1,1,1 ",
+        "conv2d float32 NCHW in=3,130,56,56 filter=1,1,130,40 strides=2,2 dilations=1,1 "
+        "pads=0,0,0,0 ",
+        "conv2d float16 NCHW in=2,35,41,62 filter=2,2,35,20 strides=4,3 dilations=3,1 "
+        "pads=2,1,1,2 ",
+        "conv2d bfloat16 NHWC in=2,41,62,35 filter=1,2,35,20 strides=2,3 dilations=1,1 "
+        "pads=1,1,0,0 ",
+        "conv2d float64 NCHW in=2,35,40,40 filter=3,3,35,20 strides=2,2 dilations=2,2 "
+        "pads=2,2,2,2 "}) {
+    const Problem problem = ParseProblem(std::string(line) + "padding=EXPLICIT");
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 3, Values::kOrdinary));
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 4, Values::kSpecial));
+  }
+}
+
+ChannelLanesPlan<float, float> StridedPlan(const std::string& line) {
+  const Problem problem = ParseProblem(line + " pads=0,0,0,0 padding=EXPLICIT");
+  return {problem, SupportedKernels().front(), 1};
+}
+
+TEST(ChannelLanesStages, HoldTheSourcePixelsThatTapsMeet) {
+  const auto plan =
+      StridedPlan("conv2d float32 NCHW in=1,8,41,40 filter=2,1,8,8 strides=3,2 dilations=1,1");
+  EXPECT_EQ(plan.source_kept.rows.residues, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(plan.source_kept.cols.residues, (std::vector<int64_t>{0}));
+  EXPECT_EQ(plan.source.h, 28);
+  EXPECT_EQ(plan.source.w, 20);
+  EXPECT_TRUE(plan.result_kept.all());
+  EXPECT_TRUE(
+      StridedPlan("conv2d float32 NCHW in=1,8,41,40 filter=3,3,8,8 strides=2,2 dilations=1,1")
+          .source_kept.all());
+}
+
+TEST(ChannelLanesStages, HoldTheResultsThatTapsAddTo) {
+  const auto plan = StridedPlan(
+      "conv2d_backprop_input float32 NCHW in=1,8,41,40 filter=2,1,8,8 strides=3,2 dilations=1,1");
+  EXPECT_EQ(plan.result_kept.rows.residues, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(plan.result_kept.cols.residues, (std::vector<int64_t>{0}));
+  EXPECT_EQ(plan.result.h, 28);
+  EXPECT_EQ(plan.result.w, 20);
+  EXPECT_EQ(plan.phases.size(), 2u);
+  EXPECT_TRUE(plan.source_kept.all());
+  // Where it is not copied, the kernel writes the zeros.
+  EXPECT_TRUE(StridedPlan("conv2d_backprop_input float32 NHWC in=1,41,40,8 filter=2,1,8,8 "
+                          "strides=3,2 dilations=1,1")
+                  .result_kept.all());
+}
 
 ChannelLanesPlan<float, float> PlanOf(const std::string& sizes, int num_threads) {
   const Problem problem = ParseProblem("conv2d float32 " + sizes +

@@ -212,6 +212,51 @@ TYPED_TEST(PackTest, TransposesWidening) {
   }
 }
 
+// Nothing is read behind the last column.
+TYPED_TEST(PackTest, TransposesColumnsAStepApart) {
+  using Compute = ComputeType<TypeParam>;
+  for (const KernelTable& table : SupportedKernels()) {
+    for (const Extent& e : kExtents) {
+      for (const int64_t step : {1, 2, 3}) {
+        const int64_t from_stride = (e.cols - 1) * step + 1;
+        const auto from = SomeStored<TypeParam>(e.rows * from_stride);
+        std::vector<Compute> to(static_cast<size_t>(e.cols * e.to_stride), 42);
+        table.Pack<TypeParam>().transpose_every(from.data(), from_stride, step, to.data(),
+                                                e.to_stride, e.rows, e.cols, step % 2 * 100);
+        for (int64_t i = 0; i < e.cols * e.to_stride; ++i) {
+          const int64_t row = i % e.to_stride, col = i / e.to_stride;
+          const double want = row < e.rows ? Widen(from[row * from_stride + col * step]) : 42;
+          ASSERT_TRUE(SameNumber<Compute>(to[i], static_cast<Compute>(want)))
+              << NameOf(table.isa) << ' ' << e.rows << 'x' << e.cols << " at " << row << ',' << col;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(PackTest, TransposesToPlacesApart) {
+  using Compute = ComputeType<TypeParam>;
+  for (const KernelTable& table : SupportedKernels()) {
+    for (const Extent& e : kExtents) {
+      for (const int64_t step : {1, 2, 3}) {
+        const int64_t end = (e.rows - 1) * step + 1, to_stride = end + kBehindApart + 5;
+        std::vector<Compute> from(static_cast<size_t>(e.rows * e.from_stride));
+        for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<Compute>(i + 50);
+        std::vector<Compute> to(static_cast<size_t>(e.cols * to_stride), 42);
+        table.Pack<TypeParam>().transpose_apart(from.data(), e.from_stride, to.data(), to_stride,
+                                                step, e.rows, e.cols);
+        for (int64_t i = 0; i < e.cols * to_stride; ++i) {
+          const int64_t row = i % to_stride, col = i / to_stride;
+          const bool meant = row < end && row % step == 0;
+          if (!meant && to[i] == 0 && row < end + kBehindApart) continue;
+          ASSERT_EQ(to[i], meant ? from[row / step * e.from_stride + col] : 42)
+              << NameOf(table.isa) << ' ' << e.rows << 'x' << e.cols << " step " << step;
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(PackTest, CopiesColumnsWidening) {
   using Compute = ComputeType<TypeParam>;
   for (const KernelTable& table : SupportedKernels()) {

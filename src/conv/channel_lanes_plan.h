@@ -10,6 +10,7 @@
 
 #include "conv/bfloat16_pairs.h"
 #include "conv/gemm_tiles.h"
+#include "conv/kept_positions.h"
 #include "conv/staging.h"
 #include "conv/tap_sum.h"
 #include "kernels/kernel_table.h"
@@ -51,10 +52,11 @@ struct ChannelLanesPlan {
 
   const IndirectGemmKernels<Element>& kernels;
   TapSum sum;
+  bool source_staged, result_staged;    // else used where they lie
+  KeptPixels source_kept, result_kept;  // all, if it is not staged; `sum` knows no others
   std::vector<TapPhase> phases;
-  DataShape source, result;           // channels of the source as elements
-  bool source_staged, result_staged;  // else used where they lie
-  Panels panels;                      // of one group
+  DataShape source, result;  // of kept pixels; channels of the source as elements
+  Panels panels;             // of one group
   int64_t panels_per_pass;
   std::vector<Slab> stages;
   bool own_stages;  // threads take whole stages; else they share each
@@ -67,11 +69,17 @@ ChannelLanesPlan<Stored, Element>::ChannelLanesPlan(const Problem& problem,
                                                     const KernelTable& table, int num_threads_in)
     : kernels(table.Gemm<Element>()),
       sum(problem),
-      phases(PhasesOf(sum)),
       source_staged(problem.data_format == DataFormat::kNCHW ||
                     (kPairs ? sum.source_c % 2 != 0 : !std::is_same_v<Stored, Compute>)),
       result_staged(problem.data_format == DataFormat::kNCHW ||
                     !(kPairs || std::is_same_v<Stored, Compute>)),
+      source_kept(source_staged && !kPairs
+                      ? KeepMetSource(sum)
+                      : KeptPixels{AllPositions(sum.source_h), AllPositions(sum.source_w)}),
+      result_kept(result_staged
+                      ? KeepSummedResult(sum)
+                      : KeptPixels{AllPositions(sum.result_h), AllPositions(sum.result_w)}),
+      phases(PhasesOf(sum)),
       panels(CutPanels(kernels, sum.result_c)),
       num_threads(num_threads_in) {
   if constexpr (kPairs) CountInPairs(sum, phases);

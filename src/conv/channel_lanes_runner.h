@@ -15,6 +15,7 @@
 #include "conv/class_segments.h"
 #include "conv/filter_panel.h"
 #include "conv/gemm_tiles.h"
+#include "conv/kept_staging.h"
 #include "conv/stream_result.h"
 
 namespace convgrad {
@@ -193,18 +194,19 @@ void ChannelLanesRunner<Stored, Element>::LoadSource(const Slab& slab, Element* 
         plan_.sum.forward ? args_.problem.geometry.group_in_c : args_.problem.geometry.group_out_c,
         slab, source, to);
   } else {
-    LoadSlab(args_.parallel, pack_, plan_.source, slab, source, to);
+    LoadKept(args_.parallel, pack_,
+             KeptTensor(plan_.source_kept, plan_.source.format, plan_.source.c), slab, source, to);
   }
 }
 
 template <class Stored, class Element>
 void ChannelLanesRunner<Stored, Element>::Store(const Slab& stage, const Operands& operands) const {
   if (!plan_.result_staged) return;
-  constexpr int64_t kStored = sizeof(Stored);
+  const KeptTensor result(plan_.result_kept, plan_.result.format, plan_.result.c);
   const bool stream = plan_.result.format == DataFormat::kNCHW &&
-                      PaysToStream(args_.result, plan_.sum.batch * plan_.result.Image() * kStored,
-                                   plan_.result.h * plan_.result.w * kStored);
-  StoreSlab(args_.parallel, pack_, plan_.result, stage, operands.result,
+                      PaysToStream(args_.result, args_.problem.ResultBytes(),
+                                   result.whole.h * result.whole.w * int64_t{sizeof(Stored)});
+  StoreKept(args_.parallel, args_.kernels, result, stage, operands.result,
             static_cast<Stored*>(args_.result), stream);
 }
 

@@ -155,7 +155,13 @@ void Count::Add(const ChannelLanesPlan<Stored, Element>& plan) {
   const double chunks =
       std::max(Number(plan.stages.size()), std::ceil(pixels / Number(plan.chunk_pixels)));
   if (plan.source_staged) AddIn(SourceNumbers(sum));
-  if (plan.result_staged) AddOut(ResultNumbers(sum));
+  if (plan.result_staged) {
+    constexpr double kZero = 0.3;
+    const KeptPixels& kept = plan.result_kept;
+    const double all = Product(sum.batch, sum.groups, sum.result_c, kept.rows.size, kept.cols.size);
+    AddOut(ResultNumbers(sum));
+    cycles_ += kZero * (all - ResultNumbers(sum)) * number_cycles_;
+  }
   if (sum.groups > 1) {
     const int64_t bytes = sum.source_c * int64_t{sizeof(Element)};
     cycles_ += costs_.line * Product(sum.batch, sum.groups, sum.source_h, sum.source_w,
@@ -194,8 +200,8 @@ void Count::Add(const PixelLanesPlan<Stored, Element>& plan) {
                              /*joined=*/sum.source_c == 1);
     AddPanels(plan.kernels, calls, sum.result_c, pixels, panels, sums);
     cycles_ += costs_.part * calls;
-    // What the first-level cache does not hold is read from the next one by every block of rows; the
-    // multiply-adds of that line's term hide a part of it.
+    // What the first-level cache does not hold is read from the next one by every block of rows;
+    // the multiply-adds of that line's term hide a part of it.
     const double lines = Product(panels.cols, sizeof(Element)) / Number(kAlignment);
     if (sums.terms * lines * Number(kAlignment) > kFirstCache) {
       const auto tiles = TilesOfWidth(plan.kernels, panels.cols);
@@ -308,8 +314,8 @@ void Count::Add(const ImageLanesForm<Stored, Element>& plan) {
                       : cuts.num_chunks == 1 ? rows
                                              : source_rows * Product(sum.source_w, cuts.num_chunks);
   cycles_ += costs_.run * lane_groups * runs;
-  // Rows of bands, plane after plane: the next row's lines are gone where a block's part of a row of
-  // all planes, as it lies and packed, is more than the second-level cache.
+  // Rows of bands, plane after plane: the next row's lines are gone where a block's part of a row
+  // of all planes, as it lies and packed, is more than the second-level cache.
   constexpr double kCached = 768 << 10, kLostLine = 25;
   const double row_bytes = Product(sum.source_w, sizeof(Element)) / Number(cuts.col_blocks);
   const double lines = Number(plan.kernels.lanes) * (row_bytes / Number(kAlignment) + 1);

@@ -10,6 +10,7 @@
 #include "kernels/convert-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/transpose-inl.h"
+#include "kernels/transpose_steps-inl.h"
 #include "kernels/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -194,9 +195,17 @@ void PackScatterNarrow(const ComputeType<Stored>* from, int64_t from_step, int64
 
 template <class Stored>
 PackKernels<Stored> MakePackKernels() {
-  return {PackWiden<Stored>,           PackNarrow<Stored>,          PackTransposeWiden<Stored>,
-          PackTransposeNarrow<Stored>, PackTransposeStream<Stored>, PackCopyWiden<Stored>,
-          PackSplitWiden<Stored>,      PackGatherWiden<Stored>,     PackScatterNarrow<Stored>};
+  return {PackWiden<Stored>,
+          PackNarrow<Stored>,
+          PackTransposeWiden<Stored>,
+          PackTransposeNarrow<Stored>,
+          PackTransposeStream<Stored>,
+          PackTransposeEvery<Stored>,
+          PackTransposeApart<ComputeType<Stored> >,
+          PackCopyWiden<Stored>,
+          PackSplitWiden<Stored>,
+          PackGatherWiden<Stored>,
+          PackScatterNarrow<Stored>};
 }
 
 inline void FillPack(KernelTable& table) {

@@ -7,6 +7,8 @@
 
 namespace convgrad {
 
+inline constexpr int64_t kBehindApart = 32;  // of transpose_apart
+
 // Stored is Float16, BFloat16, float or double; Compute is float, or double for double.
 // Strides are in elements. Ranges don't overlap. Any alignment.
 template <class Stored>
@@ -30,6 +32,14 @@ struct PackKernels {
   // to_stride allow it; the caller fences.
   void (*transpose_stream)(const Compute* from, int64_t from_stride, Stored* to, int64_t to_stride,
                            int64_t rows, int64_t cols);
+  // transpose_widen of every from_step-th column: to[col * to_stride + row]
+  //   = from[row * from_stride + col * from_step].
+  void (*transpose_every)(const Stored* from, int64_t from_stride, int64_t from_step, Compute* to,
+                          int64_t to_stride, int64_t rows, int64_t cols, int64_t ahead);
+  // to[col * to_stride + row * to_step] = from[row * from_stride + col]. Numbers between these, and
+  // up to kBehindApart behind a column's last, are left alone or become zero.
+  void (*transpose_apart)(const Compute* from, int64_t from_stride, Compute* to, int64_t to_stride,
+                          int64_t to_step, int64_t rows, int64_t cols);
   // to[row * to_stride + col] = from[row * from_stride + col] for row < rows, col < cols; made for
   // few columns.
   void (*copy_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,

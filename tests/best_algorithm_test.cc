@@ -77,7 +77,13 @@ TEST(BestAlgorithm, ServesKnownLayers) {
       {"depthwise_conv2d_backprop_input float32 NHWC in=8,112,112,96 filter=3,3,96,1 pads=1,1,1,1",
        "2,2", "direct"},
       {"depthwise_conv2d_backprop_input float32 NCHW in=32,576,14,14 filter=3,3,576,1 pads=1,1,1,1",
-       "2,2", "direct"}};
+       "2,2", "direct"},
+      {"conv2d_backprop_filter float32 NHWC in=8,24,24,260 filter=1,1,26,340 pads=0,0,0,0", "1,1",
+       "input-lanes"},
+      {"conv2d_backprop_filter float32 NHWC in=1,64,64,126 filter=3,3,14,306 pads=1,1,1,1", "1,1",
+       "input-lanes"},
+      {"conv2d_backprop_filter float32 NHWC in=8,28,28,240 filter=1,1,80,240 pads=0,0,0,0", "1,1",
+       "taps-apart"}};
   for (const auto& [shapes, strides, wanted] : kLayers) {
     const Problem problem = ParseProblem(std::string(shapes) + " strides=" + strides +
                                          " dilations=1,1 padding=EXPLICIT");

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/memory.h"
 #include "conv/canonical_order.h"
-#include "conv/stream_result.h"
 
 namespace convgrad {
 namespace {
@@ -53,7 +53,6 @@ class CycleCount {
     return static_cast<double>(g_.out_w) / static_cast<double>(work_.pixels);
   }
   double CrowdedRows() const;
-  double FarTerms() const;
   double Moved() const { return inputs_in_lanes_ ? MovedToLanes() : MovedToRows(); }
   double MovedToRows() const;
   double MovedToLanes() const;
@@ -84,7 +83,7 @@ double CycleCount::Kernels() const {
   const double calls = Product(tiles_.panels.count, CeilDiv(tiles_.row_blocks, kMostGroupRowBlocks),
                                std::ceil(blocks / kCallBlocks));
   return Product(g_.groups, tile_taps_,
-                 terms * (tiles_.term_cycles + tiles_.count * (CrowdedRows() + FarTerms())) +
+                 terms * (tiles_.term_cycles + tiles_.count * CrowdedRows()) +
                      segments * (kSegment * tiles_.count + kBriefSegment * tiles_.brief) +
                      kFoldedVector * blocks * tiles_.vectors + kCall * calls);
 }
@@ -104,14 +103,6 @@ double CycleCount::CrowdedRows() const {
   const bool crowded =
       tiles_.tile_rows > kFewRows && g_.in_h * g_.in_w * work_.element_bytes % kWayBytes == 0;
   return planes && crowded ? Product(kRow, tiles_.tile_rows) : 0;
-}
-
-// For a term of a tile whose rows are a group's part of pixels that no cache holds.
-double CycleCount::FarTerms() const {
-  constexpr double kFar = 15;
-  const bool in_place = inputs_in_lanes_ && stores_element() && !planar() && g_.groups > 1;
-  const double bytes = Product(g_.batch, g_.out_h, g_.out_w, g_.out_c, work_.element_bytes);
-  return in_place && bytes >= static_cast<double>(kLeavesTheCaches) ? kFar : 0;
 }
 
 // Pixels of the input that are packed.

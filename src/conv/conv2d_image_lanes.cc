@@ -27,7 +27,7 @@ void PackTerms(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan
                const FilterPanel& block, Element* to) {
   const auto* filter = static_cast<const Stored*>(args.filter);
   const TapSum& sum = plan.sum;
-  if constexpr (plan.kPairs) {
+  if constexpr (ImageLanesForm<Stored, Element>::kPairs) {
     PackFilterPairs(args.kernels.pack_bf16_pairs, args.problem, sum, plan.phases, filter, block,
                     to);
   } else {

@@ -1,0 +1,51 @@
+// Any bytes as a .npy file: refused as malformed, or a tensor whose bytes are all there and whose
+// own file is read back the same.
+#include <cstring>
+#include <optional>
+
+#include "fuzz/fuzzing.h"
+#include "tensor/npy.h"
+
+namespace convgrad::fuzzing {
+namespace {
+
+void Check(Bytes bytes) {
+  static const Scratch scratch;
+  NpyReadOptions options;
+  switch (bytes.Choose(4)) {
+    case 1: options.view_as = DType::kFloat16; break;
+    case 2: options.view_as = DType::kBFloat16; break;
+    case 3: options.allow_trailing = true; break;
+    default: break;
+  }
+  const std::string path = scratch.Write("any.npy", bytes.rest());
+  NpyArray array;
+  NpyHeader header;
+  const bool accepted = Accepts([&] { array = ReadNpy(path, options); });
+  Expect(accepted == Accepts([&] { header = ReadNpyHeader(path, options); }),
+         "the header alone gets another verdict than the file");
+  if (!accepted) return;
+  const Tensor& tensor = array.tensor;
+  Expect(header.shape == tensor.shape() && header.dtype == tensor.dtype(), "another header");
+  Expect(header.data_offset + tensor.num_bytes() <= static_cast<int64_t>(bytes.rest().size()),
+         "more elements than bytes");
+
+  const std::string elements(static_cast<const char*>(tensor.raw()),
+                             static_cast<size_t>(tensor.num_bytes()));
+  const std::string copy =
+      scratch.Write("copy.npy", NpyHeaderBytes(tensor.dtype(), tensor.shape()) + elements);
+  NpyReadOptions typed;
+  typed.view_as = tensor.dtype();
+  const Tensor again = ReadNpy(copy, typed).tensor;
+  Expect(again.dtype() == tensor.dtype() && again.shape() == tensor.shape(), "not read back");
+  Expect(elements.empty() || std::memcmp(again.raw(), elements.data(), elements.size()) == 0,
+         "other elements were read back");
+}
+
+}  // namespace
+}  // namespace convgrad::fuzzing
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  convgrad::fuzzing::Check({data, size});
+  return 0;
+}

@@ -100,6 +100,18 @@ TEST(ChannelLanesStages, HoldTheResultsThatTapsAddTo) {
                   .result_kept.all());
 }
 
+// What a thread puts together of long rows is counted, and has a limit.
+TEST(ChannelLanesStages, PutLongRowsTogetherWithinALimit) {
+  const std::string rest = " filter=1,1,8,8 strides=2,2 dilations=1,1";
+  const auto kept = StridedPlan("conv2d_backprop_input float32 NCHW in=1,8,9,4095" + rest);
+  EXPECT_FALSE(kept.result_kept.all());
+  EXPECT_GE(PlanesTogetherBytes<float>(kept.result_kept), 16 * 16 * 4095 * 4);
+  EXPECT_LE(PlanesTogetherBytes<float>(kept.result_kept), 5 << 20);
+  EXPECT_GT(kept.ScratchBytes(), PlanesTogetherBytes<float>(kept.result_kept));
+  EXPECT_TRUE(StridedPlan("conv2d_backprop_input float32 NCHW in=1,8,9,4097" + rest)
+                  .result_kept.all());
+}
+
 ChannelLanesPlan<float, float> PlanOf(const std::string& sizes, int num_threads) {
   const Problem problem = ParseProblem("conv2d float32 " + sizes +
                                        " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");

@@ -11,6 +11,7 @@
 #include "conv/bfloat16_pairs.h"
 #include "conv/gemm_tiles.h"
 #include "conv/kept_positions.h"
+#include "conv/kept_staging.h"
 #include "conv/staging.h"
 #include "conv/tap_sum.h"
 #include "kernels/kernel_table.h"
@@ -201,7 +202,8 @@ int64_t ChannelLanesPlan<Stored, Element>::ScratchBytes() const {
   const int64_t slabs = own_stages ? num_threads : 1;  // at a time
   return (panels_per_pass * PanelElements() + slabs * source_elements) * int64_t{sizeof(Element)} +
          slabs * result_elements * int64_t{sizeof(Compute)} +
-         num_threads * (SumsPerThread() * int64_t{sizeof(double)} + 2 * list_bytes);
+         num_threads * (SumsPerThread() * int64_t{sizeof(double)} + 2 * list_bytes +
+                        PlanesTogetherBytes<Stored>(result_kept));
 }
 
 }  // namespace convgrad

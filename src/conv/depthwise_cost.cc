@@ -12,7 +12,7 @@
 namespace convgrad {
 namespace {
 
-// Cycles of what is counted, fitted to the times of 1200 random shapes and of the workloads on a
+// Cycles of what is counted, fitted to the times of 600 random shapes and of the workloads on a
 // Zen 4: with vectors of 64 bytes, and with narrower ones, of which two are added in a cycle.
 struct PlanesCosts {
   double added;           // a vector of terms added

@@ -81,7 +81,8 @@ KeptPixels KeepMetSource(TapSum& sum) {
 KeptPixels KeepSummedResult(TapSum& sum) {
   const KeptPixels kept{SummedPositions(sum.row_phases, sum.result_h),
                         SummedPositions(sum.col_phases, sum.result_w)};
-  if (kept.rows.residues.empty() || kept.cols.count() < kFewestKeptCols) {
+  if (kept.rows.residues.empty() || kept.cols.count() < kFewestKeptCols ||
+      sum.result_w > kMostApartCols) {
     return {AllPositions(sum.result_h), AllPositions(sum.result_w)};
   }
   NumberResult(kept.rows, sum.row_phases);

@@ -32,6 +32,9 @@ struct KeptPixels {
 
 // Rows of fewer kept pixels are not worth being copied apart (1x1 stride 2 9x9: 1.1 times slower).
 inline constexpr int64_t kFewestKeptCols = 8;
+// Rows of a result with more are not put together from kept ones: up to 16 of 16 planes would have
+// to be held at a time.
+inline constexpr int64_t kMostApartCols = 4096;
 
 // All of an axis.
 inline KeptPositions AllPositions(int64_t size) {
@@ -42,7 +45,7 @@ inline KeptPositions AllPositions(int64_t size) {
 // columns would be left.
 KeptPixels KeepMetSource(TapSum& sum);
 // The result's pixels whose phases have taps, by which `sum` from now on numbers its result. All
-// where few columns would be left, or no row.
+// where few columns would be left, or no row, or where rows are too long.
 KeptPixels KeepSummedResult(TapSum& sum);
 
 }  // namespace convgrad

@@ -97,23 +97,48 @@ void StorePixelRows(const PackKernels<Stored>& kernels, const KeptTensor& tensor
   }
 }
 
+// Planes that are put together at a time.
+inline constexpr int64_t kPlanesTogether = 16;
+
+// Rows of `width` that a plane is put together of at a time: whole lines of the cache, where these
+// are written around it.
+template <class Stored>
+int64_t RowsTogether(int64_t width, bool stream) {
+  constexpr int64_t kPixels = 256, kLine = kAlignment / int64_t{sizeof(Stored)};
+  const int64_t line_rows = stream ? kLine / std::gcd(kLine, width) : 1;
+  return RoundUp(std::max<int64_t>(1, kPixels / width), line_rows);
+}
+
+// From one of these planes to the next, and so what a thread holds of each.
+inline int64_t PlaneStride(int64_t pixels) {
+  return RoundUp(pixels + kBehindApart, kPlanesTogether);
+}
+
+// What a thread holds of planes at the most.
+template <class Stored>
+int64_t PlanesTogetherBytes(const KeptPixels& kept) {
+  const int64_t width = kept.cols.size;
+  return kept.all() ? 0
+                    : kPlanesTogether * PlaneStride(RowsTogether<Stored>(width, true) * width) *
+                          int64_t{sizeof(ComputeType<Stored>)};
+}
+
 // A few planes at a time are put together in a cache, where zeros stay, and written in order.
 template <class Stored>
 void StorePlaneRows(const KernelTable& table, const KeptTensor& tensor,
                     const KeptRows<Stored>& rows) {
   using Compute = ComputeType<Stored>;
-  constexpr int64_t kTogether = 16;
   const PackKernels<Stored>& kernels = table.Pack<Stored>();
   const DataShape& whole = tensor.whole;
   const KeptPositions &kept = tensor.kept.rows, &cols = tensor.kept.cols;
   const int64_t num_cols = tensor.KeptCols(), num_residues = std::ssize(cols.residues);
   const int64_t pixels = (rows.end - rows.begin) * whole.w;
-  const int64_t stride = RoundUp(pixels + kBehindApart, kTogether);
-  AlignedArray<Compute> planes(kTogether * stride);
+  const int64_t stride = PlaneStride(pixels);
+  AlignedArray<Compute> planes(kPlanesTogether * stride);
   std::fill_n(planes.data(), planes.size(), Compute{0});
   const int64_t begin = kept.CountBefore(rows.begin), end = kept.CountBefore(rows.end);
-  for (int64_t c = 0; c < whole.c; c += kTogether) {
-    const int64_t channels = std::min(kTogether, whole.c - c);
+  for (int64_t c = 0; c < whole.c; c += kPlanesTogether) {
+    const int64_t channels = std::min(kPlanesTogether, whole.c - c);
     for (int64_t i = begin; i < end; ++i) {
       const Compute* from = rows.from + (i - rows.first) * num_cols * whole.c + c;
       Compute* to = planes.data() + (kept.PositionOf(i) - rows.begin) * whole.w;
@@ -148,10 +173,7 @@ void StoreKept(const Parallel& parallel, const KernelTable& table, const KeptTen
   if (tensor.kept.all()) return StoreSlab(parallel, kernels, whole, slab, from, to, stream);
   const int64_t begin = slab.row_begin == 0 ? 0 : kept.PositionOf(slab.row_begin);
   const int64_t end = slab.row_end == kept.count() ? kept.size : kept.PositionOf(slab.row_end);
-  // Pieces of whole lines, where these are written around the caches.
-  constexpr int64_t kPiecePixels = 256, kLine = kAlignment / int64_t{sizeof(Stored)};
-  const int64_t line_rows = stream ? kLine / std::gcd(kLine, whole.w) : 1;
-  const int64_t piece_rows = RoundUp(std::max<int64_t>(1, kPiecePixels / whole.w), line_rows);
+  const int64_t piece_rows = RowsTogether<Stored>(whole.w, stream);
   const int64_t first_piece = begin / piece_rows;
   const int64_t pieces = CeilDiv(end, piece_rows) - first_piece;
   parallel.For(slab.num_images() * pieces, [&](int64_t i) {

@@ -10,7 +10,10 @@ namespace convgrad::cli {
 
 using Json = nlohmann::ordered_json;
 
-// Throws Json::exception unless `text` is one JSON value.
+// How deeply values may be nested: what compares and writes them calls itself for each level.
+inline constexpr int kMaxJsonDepth = 64;
+
+// Throws Json::exception unless `text` is one JSON value, nested no deeper.
 Json ParseJson(std::string_view text);
 // Likewise, but gives a discarded value instead.
 Json TryParseJson(std::string_view text);

@@ -49,7 +49,10 @@ ShardNumbers NumbersOf(const IndexedReport& report) {
 }
 
 std::string NameOf(const IndexedEntry& entry) {
-  return ParseJson(entry.text).value("name", std::string());
+  const Json json = ParseJson(entry.text);
+  const auto name = json.find("name");
+  return name != json.end() && name->is_string() ? name->get<std::string>()
+                                                 : fmt::format("{}", entry.index);
 }
 
 }  // namespace
@@ -134,7 +137,7 @@ void MergedReport::CheckNothingMissing() const {
 ExitCode MergedReport::exit_code() const {
   ExitCode code = ExitCode::kOk;
   for (const Entry& entry : entries_) {
-    code = Worse(code, static_cast<ExitCode>(entry.entry->exit_code));
+    code = Worse(code, *entry.entry->exit_code);
   }
   return code;
 }
@@ -151,7 +154,8 @@ std::vector<std::string> MergedReport::Warnings() const {
   const IndexedReport& first = reports_.front();
   for (const char* key : {"version", "commit", "cwd"}) {
     for (const IndexedReport& report : reports_) {
-      const Json &ours = first.context()[key], &theirs = report.context()[key];
+      const Json ours = first.context().value(key, Json());
+      const Json theirs = report.context().value(key, Json());
       if (ours == theirs) continue;
       warnings.push_back(fmt::format("{} and {} differ in {}: {} and {}", first.path(),
                                      report.path(), key, DumpJson(ours), DumpJson(theirs)));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <iterator>
+#include <optional>
 
 #include "base/error.h"
 
@@ -69,7 +70,8 @@ class ReportScanner : public nlohmann::json_sax<Json> {
     return true;
   }
   bool start_object(std::size_t) override {
-    if (++depth_ == 3 && InEntry()) entries_.push_back({-1, -1, {}});
+    if (!Descend()) return false;
+    if (depth_ == 3 && InEntry()) entries_.push_back({-1, std::nullopt, {}});
     if (depth_ == (InEntry() ? 3 : 2)) begin_ = position - 1;
     key_.clear();
     return true;
@@ -82,7 +84,7 @@ class ReportScanner : public nlohmann::json_sax<Json> {
     --depth_;
     return true;
   }
-  bool start_array(std::size_t) override { return ++depth_ > 0; }
+  bool start_array(std::size_t) override { return Descend(); }
   bool end_array() override { return --depth_ >= 0; }
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& exception) override {
@@ -91,11 +93,16 @@ class ReportScanner : public nlohmann::json_sax<Json> {
   }
 
  private:
+  bool Descend() {
+    if (++depth_ <= kMaxJsonDepth) return true;
+    problem = "values are nested too deeply";
+    return false;
+  }
   bool InEntry() const { return section_ == "benchmarks"; }
   bool Number(int64_t value) {
     if (depth_ != 3 || !InEntry() || entries_.empty()) return true;
     if (key_ == "family_index") entries_.back().index = value;
-    if (key_ == "exit_code") entries_.back().exit_code = static_cast<int>(value);
+    if (key_ == "exit_code") entries_.back().exit_code = ToExitCode(value);
     return true;
   }
 
@@ -142,7 +149,7 @@ void IndexedReport::Read() {
     Refuse(path_, exception.what());
   }
   for (const IndexedEntry& entry : entries_) {
-    if (entry.index < 0 || entry.index >= num_cases() || entry.exit_code < 0) {
+    if (entry.index < 0 || entry.index >= num_cases() || !entry.exit_code) {
       Refuse(path_, "an entry has no number in the plan or no exit code");
     }
   }

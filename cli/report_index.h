@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/input_file.h"
 #include "cli/json.h"
 
@@ -15,7 +17,7 @@ namespace convgrad::cli {
 // One of benchmarks[].
 struct IndexedEntry {
   int64_t index = 0;  // the case's number in the plan
-  int exit_code = 0;
+  std::optional<ExitCode> exit_code;  // there, once the report is read
   std::string_view text;  // of the JSON object, in the report's memory
 };
 

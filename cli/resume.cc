@@ -82,15 +82,15 @@ std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& 
                                        int64_t index) try {
   Json entry = ParseJson(line);
   const auto status = ResultOf(entry.at("status").get<std::string>());
-  if (!status || entry.contains("error")) return std::nullopt;
+  const auto exit_code = ToExitCode(entry.at("exit_code").get<int64_t>());
+  if (!status || !exit_code || entry.contains("error")) return std::nullopt;
   for (const Json& input : entry.at("inputs")) {
     if (!HoldsInput(input, spec)) return std::nullopt;
   }
   if (!HoldsOutput(entry, spec)) return std::nullopt;
   entry["family_index"] = index;
   entry["resumed"] = true;
-  return ResumedEntry{DumpJson(entry), *status,
-                      static_cast<ExitCode>(entry.at("exit_code").get<int>())};
+  return ResumedEntry{DumpJson(entry), *status, *exit_code};
 } catch (const Json::exception&) {
   return std::nullopt;  // no entry of ours
 } catch (const Error&) {

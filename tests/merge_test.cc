@@ -167,5 +167,42 @@ TEST_F(MergeTest, WhatIsNoReportIsRefused) {
   EXPECT_THAT(Refusal({Write("outside.json", outside)}), HasSubstr("report/malformed"));
 }
 
+// Nested values that who reads them would need a deep stack for.
+TEST_F(MergeTest, DeepValuesAreRefused) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const std::string whole = DumpJson(MakeReport("1/1", {0}, 1));
+  for (const std::string& text : {std::string("\"/somewhere\""), std::string("\"case 0\"")}) {
+    std::string changed = whole;
+    changed.replace(changed.find(text), text.size(), deep);
+    WriteBytes(Path("deep.json"), changed);
+    EXPECT_THAT(Refusal({Path("deep.json")}), HasSubstr("nested too deeply")) << text;
+  }
+}
+
+// What is no exit code must not end as 0.
+TEST_F(MergeTest, ExitCodesAreThoseOfTheTool) {
+  Json report = MakeReport("1/1", {0}, 1);
+  for (const int64_t code : {-1l, 7l, 42l, 128l, 256l, int64_t{1} << 32}) {
+    report["benchmarks"][0]["exit_code"] = code;
+    EXPECT_THAT(Refusal({Write("a.json", report)}), HasSubstr("report/malformed")) << code;
+  }
+  for (const int code : {1, 70, 137}) {
+    report["benchmarks"][0]["exit_code"] = code;
+    EXPECT_EQ(static_cast<int>(MergedReport({Write("a.json", report)}).exit_code()), code);
+  }
+}
+
+TEST_F(MergeTest, WhatMayBeMissingMayBe) {
+  Json a = MakeReport("1/2", {0, 2}, 3), b = MakeReport("2/2", {1}, 3);
+  for (Json* report : {&a, &b}) {
+    for (const char* key : {"version", "commit", "cwd"}) (*report)["context"].erase(key);
+  }
+  EXPECT_TRUE(MergedReport({Write("a.json", a), Write("b.json", b)}).Warnings().empty());
+  b["context"]["version"] = "0.2.0";
+  EXPECT_EQ(MergedReport({Write("a.json", a), Write("b.json", b)}).Warnings().size(), 1u);
+  b["benchmarks"][0] = {{"name", 3}, {"family_index", 2}, {"exit_code", 0}};
+  EXPECT_THAT(Refusal({Path("a.json"), Write("b.json", b)}), HasSubstr("case '2'"));
+}
+
 }  // namespace
 }  // namespace convgrad::cli

@@ -32,6 +32,14 @@ ExitCode Worse(ExitCode a, ExitCode b) {
   return kOk;
 }
 
+std::optional<ExitCode> ToExitCode(int64_t number) {
+  constexpr int64_t kMost = 255;  // that a process can give
+  if (number < 0 || number > kMost) return std::nullopt;
+  const auto code = static_cast<ExitCode>(number);
+  if (Worse(ExitCode::kOk, code) != code) return std::nullopt;
+  return code;
+}
+
 std::string EscapeControls(const std::string& text) {
   std::string escaped;
   for (size_t at = 0; at < text.size(); ++at) {

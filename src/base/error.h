@@ -2,7 +2,9 @@
 // outside world is thrown as an Error; it must not know how it will be shown.
 #pragma once
 
+#include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 
 namespace convgrad {
@@ -18,6 +20,9 @@ enum class ExitCode : int {
   kNothingRan = 6,  // a filter matched nothing
   kInternal = 70,   // a defect of this program
 };
+
+// The exit code that a report gives as a number, 128 and a signal's among them; none for others.
+std::optional<ExitCode> ToExitCode(int64_t number);
 
 // That of several steps: the worst by the order 70, 4, 3, 2, 1, 6, 5; a signal is worse than all.
 ExitCode Worse(ExitCode a, ExitCode b);

@@ -341,8 +341,6 @@ void RunPlanes(const ConvArgs& args) {
   });
 }
 
-// Narrow planes are better transposed, many at a time, the sooner the more taps there are; in NHWC
-// one channel is a plane, and a few channels leave too many lanes along channels empty.
 int64_t PlanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
   const PlanesPlan plan(problem, num_threads);
   const int64_t bytes =

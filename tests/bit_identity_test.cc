@@ -240,7 +240,7 @@ TEST_P(BitIdentity, OfLanesAlongImages) {
       "NHWC in=3,33,9,6 filter=5,3,6,19 strides=1,1 dilations=2,1 pads=4,4,1,1",
       "NHWC in=1,40,140,24 filter=3,3,24,3 strides=1,1 dilations=1,1 pads=1,1,1,1",
       "NHWC in=2,96,20,36 filter=3,3,4,36 strides=2,2 dilations=1,1 pads=1,0,1,0",
-      "NHWC in=32,6,6,48 filter=3,3,4,60 strides=1,2 dilations=1,2 pads=1,1,0,0",
+      "NHWC in=32,5,5,140 filter=3,3,4,175 strides=1,2 dilations=1,2 pads=1,1,0,0",
       "NHWC in=1,50,13,70 filter=4,4,70,3 strides=3,1 dilations=1,1 pads=2,1,3,0",
       "NHWC in=1,96,13,18 filter=4,4,18,20 strides=3,1 dilations=1,1 pads=2,1,3,0"};
   CheckShapesOf("image-lanes", kForwardAndInput, kShapes, GetParam(), 24);

@@ -33,7 +33,7 @@ struct ImageLanesForm {
         phases(CountedPhases()),
         source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
         result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
-        cuts(sum, kernels.lanes, int64_t{sizeof(Compute)}, num_threads_in),
+        cuts(sum, problem.data_format, kernels.lanes, int64_t{sizeof(Compute)}, num_threads_in),
         num_threads(num_threads_in) {
     const int64_t widest = kernels.tiles.back().cols;
     channel_blocks = CeilDiv(sum.result_c, widest);

@@ -11,7 +11,9 @@ namespace {
 constexpr int64_t kWindowBytes = 640 << 10;  // source rows that a strip reads
 constexpr int64_t kStripBytes = 192 << 10;   // results of a strip
 constexpr int64_t kPartBytes = int64_t{8} << 20;
-constexpr int64_t kChunkChannels = 32;  // of several groups together
+// Of several groups together.
+constexpr int64_t kChunkChannels = 32;
+constexpr int64_t kMostPixelChannels = 128;  // that lie side by side
 
 }  // namespace
 
@@ -66,14 +68,14 @@ bool FitsImageLanes(const TapSum& sum) {
          kMostWindow;
 }
 
-ImageLanesCuts::ImageLanesCuts(const TapSum& sum, int64_t lanes, int64_t bytes, int num_threads)
+ImageLanesCuts::ImageLanesCuts(const TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
+                               int num_threads)
     : rows(sum.row_phases),
       cols(sum.col_phases),
       bands(CutBands(sum, rows, lanes)),
       slides(SlidesDownRows(sum)),
       groups(sum.groups),
-      chunk_groups(std::clamp<int64_t>(kChunkChannels / std::max(sum.source_c, sum.result_c), 1,
-                                       sum.groups)),
+      chunk_groups(ChunkGroups(sum, format, lanes * bytes)),
       num_chunks(CeilDiv(groups, chunk_groups)),
       col_positions(sum.col_phases.front().count),
       source_w(sum.source_w),
@@ -111,6 +113,23 @@ ImageLanesCuts::ImageLanesCuts(const TapSum& sum, int64_t lanes, int64_t bytes, 
       ((part_rows - 1) * rows.step + row_reach) * block_source * chunk_groups * sum.source_c;
   result_vectors = strip_rows * result_bytes / vector_bytes;
   sliding_vectors = slides ? result_bytes / vector_bytes * row_reach : 0;
+}
+
+// In NHWC the more of a pixel is copied at a time, the longer are the runs that memory is read and
+// written in; as many as leave columns enough in a block, whose neighbours' it packs as well.
+int64_t ImageLanesCuts::ChunkGroups(const TapSum& sum, DataFormat format,
+                                    int64_t vector_bytes) const {
+  const int64_t group_channels = std::max(sum.source_c, sum.result_c);
+  int64_t channels = kChunkChannels;
+  if (format == DataFormat::kNHWC) {
+    constexpr int64_t kColsOfOverlap = 8;
+    const int64_t block_cols =
+        std::clamp<int64_t>(kColsOfOverlap * (cols.high - cols.low), 1, sum.source_w);
+    const int64_t fitting =
+        kWindowBytes / ((rows.high - rows.low + 1) * block_cols * vector_bytes);
+    channels = std::clamp(fitting, kChunkChannels, kMostPixelChannels);
+  }
+  return std::clamp<int64_t>(channels / group_channels, 1, sum.groups);
 }
 
 // So many that the thread with most of them is done first, though each begins with rows of taps

@@ -50,7 +50,8 @@ struct ImageLanesPart {
 
 // Sizes of the parts, for compute types of `bytes` bytes.
 struct ImageLanesCuts {
-  ImageLanesCuts(const TapSum& sum, int64_t lanes, int64_t bytes, int num_threads);
+  ImageLanesCuts(const TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
+                 int num_threads);
 
   int64_t NumParts() const { return bands.lane_groups * num_chunks * col_blocks * row_parts; }
   ImageLanesPart PartAt(int64_t index) const;
@@ -70,6 +71,7 @@ struct ImageLanesCuts {
   int64_t sliding_vectors;                 // sums that are passed from strip to strip
 
  private:
+  int64_t ChunkGroups(const TapSum& sum, DataFormat format, int64_t vector_bytes) const;
   int64_t SlidingParts(int64_t others, int64_t num_threads) const;
 };
 

@@ -33,7 +33,7 @@ std::string DescribeValues(const Tensor& tensor) {
 
 std::string DescribeFile(const std::string& path, const NpyArray& file) {
   const NpyHeader& header = file.header;
-  std::string text = path + "\n";
+  std::string text = EscapeControls(path) + "\n";
   text += Row("type", fmt::format("{} (descr '{}', {}-endian)", InfoOf(header.dtype).name,
                                   header.descr, header.swapped ? "big" : "little"));
   text += Row("shape", fmt::format("{}, {} elements, {} bytes", ToString(header.shape),

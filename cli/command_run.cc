@@ -16,7 +16,7 @@ std::string Summary(const CaseRecord& entry, BFloat16Form bfloat16_as) {
   std::string text = fmt::format("{}\n", problem.ToLine());
   text += fmt::format("  result       {} {}{}\n", InfoOf(problem.op).result,
                       ToString(problem.ResultShape()),
-                      output.path ? ", written to " + *output.path : "");
+                      output.path ? ", written to " + EscapeControls(*output.path) : "");
   if (output.path) {
     const std::string hint = PythonHint(*output.path, problem.dtype, bfloat16_as);
     if (!hint.empty()) text += fmt::format("  in Python    {}\n", hint);

@@ -6,7 +6,27 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/unicode.h"
+
 namespace convgrad::cli {
+namespace {
+
+// $'...', where every byte but printable ASCII is in octal.
+std::string QuoteBytes(const std::string& word) {
+  std::string quoted = "$'";
+  for (const char letter : word) {
+    if (letter == '\'' || letter == '\\') {
+      quoted += {'\\', letter};
+    } else if (letter >= ' ' && letter <= '~') {
+      quoted += letter;
+    } else {
+      quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(letter));
+    }
+  }
+  return quoted + "'";
+}
+
+}  // namespace
 
 void FlagValues::Add(Entry entry) {
   const auto after = std::upper_bound(entries_.begin(), entries_.end(), entry.id,
@@ -52,7 +72,7 @@ std::string ShellQuote(const std::string& word) {
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
   std::string quoted = "'";
   for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return quoted + "'";
+  return ToValidUtf8(word) == word ? quoted + "'" : QuoteBytes(word);
 }
 
 std::string ShellFlags(const FlagValues& flags, bool with_outputs) {
@@ -61,7 +81,8 @@ std::string ShellFlags(const FlagValues& flags, bool with_outputs) {
     const Flag& flag = InfoOf(entry.id);
     if (!flag.in_repro && !with_outputs) continue;
     words += " " + Spell(flag);
-    if (flag.value != nullptr) words += " " + ShellQuote(entry.text);
+    if (flag.value == nullptr) continue;
+    words += (entry.text.starts_with("--") ? "=" : " ") + ShellQuote(entry.text);
   }
   return words;
 }

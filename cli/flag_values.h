@@ -74,7 +74,8 @@ class FlagValues {
 // "cases.json:4:18".
 std::string FormatPlace(const std::string& source, Place place);
 
-// `word` as one word of a POSIX shell.
+// `word` as one word of a POSIX shell, valid UTF-8 without control characters: a word with others
+// is written as $'\033', which shells know since POSIX.1-2024 (and Bash, Zsh and Ksh long before).
 std::string ShellQuote(const std::string& word);
 
 // A command line that gives these flags: " --strides 2 --output y.npy", those without

@@ -75,7 +75,8 @@ std::string PictureLines(const HeatMap& map) {
 std::string DescribeCheck(const Console& console, const std::string& title,
                           const CheckResult& check, DType dtype) {
   std::string text =
-      fmt::format("{}  {}\n", console.Paint(ColorOf(check.status), NameOf(check.status)), title);
+      fmt::format("{}  {}\n", console.Paint(ColorOf(check.status), NameOf(check.status)),
+                  EscapeControls(title));
   text += fmt::format("  reason            {} ({})\n", check.reason, check.policy);
   if (!check.detail.empty()) text += fmt::format("                    {}\n", check.detail);
   text +=

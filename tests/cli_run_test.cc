@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "cli_testing.h"
@@ -140,6 +141,35 @@ TEST_F(RunTest, TheReportTellsAll) {
   EXPECT_FALSE(plain["inputs"][0].contains("sha256"));
   EXPECT_FALSE(plain["output"].contains("sha256"));
   EXPECT_TRUE(plain["output"]["path"].is_null());
+}
+
+// Such a name can neither pass for text of the tool's own nor get lost on the way to a line that
+// repeats the case.
+TEST_F(RunTest, NamesOfFilesMayHaveAnyByte) {
+  for (const std::string name :
+       {"--x.npy", "it's \\.npy", "a\nb.npy", "\x1b[31m.npy", "\xC2\x9B\x33\x31m.npy",
+        "\xE2\x80\xAE\xD8\x9C.npy", "\xFF\x31.npy", "\xC3\xA9.npy"}) {
+    SCOPED_TRACE(name);
+    std::filesystem::copy_file(Path("x.npy"), Path(name));
+    WriteBytes(Path("name"), name);
+    Ok("convgrad run conv2d --input=\"$(cat name)\" --filter w.npy --name=\"$(cat name)\" "
+       "--output=\"$(cat name)\".y --report r.json");
+    const nlohmann::json entry = Report()["benchmarks"][0];
+    const std::string repro = entry["repro"];
+    WriteBytes(Path("repro"), repro + " --report again.json");
+    Ok("bash repro");
+    const nlohmann::json again = Report("again.json")["benchmarks"][0];
+    EXPECT_EQ(again["repro"], repro);
+    EXPECT_EQ(again["name"], entry["name"]);
+    const std::string out = Ok("convgrad inspect -- \"$(cat name)\"; convgrad diff -- "
+                               "\"$(cat name)\" x.npy; convgrad run conv2d --filter w.npy "
+                               "--input x.npy --output=\"$(cat name)\".y")
+                                .out;
+    for (const std::string hidden : {"a\nb", "\x1b", "\xC2\x9B", "\xE2\x80\xAE", "\xD8\x9C"}) {
+      EXPECT_THAT(repro, Not(HasSubstr(hidden)));
+      EXPECT_THAT(out, Not(HasSubstr(hidden)));
+    }
+  }
 }
 
 TEST_F(RunTest, GenWritesWhatAFillIs) {

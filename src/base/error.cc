@@ -9,16 +9,22 @@
 namespace convgrad {
 namespace {
 
-// Bytes of the UTF-8 sequence of a bidirectional control or line separator at `at`, else 0:
-// U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069, all E2 80 xx or E2 81 xx.
-int HiddenControlBytes(const std::string& text, size_t at) {
-  if (at + 2 >= text.size() || static_cast<unsigned char>(text[at]) != 0xE2) return 0;
-  const unsigned second = static_cast<unsigned char>(text[at + 1]);
-  const unsigned third = static_cast<unsigned char>(text[at + 2]);
-  if (second == 0x80 && (third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE)))
-    return 3;
-  if (second == 0x81 && third >= 0xA6 && third <= 0xA9) return 3;
-  return 0;
+// Bytes of the control at `at`, 0 if there is none: of an ASCII one; in UTF-8, of U+0080 to U+009F
+// (U+009B is an escape with a bracket), of a bidirectional control (U+061C, U+200E, U+200F, U+202A
+// to U+202E, U+2066 to U+2069) or of a line separator (U+2028, U+2029).
+int ControlBytes(const std::string& text, size_t at) {
+  const auto byte = [&](size_t k) -> unsigned {
+    return at + k < text.size() ? static_cast<unsigned char>(text[at + k]) : 0;
+  };
+  const auto is_from = [](unsigned value, unsigned low, unsigned high) {
+    return value >= low && value <= high;
+  };
+  if (byte(0) < 0x20 || byte(0) == 0x7F) return 1;
+  if (byte(0) == 0xC2 && is_from(byte(1), 0x80, 0x9F)) return 2;
+  if (byte(0) == 0xD8 && byte(1) == 0x9C) return 2;
+  if (byte(0) != 0xE2) return 0;
+  if (byte(1) == 0x80 && (is_from(byte(2), 0x8E, 0x8F) || is_from(byte(2), 0xA8, 0xAE))) return 3;
+  return byte(1) == 0x81 && is_from(byte(2), 0xA6, 0xA9) ? 3 : 0;
 }
 
 }  // namespace
@@ -42,18 +48,11 @@ std::optional<ExitCode> ToExitCode(int64_t number) {
 
 std::string EscapeControls(const std::string& text) {
   std::string escaped;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const unsigned char byte = static_cast<unsigned char>(text[at]);
-    const int hidden = HiddenControlBytes(text, at);
-    if (byte < 0x20 || byte == 0x7F) {
-      escaped += fmt::format("\\x{:02x}", byte);
-    } else if (hidden > 0) {
-      for (int k = 0; k < hidden; ++k) {
-        escaped += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at + k]));
-      }
-      at += hidden - 1;
-    } else {
-      escaped += text[at];
+  for (size_t at = 0; at < text.size();) {
+    const int control = ControlBytes(text, at);
+    if (control == 0) escaped += text[at++];
+    for (int k = 0; k < control; ++k) {
+      escaped += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at++]));
     }
   }
   return escaped;

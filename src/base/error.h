@@ -55,8 +55,8 @@ class Error : public std::exception {
                           const std::string& fix = "");
 [[noreturn]] void ThrowInternal(const std::string& why);
 
-// `text` with control characters (and bidirectional overrides) as \xNN or \u{NNNN}, so that a file
-// name or a header can't forge lines or colours in a terminal.
+// `text` with control characters, of text direction too, as \xNN for each byte, so that a file name
+// or a header can't forge lines or colours in a terminal.
 std::string EscapeControls(const std::string& text);
 
 }  // namespace convgrad

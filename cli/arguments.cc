@@ -90,22 +90,28 @@ void Arguments::Validate() const {
     ThrowUsage("command/missing", "command line", "names no command", "see 'convgrad help'");
   }
   CheckFlagsOfCommand();
-  CheckOperandCount();
+  CheckOperands();
 }
 
 // Where a value is missing, the library takes the next flag for it.
 void Arguments::CheckValues() const {
   for (size_t i = 1; i < words_.size() && words_[i] != "--"; ++i) {
-    const bool takes_next = i + 1 < words_.size() && !words_[i + 1].starts_with("--");
     for (const Flag& flag : AllFlags()) {
-      if (flag.value == nullptr) continue;
-      const std::string name = Spell(flag);
-      if (words_[i] == name + "=" || (words_[i] == name && !takes_next)) {
-        ThrowUsage("flag/value", name, "needs a value",
-                   fmt::format("give {} {}", name, flag.value));
-      }
+      if (!LacksValue(flag, i)) continue;
+      ThrowUsage("flag/value", Spell(flag), "needs a value",
+                 fmt::format("give {} {}", Spell(flag), flag.value));
     }
   }
+}
+
+// Whether the word at `i` is the flag, but has no value. Only lists of numbers may be empty.
+bool Arguments::LacksValue(const Flag& flag, size_t i) const {
+  const std::string name = Spell(flag);
+  if (flag.value == nullptr || !words_[i].starts_with(name)) return false;
+  if (words_[i] == name + "=") return true;
+  if (words_[i] != name) return false;
+  if (i + 1 == words_.size() || words_[i + 1].starts_with("--")) return true;
+  return words_[i + 1].empty() && flag.kind != FlagKind::kIntegers;
 }
 
 void Arguments::CheckFlagsOfCommand() const {
@@ -127,8 +133,12 @@ void Arguments::CheckFlagsOfCommand() const {
   }
 }
 
-void Arguments::CheckOperandCount() const {
+void Arguments::CheckOperands() const {
   const int count = static_cast<int>(operands_.size());
+  if (std::count(operands_.begin(), operands_.end(), "") > 0) {
+    ThrowUsage("command/operands", fmt::format("convgrad {}", command_->name),
+               "an operand is empty", fmt::format("see 'convgrad help {}'", command_->name));
+  }
   if (count >= command_->min_operands && count <= command_->max_operands) return;
   ThrowUsage("command/operands", fmt::format("convgrad {}", command_->name),
              count < command_->min_operands ? fmt::format("needs {}", command_->operands)

@@ -43,8 +43,9 @@ class Arguments {
  private:
   void Read(std::vector<std::string> words);
   void CheckValues() const;
+  bool LacksValue(const Flag& flag, size_t i) const;
   void CheckFlagsOfCommand() const;
-  void CheckOperandCount() const;
+  void CheckOperands() const;
 
   std::vector<std::string> words_;
   std::string read_error_;  // of the library that splits the words

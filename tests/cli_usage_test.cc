@@ -39,7 +39,7 @@ TEST_F(UsageTest, CommandsAndFlagsThatDoNotExist) {
   ExpectConvRefused("--ouput y.npy", {"--ouput", "did you mean --output?"});
   ExpectConvRefused("--no-clober", {"did you mean --no-clobber?"});
   ExpectConvRefused("--ouput=y.npy", {"--ouput:", "did you mean --output?"});
-  ExpectConvRefused("-v", {"-v"});
+  ExpectConvRefused("-v", {"-v", "'convgrad help run' lists the flags"});
   ExpectRefused("run conv2d_backprop_fliter", {"did you mean conv2d_backprop_filter?"});
   ExpectRefused("run conv2d_transpose", {"conv2d_backprop_input"});
 }
@@ -55,6 +55,13 @@ TEST_F(UsageTest, FlagsWithoutEffectValuesMissingOrGivenTwice) {
   ExpectConvRefused("--output", {"--output", "needs a value"});
   ExpectConvRefused("--output --quiet", {"--output", "needs a value"});
   ExpectConvRefused("--output= --quiet", {"--output", "needs a value"});
+  for (const std::string name :
+       {"--output", "--report", "--name", "--threads", "--padding", "--dtype"}) {
+    ExpectConvRefused(name + " ''", {name, "needs a value"});
+  }
+  ExpectRefused("run conv2d --input '' --filter fill:ones@3,3,1,1", {"--input", "needs a value"});
+  ExpectRefused("batch m.json --output-root ''", {"--output-root", "needs a value"});
+  ExpectRefused("inspect x.npy ''", {"inspect", "an operand is empty"});
   ExpectConvRefused("--quiet=no", {"--quiet", "takes no value"});
   ExpectConvRefused("--seed 1 --seed 2", {"--seed", "more than once"});
   ExpectConvRefused("conv2d", {"does not know what to do with 'conv2d'"});
@@ -84,11 +91,16 @@ TEST_F(UsageTest, ValuesThatDoNotParse) {
   ExpectConvRefused("--precision exact --algorithm channel-lanes",
                     {"--algorithm channel-lanes", "standard, not exact", "certified, reference"});
   ExpectConvRefused("--max-memory lots", {"--max-memory", "8GiB"});
-  ExpectConvRefused("--max-memory 0", {"--max-memory"});
+  ExpectConvRefused("--max-memory 0", {"--max-memory", "at least one byte"});
+  ExpectConvRefused("--max-memory 4194304TiB", {"--max-memory", "less than 4194304TiB"});
   ExpectConvRefused("--color blue", {"--color"});
   ExpectConvRefused("--bfloat16-as v2", {"did you mean V2?"});
   ExpectConvRefused("--use-cudnn-on-gpu maybe", {"--use-cudnn-on-gpu", "true"});
   ExpectConvRefused("--seed -1", {"--seed"});
+  ExpectRefused(
+      "gen --output y.npy --fill ones --shape 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+      "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1",
+      {"--shape", "more than 32 dimensions"});
   ExpectRefused("run conv2d --input fill:zeros --filter fill:ones@3,3,1,1", {"fill:zeros@"});
   ExpectRefused("run conv2d --input fill:sevens@1 --filter fill:ones@1,1,1,1", {"fill"});
   ExpectRefused("run conv2d --input - --filter -", {"--input - and --filter -", "standard input"});

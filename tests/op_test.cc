@@ -74,6 +74,9 @@ TEST(Nearest, IsNoneWhenNothingIsNear) {
   EXPECT_EQ(Nearest("pading", kNames), "padding");
   EXPECT_EQ(Nearest("threads_of_work", kNames), std::nullopt);
   EXPECT_EQ(Nearest("x", {}), std::nullopt);
+  constexpr std::string_view kShort[] = {"ci", "no"};
+  EXPECT_EQ(Nearest("on", kShort), "no");
+  EXPECT_EQ(Nearest("v", kShort), std::nullopt);
 }
 
 }  // namespace

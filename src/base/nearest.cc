@@ -47,8 +47,10 @@ std::optional<std::string_view> Nearest(std::string_view name,
       nearest = candidate;
     }
   }
-  // Farther than a third of its letters it is another word, not a misspelling.
-  if (!nearest || best > std::max<size_t>(2, std::max(name.size(), nearest->size()) / 3)) return {};
+  // Farther than a third of its letters, or with none of them in place, it is another word, not a
+  // misspelling.
+  if (!nearest || best >= name.size()) return {};
+  if (best > std::max<size_t>(2, std::max(name.size(), nearest->size()) / 3)) return {};
   return nearest;
 }
 

@@ -10,11 +10,10 @@
 #include "base/checked.h"
 #include "tensor/npy_descr.h"
 #include "tensor/npy_literal.h"
+#include "tensor/tensor.h"
 
 namespace convgrad {
 namespace {
-
-constexpr int kMaxRank = 32;  // NumPy 1.x's
 
 constexpr std::array<std::string_view, 3> kKeys = {"descr", "fortran_order", "shape"};
 enum Key { kDescr, kFortranOrder, kShape };

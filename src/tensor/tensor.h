@@ -18,7 +18,8 @@ using Shape = std::vector<int64_t>;
 // "[8,56,56,32]"; a 0-d shape is "[]".
 std::string ToString(std::span<const int64_t> shape);
 
-// The largest dimension and element count that are accepted anywhere.
+// The largest rank (NumPy 1.x's), dimension and element count that are accepted anywhere.
+inline constexpr int kMaxRank = 32;
 inline constexpr int64_t kMaxDimension = (int64_t{1} << 31) - 1;
 inline constexpr int64_t kMaxElements = (int64_t{1} << 48) - 1;
 

@@ -281,21 +281,26 @@ TYPED_TEST(PackTest, SplitsColumnsIntoBlocks) {
   for (const KernelTable& table : SupportedKernels()) {
     for (const int64_t block_cols : {1, 3, 4, 6, 8, 12, 14, 16, 48, 64}) {
       for (const int64_t cols : {1, 2, 5, 6, 16, 23, 64, 67}) {
-        const int64_t rows = 7, from_stride = cols + cols % 3;
-        const int64_t block_stride = rows * block_cols + 1;
-        const int64_t blocks = (cols + block_cols - 1) / block_cols;
-        const auto from = SomeStored<TypeParam>((rows - 1) * from_stride + cols);
-        std::vector<Compute> want(static_cast<size_t>(blocks * block_stride), 42), to = want;
-        for (int64_t i = 0; i < rows * cols; ++i) {
-          const int64_t row = i / cols, col = i % cols;
-          const int64_t at = col / block_cols * block_stride + row * block_cols + col % block_cols;
-          want[at] = static_cast<Compute>(Widen(from[row * from_stride + col]));
-        }
-        table.Pack<TypeParam>().split_widen(from.data(), from_stride, to.data(), block_stride, rows,
-                                            cols, block_cols);
-        for (size_t i = 0; i < to.size(); ++i) {
-          ASSERT_TRUE(SameNumber(to[i], want[i]))
-              << NameOf(table.isa) << ' ' << cols << " columns in " << block_cols << "s at " << i;
+        for (const int64_t groups : {1, 3, 19}) {  // the last ones are split in several parts
+          const int64_t rows = 7, all_cols = groups * cols, from_stride = all_cols + cols % 3;
+          const int64_t block_stride = rows * block_cols + 1;
+          const int64_t blocks = (cols + block_cols - 1) / block_cols;
+          const auto from = SomeStored<TypeParam>((rows - 1) * from_stride + all_cols);
+          std::vector<Compute> want(static_cast<size_t>(groups * blocks * block_stride), 42);
+          std::vector<Compute> to = want;
+          for (int64_t i = 0; i < rows * all_cols; ++i) {
+            const int64_t row = i / all_cols, group = i % all_cols / cols, col = i % cols;
+            const int64_t block = group * blocks + col / block_cols;
+            want[block * block_stride + row * block_cols + col % block_cols] =
+                static_cast<Compute>(Widen(from[row * from_stride + group * cols + col]));
+          }
+          table.Pack<TypeParam>().split_widen(from.data(), from_stride, to.data(), block_stride,
+                                              rows, groups, cols, block_cols);
+          for (size_t i = 0; i < to.size(); ++i) {
+            ASSERT_TRUE(SameNumber(to[i], want[i]))
+                << NameOf(table.isa) << ' ' << groups << " groups of " << cols << " columns in "
+                << block_cols << "s at " << i;
+          }
         }
       }
     }

@@ -80,7 +80,7 @@ class FilterGradientOperands {
     int64_t image, row;
     GridPiece columns;
   };
-  void PackPanels(const OutputPiece& piece, int64_t channel, int64_t num_channels,
+  void PackPlanePanels(const OutputPiece& piece, int64_t channel, int64_t num_channels,
                   Element* to) const;
 
   const ConvArgs& args_;
@@ -215,6 +215,7 @@ void FilterGradientOperands<Stored, Packing>::PackApart() {
   const bool dense = rows.step == 1 && Packing::Covers(cols);
   const int64_t lines = dense ? 1 : grid_.num_rows();
   const GridColumns line_cols = cols.OfRows(grid_.num_rows() / lines);
+  const int64_t groups = pass_->group_end - pass_->group_begin;
   staging::ForLines(
       args_.parallel, grid_.num_images(), lines, line_cols.count,
       [&](int64_t n, int64_t line, int64_t pixel, int64_t num_pixels) {
@@ -222,11 +223,8 @@ void FilterGradientOperands<Stored, Packing>::PackApart() {
         const int64_t row = rows.first + (grid_.row_begin + line) * rows.step;
         const Stored* from = input_plane_.At(image, row * g.in_w);
         Element* to = input_scratch_.data() + InputPixel(image, grid_.row_begin + line, pixel);
-        for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-          pack_.Split({line_cols, pixel, num_pixels}, from + group * g.group_in_c, g.in_c,
-                      {g.group_in_c, plan_.ChannelBlock(), block_stride_}, to);
-          to += group_stride_;
-        }
+        pack_.Split({line_cols, pixel, num_pixels}, from + pass_->group_begin * g.group_in_c,
+                    g.in_c, {groups, g.group_in_c, plan_.ChannelBlock(), block_stride_}, to);
       });
 }
 
@@ -281,6 +279,8 @@ void FilterGradientOperands<Stored, Packing>::PackOutput() {
   }
   output_ = output_scratch_.data();
   panel_stride_ = stage_->num_pixels(plan_.out_cols) * panels.cols;
+  // Of several groups all panels are in the pass.
+  const int64_t groups = pass_->group_end - pass_->group_begin;
   const int64_t panels_per_group = pass_->panel_end - pass_->panel_begin;
   const int64_t first_channel = pass_->panel_begin * panels.cols;
   const int64_t last_channel = std::min(g.group_out_c, pass_->panel_end * panels.cols);
@@ -293,25 +293,27 @@ void FilterGradientOperands<Stored, Packing>::PackOutput() {
         const OutputPiece piece{
             out.image_begin + n, out.row_begin + line, {line_cols, pixel, num_pixels}};
         Element* to = output_scratch_.data() + OutputPixel(piece.image, piece.row, pixel);
+        if (plan_.format == DataFormat::kNHWC) {
+          const int64_t first = pass_->group_begin * g.group_out_c + first_channel;
+          return pack_.Split(
+              piece.columns, output_plane_.At(piece.image, piece.row * g.out_w) + first, g.out_c,
+              {groups, last_channel - first_channel, panels.cols, panel_stride_}, to);
+        }
         for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-          PackPanels(piece, group * g.group_out_c + first_channel, last_channel - first_channel,
+          PackPlanePanels(piece, group * g.group_out_c + first_channel, last_channel - first_channel,
                      to);
           to += panels_per_group * panel_stride_;
         }
       });
 }
 
-// Some channels of out_backprop into panels.
+// Some planes of out_backprop into panels.
 template <class Stored, class Packing>
-void FilterGradientOperands<Stored, Packing>::PackPanels(const OutputPiece& piece, int64_t channel,
+void FilterGradientOperands<Stored, Packing>::PackPlanePanels(const OutputPiece& piece, int64_t channel,
                                                          int64_t num_channels, Element* to) const {
   const int64_t cols = plan_.sizes.panels.cols;
   const Plane& plane = output_plane_;
   const int64_t first = piece.row * plan_.geometry.out_w;
-  if (plan_.format == DataFormat::kNHWC) {
-    return pack_.Split(piece.columns, plane.At(piece.image, first) + channel, plane.channels,
-                       {num_channels, cols, panel_stride_}, to);
-  }
   // The next piece of the planes, or the next image's first one.
   const auto [line, begin, count] = piece.columns;
   const int64_t at = first + begin * line.step, numbers = count * line.step;

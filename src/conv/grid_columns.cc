@@ -14,10 +14,15 @@ void PairedColumns::Split(const GridPiece& piece, const BFloat16* row, int64_t c
       if (edge > at) next = std::min(next, edge);
     }
     const BFloat16* column = row + (grid.first + at * grid.step) * column_stride;
-    pack_.pair_split(first.Has(at) ? column : nullptr,
-                     second.Has(at) ? column + grid.apart * column_stride : nullptr,
-                     grid.step * column_stride, to + (at - piece.begin) * blocks.block_channels,
-                     blocks.block_stride, next - at, blocks.channels, blocks.block_channels);
+    BFloat16Pair* block = to + (at - piece.begin) * blocks.block_channels;
+    for (int64_t group = 0; group < blocks.groups; ++group) {
+      pack_.pair_split(first.Has(at) ? column : nullptr,
+                       second.Has(at) ? column + grid.apart * column_stride : nullptr,
+                       grid.step * column_stride, block, blocks.block_stride, next - at,
+                       blocks.channels, blocks.block_channels);
+      column += blocks.channels;
+      block += CeilDiv(blocks.channels, blocks.block_channels) * blocks.block_stride;
+    }
     at = next;
   }
 }
@@ -25,7 +30,7 @@ void PairedColumns::Split(const GridPiece& piece, const BFloat16* row, int64_t c
 void PairedColumns::Copy(const GridColumns& grid, const BFloat16* row, int64_t column_stride,
                          int64_t channels, BFloat16Pair* to) const {
   if (column_stride != channels || grid.step != 1) {
-    return Split({grid, 0, grid.count}, row, column_stride, {channels, channels, 0}, to);
+    return Split({grid, 0, grid.count}, row, column_stride, {1, channels, channels, 0}, to);
   }
   pack_.pair_apart(
       row, 0,

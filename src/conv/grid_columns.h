@@ -41,9 +41,10 @@ struct GridPiece {
   int64_t begin, count;
 };
 
-// `channels` cut into blocks, block_stride elements from one to the next.
+// Groups of `channels`, one behind the other, each cut into blocks, the last one maybe narrower;
+// block_stride elements from one block to the next, whichever group's.
 struct ChannelBlocks {
-  int64_t channels, block_channels, block_stride;
+  int64_t groups, channels, block_channels, block_stride;
 };
 
 // Everywhere `row` is where column 0 of the first channel lies.
@@ -59,13 +60,13 @@ class WidenedColumns {
     return grid.first == 0 && grid.step == 1 && grid.count == grid.width;
   }
 
-  // NHWC: [block][position][channel of the block], for grids without columns off the row.
+  // NHWC: [group][block][position][channel of the block], for grids without columns off the row.
   void Split(const GridPiece& piece, const Stored* row, int64_t column_stride,
              const ChannelBlocks& blocks, Element* to) const {
     const GridColumns& grid = piece.grid;
     pack_.split_widen(row + (grid.first + piece.begin * grid.step) * column_stride,
                       grid.step * column_stride, to, blocks.block_stride, piece.count,
-                      blocks.channels, blocks.block_channels);
+                      blocks.groups, blocks.channels, blocks.block_channels);
   }
 
   // NHWC: [position][channel], of a whole row.

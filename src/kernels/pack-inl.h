@@ -41,10 +41,12 @@ void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>*
 
 template <class Stored>
 void PackSplitWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
-                    int64_t block_stride, int64_t rows, int64_t cols, int64_t block_cols) {
-  for (int64_t col = 0; col < cols; col += block_cols) {
-    PackCopyWiden(from + col, from_stride, to, block_cols, rows, HWY_MIN(block_cols, cols - col));
-    to += block_stride;
+                    int64_t block_stride, int64_t rows, int64_t groups, int64_t cols,
+                    int64_t block_cols) {
+  for (int64_t group = 0; group < groups; ++group, from += cols) {
+    for (int64_t col = 0; col < cols; col += block_cols, to += block_stride) {
+      PackCopyWiden(from + col, from_stride, to, block_cols, rows, HWY_MIN(block_cols, cols - col));
+    }
   }
 }
 
@@ -118,26 +120,34 @@ HWY_INLINE void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeTy
     to[row * to_stride] = WidenOne(from[row * from_stride]);
 }
 
-// A few rows at a time for all blocks, so that rows are read in memory order: rows a power of two
-// apart would otherwise push each other out of the cache from block to block.
+// A few rows at a time for all blocks of some groups, so that rows are read in memory order: rows a
+// power of two apart would otherwise push each other out of the cache from block to block.
 template <class Stored>
 void PackSplitWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
-                    int64_t block_stride, int64_t rows, int64_t cols, int64_t block_cols) {
-  constexpr int64_t kRowsTogether = 4, kLine = 64 / sizeof(Stored);
+                    int64_t block_stride, int64_t rows, int64_t groups, int64_t cols,
+                    int64_t block_cols) {
+  constexpr int64_t kRowsTogether = 4, kColsTogether = 512, kLine = 64 / sizeof(Stored);
   // The machine's own prefetcher does not follow several short streams.
   constexpr int64_t kAhead = (16 << 10) / sizeof(Stored);
   const int64_t ahead = HWY_MAX(kAhead / from_stride, kRowsTogether) * from_stride;
-  for (int64_t row = 0; row < rows; row += kRowsTogether) {
-    const int64_t num_rows = HWY_MIN(kRowsTogether, rows - row);
-    ComputeType<Stored>* block = to + row * block_cols;
-    for (int64_t col = 0; col < cols; col += kLine) {
-      FetchLines(from + row * from_stride + col, from_stride, num_rows, ahead);
+  const int64_t most_groups = HWY_MAX(kColsTogether / cols, 1);
+  for (int64_t first = 0; first < groups; first += most_groups) {
+    const int64_t all_cols = HWY_MIN(most_groups, groups - first) * cols;
+    for (int64_t row = 0; row < rows; row += kRowsTogether) {
+      const int64_t num_rows = HWY_MIN(kRowsTogether, rows - row);
+      const Stored* some = from + first * cols + row * from_stride;
+      ComputeType<Stored>* block = to + row * block_cols;
+      for (int64_t group = 0, fetched = 0; group < all_cols; group += cols) {
+        for (; fetched < group + cols; fetched += kLine) {  // the machine drops most of a burst
+          FetchLines(some + fetched, from_stride, num_rows, ahead);
+        }
+        for (int64_t col = 0; col < cols; col += block_cols, block += block_stride) {
+          PackCopyWiden(some + group + col, from_stride, block, block_cols, num_rows,
+                        HWY_MIN(block_cols, cols - col));
+        }
+      }
     }
-    for (int64_t col = 0; col < cols; col += block_cols) {
-      PackCopyWiden(from + row * from_stride + col, from_stride, block, block_cols, num_rows,
-                    HWY_MIN(block_cols, cols - col));
-      block += block_stride;
-    }
+    to += all_cols / cols * ((cols + block_cols - 1) / block_cols) * block_stride;
   }
 }
 

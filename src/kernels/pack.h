@@ -44,11 +44,13 @@ struct PackKernels {
   // few columns.
   void (*copy_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,
                      int64_t rows, int64_t cols);
-  // Rows cut into blocks of block_cols columns, the last one maybe narrower:
+  // Rows of `groups` groups of columns, one behind the other, each cut into blocks of block_cols
+  // columns, its last one maybe narrower. Of the first group:
   // to[col / block_cols * block_stride + row * block_cols + col % block_cols]
-  //   = from[row * from_stride + col] for row < rows, col < cols.
+  //   = from[row * from_stride + col] for row < rows, col < cols;
+  // the next group's columns begin at col = cols, its blocks follow the first one's.
   void (*split_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t block_stride,
-                      int64_t rows, int64_t cols, int64_t block_cols);
+                      int64_t rows, int64_t groups, int64_t cols, int64_t block_cols);
   // Numbers of many places side by side: to[k * to_step + i] = from[i][k] for k < count and as many
   // places i as a vector of the compute type has lanes; a null place reads as zeros. `ahead` as
   // above.

@@ -79,7 +79,7 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path) {
     }
     record = RecordOf(json);
   } catch (const Json::exception& exception) {
-    ThrowMalformed(path, exception.what());
+    ThrowMalformed(path, WhyOf(exception));
   }
   if (!IsDataHash(record.sha256)) ThrowMalformed(path, "sha256 is no hash of 64 lower-case digits");
   return record;

@@ -35,6 +35,12 @@ Json TryParseJson(std::string_view text) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
+std::string WhyOf(const Json::exception& exception) {
+  const std::string text = exception.what();  // "[json.exception.parse_error.101] parse error at..."
+  const size_t end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
 std::string DumpJson(const Json& json) {
   return json.dump();
 }

@@ -18,6 +18,9 @@ Json ParseJson(std::string_view text);
 // Likewise, but gives a discarded value instead.
 Json TryParseJson(std::string_view text);
 
+// What an exception of the library says, without its number.
+std::string WhyOf(const Json::exception& exception);
+
 // On one line; with an `indent` on many, each ended.
 std::string DumpJson(const Json& json);
 std::string DumpJson(const Json& json, int indent);

@@ -63,6 +63,7 @@ MergedReport::MergedReport(const std::vector<std::string>& paths) {
   CheckShards();
   CollectEntries();
   CheckNothingMissing();
+  CheckErrors();
 }
 
 void MergedReport::CheckPlans() const {
@@ -131,6 +132,16 @@ void MergedReport::CheckNothingMissing() const {
     ThrowData("merge/missing", fmt::format("case {} (as the plan counts, from 0)", gaps),
               fmt::format("missing; the reports hold {} of {} cases", cases.size(), all),
               "run the shard that was interrupted again, with --resume");
+  }
+}
+
+// Of a manifest that changed meanwhile, say: no case's exit code tells of it.
+void MergedReport::CheckErrors() const {
+  for (const IndexedReport& report : reports_) {
+    if (!report.error()) continue;
+    ThrowData("merge/failed", report.path(),
+              fmt::format("its batch did not end well: {}", *report.error()),
+              "run that shard again, with --resume");
   }
 }
 

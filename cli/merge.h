@@ -15,7 +15,8 @@ namespace convgrad::cli {
 class MergedReport {
  public:
   // Throws I/O errors, and data errors that name what is missing or double: "report/malformed",
-  // "merge/different-plans", "merge/different-shards", "merge/double", "merge/missing".
+  // "merge/different-plans", "merge/different-shards", "merge/double", "merge/missing",
+  // "merge/failed".
   explicit MergedReport(const std::vector<std::string>& paths);
 
   int64_t num_cases() const { return static_cast<int64_t>(entries_.size()); }
@@ -45,6 +46,7 @@ class MergedReport {
   void CheckShards();
   void CollectEntries();
   void CheckNothingMissing() const;
+  void CheckErrors() const;
 
   std::vector<IndexedReport> reports_;  // in the order of their shards
   std::vector<Entry> entries_;          // in the order of the plan

@@ -74,7 +74,7 @@ CaseOutcome OutcomeOf(const Json& entry) try {
   }
   return outcome;
 } catch (const Json::exception& exception) {
-  ThrowData("report/malformed", "entry of a report", exception.what());
+  ThrowData("report/malformed", "entry of a report", WhyOf(exception));
 }
 
 }  // namespace convgrad::cli

@@ -44,14 +44,14 @@ class Cursor {
   const char** shown_;
 };
 
-// Notes where the context and the entries stand, and an entry's own numbers.
+// Notes where the context, the entries and the report's own error stand, and an entry's numbers.
 class ReportScanner : public nlohmann::json_sax<Json> {
  public:
   ReportScanner(const char* begin, std::vector<IndexedEntry>& entries)
       : position(begin), entries_(entries) {}
 
   const char* position;  // set by the cursor
-  std::string_view context;
+  std::string_view context, error;
   std::string problem;  // of the syntax
 
   bool null() override { return true; }
@@ -81,6 +81,7 @@ class ReportScanner : public nlohmann::json_sax<Json> {
                                 begin_ == nullptr ? 0 : static_cast<size_t>(position - begin_));
     if (depth_ == 3 && InEntry()) entries_.back().text = text;
     if (depth_ == 2 && section_ == "context") context = text;
+    if (depth_ == 2 && section_ == "error") error = text;
     --depth_;
     return true;
   }
@@ -88,7 +89,7 @@ class ReportScanner : public nlohmann::json_sax<Json> {
   bool end_array() override { return --depth_ >= 0; }
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& exception) override {
-    problem = exception.what();
+    problem = WhyOf(exception);
     return false;
   }
 
@@ -144,9 +145,11 @@ void IndexedReport::Read() {
     const std::string schema = context_.at("convgrad").at("schema").get<std::string>();
     if (schema != "convgrad-report/1") Refuse(path_, fmt::format("has the schema '{}'", schema));
     if (!context_.contains("plan")) Refuse(path_, "is not of a batch: its context has no plan");
+    if (context_.at("plan").contains("shards")) Refuse(path_, "is of 'plan', which runs nothing");
     plan_hash(), num_cases(), shard();
+    if (!scanner.error.empty()) error_ = ParseJson(scanner.error).at("message").get<std::string>();
   } catch (const Json::exception& exception) {
-    Refuse(path_, exception.what());
+    Refuse(path_, WhyOf(exception));
   }
   for (const IndexedEntry& entry : entries_) {
     if (entry.index < 0 || entry.index >= num_cases() || !entry.exit_code) {

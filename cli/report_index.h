@@ -29,6 +29,8 @@ class IndexedReport {
   const std::string& path() const { return path_; }
   const Json& context() const { return context_; }
   const std::vector<IndexedEntry>& entries() const { return entries_; }
+  // What went wrong beside the cases, if anything did.
+  const std::optional<std::string>& error() const { return error_; }
   void CheckUnchanged() const { file_->CheckUnchanged(); }
 
   std::string plan_hash() const;
@@ -45,6 +47,7 @@ class IndexedReport {
   std::string_view text_;
   Json context_;
   std::vector<IndexedEntry> entries_;
+  std::optional<std::string> error_;
 };
 
 }  // namespace convgrad::cli

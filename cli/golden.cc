@@ -85,7 +85,7 @@ Golden LoadGolden(const std::string& expect, const NpyReadOptions& options) {
   golden.sha256 = ParseGoldenHash(expect);
   if (golden.sha256) return golden;
   golden.record = ReadRecord(RecordPathOf(expect));
-  if (expect == "-" || IdentityOf(expect)) golden.file = ReadNpy(expect, options);
+  if (expect == "-" || Exists(expect)) golden.file = ReadNpy(expect, options);
   if (!golden.file && !golden.record) {
     throw Error(ExitCode::kWrong, "golden/missing", expect, "there is no such golden",
                 "check the path, or record it first");

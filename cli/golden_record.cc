@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "base/error.h"
-#include "base/file.h"
+#include "base/input_file.h"
 #include "cli/json.h"
 #include "cli/machine.h"
 #include "cli/problem_json.h"
@@ -18,6 +15,8 @@ namespace convgrad::cli {
 namespace {
 
 constexpr const char* kSchemaName = "convgrad-golden/1";
+
+constexpr int64_t kMaxRecordBytes = 1 << 20;  // far more than any reason to record takes
 
 constexpr const char* kSchema = "schema";
 constexpr const char* kSha256 = "sha256";
@@ -65,14 +64,20 @@ std::string RecordPathOf(const std::string& golden_path) {
   return golden_path + ".golden.json";
 }
 
+std::optional<std::string> ReadRecordText(const std::string& path) {
+  if (!Exists(path)) return std::nullopt;
+  return InputFile::Open(path)->ReadRest(kMaxRecordBytes + 1);
+}
+
 std::optional<GoldenRecord> ReadRecord(const std::string& path) {
-  if (!IdentityOf(path)) return std::nullopt;
-  std::ifstream file(path);
-  if (!file) ThrowIo("io/permission", path, "cannot be opened", "check the permissions");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::optional<std::string> text = ReadRecordText(path);
+  if (!text) return std::nullopt;
+  if (text->size() > size_t{kMaxRecordBytes}) {
+    ThrowMalformed(path, fmt::format("has more than {} bytes", kMaxRecordBytes));
+  }
   GoldenRecord record;
   try {
-    const Json json = ParseJson(text);
+    const Json json = ParseJson(*text);
     const std::string schema = Text(json, kSchema);
     if (schema != kSchemaName) {
       ThrowMalformed(path, fmt::format("schema '{}' is not {}", schema, kSchemaName));

@@ -37,8 +37,11 @@ bool IsDataHash(const std::string& text);
 // "F.golden.json".
 std::string RecordPathOf(const std::string& golden_path);
 
-// None where there is no such file. Throws data "golden/malformed" for a broken one.
+// None where there is no such file. Throws I/O errors, and data "golden/malformed" for a broken
+// one.
 std::optional<GoldenRecord> ReadRecord(const std::string& path);
+// Its text alone; of a file that is too long for one, the beginning.
+std::optional<std::string> ReadRecordText(const std::string& path);
 
 // What this program, as it is now, writes about a golden with this hash.
 std::string RenderRecord(const std::string& sha256, const Problem& problem, Precision precision,

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -14,11 +12,6 @@
 
 namespace convgrad::cli {
 namespace {
-
-std::string ContentsOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void CheckFinite(const std::string& path, const Tensor& result) {
   const SpecialCounts counts = CountSpecial(result);
@@ -38,7 +31,7 @@ GoldenRecorder::GoldenRecorder(std::string path, RecordOptions options, NpyReadO
 
 // A broken file is another golden too: it was meant to be one.
 GoldenRecorder::Kept GoldenRecorder::KeptFile() const {
-  if (!IdentityOf(path_)) return Kept::kNothing;
+  if (!Exists(path_)) return Kept::kNothing;
   try {
     const NpyArray file = ReadNpy(path_, reading_);
     const std::string hash = DataHash(file.tensor);
@@ -87,7 +80,7 @@ void GoldenRecorder::Write(const Tensor& result, const Problem& problem, Precisi
       RenderRecord(sha256_, problem, precision, RecordedInputsOf(inputs), reason_);
   if (!options_.hash_only && kept_file_ != Kept::kSame) WriteNpy(path_, result);
   const std::string record_path = RecordPathOf(path_);
-  if (ContentsOf(record_path) != text) WriteTextFile(record_path, text);
+  if (ReadRecordText(record_path) != text) WriteTextFile(record_path, text);
 }
 
 std::vector<RecordedInput> RecordedInputsOf(const std::vector<InputRecord>& inputs) {

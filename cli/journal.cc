@@ -68,7 +68,7 @@ void Journal::Write(std::string_view text) {
 }
 
 JournalIndex::JournalIndex(const std::string& path) {
-  if (!IdentityOf(path)) return;
+  if (!Exists(path)) return;
   Read(path);
   for (size_t begin = 0; begin < text_.size();) {
     const size_t end = std::min(text_.find('\n', begin), text_.size());
@@ -90,10 +90,7 @@ void JournalIndex::Read(const std::string& path) {
              static_cast<size_t>(mapping_->size())};
     return;
   }
-  char piece[1 << 12];
-  while (const int64_t got = file->Read(piece, sizeof(piece))) {
-    contents_.append(piece, static_cast<size_t>(got));
-  }
+  contents_ = file->ReadRest();
   text_ = contents_;
 }
 

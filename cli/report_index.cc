@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <iterator>
 #include <optional>
 
@@ -113,20 +112,11 @@ class ReportScanner : public nlohmann::json_sax<Json> {
   const char* begin_ = nullptr;
 };
 
-std::string ReadAll(InputFile& file) {
-  std::string text;
-  std::array<char, 1 << 16> block;
-  while (const int64_t bytes = file.Read(block.data(), block.size())) {
-    text.append(block.data(), static_cast<size_t>(bytes));
-  }
-  return text;
-}
-
 }  // namespace
 
 IndexedReport::IndexedReport(const std::string& path)
     : path_(path), file_(InputFile::Open(path)), mapping_(file_->Map()) {
-  if (mapping_ == nullptr) copy_ = ReadAll(*file_);
+  if (mapping_ == nullptr) copy_ = file_->ReadRest();
   text_ = mapping_ == nullptr ? std::string_view(copy_)
                               : std::string_view(reinterpret_cast<const char*>(mapping_->data()),
                                                  static_cast<size_t>(mapping_->size()));

@@ -207,6 +207,30 @@ TEST_F(CheckTest, AGoldenOfOursIsComparedByBits) {
   EXPECT_EQ(Entry("--expect g.npy", 3)["error"]["code"], "golden/malformed");
 }
 
+TEST_F(CheckTest, RecordsThatAreNone) {
+  ASSERT_EQ(Sh(kRun).exit_code, 0);
+  const std::string record = Path("g.npy.golden.json");
+  const auto expect = [&](const std::string& command, int exit_code, const std::string& code) {
+    ASSERT_EQ(Sh("rm -rf " + record + " && " + command + " " + record).exit_code, 0);
+    EXPECT_EQ(Entry("--expect g.npy", exit_code)["error"]["code"], code) << command;
+  };
+  expect("mkfifo", 4, "io/not-a-file");  // and nothing waits for a writer
+  expect("mkdir", 4, "io/not-a-file");
+  expect("ln -s /dev/zero", 4, "io/not-a-file");
+  expect("truncate -s 1G", 3, "golden/malformed");
+  // Whether there is one must be known, not guessed.
+  ASSERT_EQ(Sh("rm " + record + " && ln -s g.npy.golden.json " + record).exit_code, 0);
+  EXPECT_EQ(Sh(std::string(kCheck) + "--expect g.npy").exit_code, 4);
+  std::filesystem::remove(record);
+  std::filesystem::create_symlink("none.npy", Path("dangling.npy"));
+  EXPECT_EQ(Entry("--expect dangling.npy", 1)["error"]["code"], "golden/missing");
+  EXPECT_EQ(Entry("--expect g.npy/h.npy", 1)["error"]["code"], "golden/missing");
+  // A name that leaves no room for a record's has none.
+  const std::string longest(250, 'g');
+  std::filesystem::copy_file(Path("g.npy"), Path(longest));
+  EXPECT_EQ(Entry("--expect " + longest, 0)["status"], "PASSED");
+}
+
 TEST_F(CheckTest, AHashIsAGoldenToo) {
   const std::string hash = Hash();
   EXPECT_EQ(Entry("--expect sha256:" + hash, 0)["check"]["policy"], "bits");

@@ -87,10 +87,12 @@ TEST_F(RecordTest, ChangedInputsAreNamedAndReplacingIsRefused) {
   EXPECT_EQ(Entry("", 0)["status"], "PASSED");
   // A broken golden is another one, whichever half of it is broken.
   for (const char* name : {"g.npy", "g.npy.golden.json"}) {
-    WriteBytes(Path(name), "broken");
-    EXPECT_EQ(Entry("--record", 1)["error"]["code"], "golden/differs");
-    Entry("--record --force-record", 0);
-    EXPECT_EQ(Entry("", 0)["status"], "PASSED");
+    for (const std::string& text : {std::string("broken"), std::string((1 << 20) + 1, ' ')}) {
+      WriteBytes(Path(name), text);
+      EXPECT_EQ(Entry("--record", 1)["error"]["code"], "golden/differs");
+      Entry("--record --force-record", 0);
+      EXPECT_EQ(Entry("", 0)["status"], "PASSED");
+    }
   }
 }
 

@@ -73,6 +73,18 @@ TEST_F(InputFileTest, ReadsToTheEndAndNoFurther) {
   EXPECT_STREQ(bytes, "12345");
 }
 
+TEST_F(InputFileTest, ReadsTheRest) {
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += std::to_string(i);
+  WriteBytes(path_, text);
+  const auto file = InputFile::Open(path_);
+  EXPECT_EQ(file->ReadRest(0), "");
+  EXPECT_EQ(file->ReadRest(3), text.substr(0, 3));
+  EXPECT_EQ(file->ReadRest(200'000), text.substr(3, 200'000));
+  EXPECT_EQ(file->ReadRest(), text.substr(200'003));
+  EXPECT_EQ(file->ReadRest(), "");
+}
+
 TEST_F(InputFileTest, NoticesAChangedFile) {
   WriteBytes(path_, "12345");
   const auto file = InputFile::Open(path_);

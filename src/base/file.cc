@@ -160,6 +160,13 @@ std::optional<FileIdentity> IdentityOf(const std::string& path) {
   return IdentityOf(status);
 }
 
+bool Exists(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return false;
+  ThrowSystemError(path, "examined", errno);
+}
+
 void CheckDistinctFiles(std::span<const NamedPath> inputs, std::span<const NamedPath> outputs) {
   for (size_t at = 0; at < outputs.size(); ++at) {
     const End output = {outputs[at].path, STDOUT_FILENO};

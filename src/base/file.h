@@ -64,6 +64,9 @@ FileIdentity IdentityOf(const struct stat& status);
 // Of the file a path leads to, links followed; none if there is no such file.
 std::optional<FileIdentity> IdentityOf(const std::string& path);
 
+// Whether there is anything at `path`, links followed. Throws I/O errors where nobody can tell.
+bool Exists(const std::string& path);
+
 // A path with the flag or role it came from, for messages.
 struct NamedPath {
   std::string name;

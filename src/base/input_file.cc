@@ -88,6 +88,20 @@ int64_t InputFile::Read(void* into, int64_t bytes) {
   return done;
 }
 
+std::string InputFile::ReadRest(int64_t most) {
+  constexpr int64_t kPieceBytes = int64_t{1} << 16;
+  std::string bytes;
+  for (int64_t done = 0; done < most;) {
+    const int64_t piece = std::min(kPieceBytes, most - done);
+    bytes.resize(static_cast<size_t>(done + piece));
+    const int64_t got = Read(bytes.data() + done, piece);
+    done += got;
+    bytes.resize(static_cast<size_t>(done));
+    if (got < piece) break;
+  }
+  return bytes;
+}
+
 std::shared_ptr<const MappedFile> InputFile::Map() {
   if (!mapping_ && size_) mapping_ = MappedFile::Map(descriptor_.get(), *size_);
   return mapping_;

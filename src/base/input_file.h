@@ -31,6 +31,9 @@ class InputFile {
   // The next bytes, up to `bytes`; fewer only at the end of the file.
   int64_t Read(void* into, int64_t bytes);
 
+  // All that follow, or the first `most` of them.
+  std::string ReadRest(int64_t most = INT64_MAX);
+
   // The whole file in memory; nullptr if it has no size or can't be mapped.
   std::shared_ptr<const MappedFile> Map();
 

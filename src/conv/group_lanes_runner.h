@@ -112,8 +112,8 @@ void GroupLanesRunner<Stored>::PackSource(const Slab& source, int64_t group, Com
       pack_.copy_widen(image + pixel * shape.c + group * channels, shape.c, to, channels, pixels,
                        channels);
     } else {
-      LoadPlanes(pack_, image + group * channels * plane + pixel,
-                 {DataFormat::kNCHW, shape.h, shape.w, channels}, pixels, to);
+      LoadPlanes(pack_, image + group * channels * plane + pixel, plane, channels, pixels, to,
+                 channels);
     }
   }
 }

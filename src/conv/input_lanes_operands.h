@@ -177,8 +177,8 @@ void InputLanesOperands<Stored>::PackRun(const Stored* tensor, const DataShape& 
                      run.count, num_channels);
   } else {  // planes are packed by whole rows: step is 1
     const int64_t plane = shape.h * shape.w;
-    pack_.transpose_widen(tensor + channel * plane + run.first, plane, to, width, num_channels,
-                          run.count, 0);
+    LoadPlanes(pack_, tensor + channel * plane + run.first, plane, num_channels, run.count, to,
+               width);
   }
 }
 

@@ -69,18 +69,17 @@ void ForLines(const Parallel& parallel, int64_t images, int64_t lines, int64_t l
 
 }  // namespace staging
 
-// `pixels` pixels of all planes of an image, from `first` of the first plane on. What is read next
-// is fetched meanwhile: these pixels of the planes that follow, behind the last ones the next
-// pixels.
+// `pixels` pixels of `channels` planes, from `first` of the first plane on, side by side `to_stride`
+// numbers apart. What is read next is fetched meanwhile: these pixels of the planes that follow,
+// behind the last ones the next pixels.
 template <class Stored>
-void LoadPlanes(const PackKernels<Stored>& kernels, const Stored* first, const DataShape& shape,
-                int64_t pixels, ComputeType<Stored>* to) {
+void LoadPlanes(const PackKernels<Stored>& kernels, const Stored* first, int64_t plane,
+                int64_t channels, int64_t pixels, ComputeType<Stored>* to, int64_t to_stride) {
   constexpr int64_t kTogether = 16;
-  const int64_t plane = shape.h * shape.w;
-  for (int64_t c = 0; c < shape.c; c += kTogether) {
-    const bool wraps = c + kTogether >= shape.c && pixels < plane;
-    kernels.transpose_widen(first + c * plane, plane, to + c, shape.c,
-                            std::min(kTogether, shape.c - c), pixels,
+  for (int64_t c = 0; c < channels; c += kTogether) {
+    const bool wraps = c + kTogether >= channels && pixels < plane;
+    kernels.transpose_widen(first + c * plane, plane, to + c, to_stride,
+                            std::min(kTogether, channels - c), pixels,
                             wraps ? pixels - c * plane : kTogether * plane);
   }
 }
@@ -97,7 +96,7 @@ void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, cons
     if (shape.format == DataFormat::kNHWC) {
       kernels.widen(image + first * shape.c, piece, pixels * shape.c);
     } else {
-      LoadPlanes(kernels, image + first, shape, pixels, piece);
+      LoadPlanes(kernels, image + first, shape.h * shape.w, shape.c, pixels, piece, shape.c);
     }
   });
 }

@@ -148,20 +148,20 @@ void Arguments::CheckOperands() const {
 }
 
 std::string Arguments::CommandLine() const {
-  std::string line;
-  for (const std::string& word : words_) line += (line.empty() ? "" : " ") + ShellQuote(word);
-  return line;
+  return ShellLine(words_);
 }
 
 std::string Arguments::ReproLine() const {
-  std::string operands;
-  for (const std::string& operand : operands_) operands += " " + ShellQuote(operand);
-  const std::string command = ShellQuote(words_.front()) + " " + command_->name;
-  const std::string flags = ShellFlags(flags_, /*with_outputs=*/false);
-  if (std::any_of(operands_.begin(), operands_.end(), IsFlagWord)) {
-    return command + flags + " --" + operands;
+  const std::vector<std::string> flags = FlagWords(flags_, /*with_outputs=*/false);
+  std::vector<std::string> words = {words_.front(), command_->name};
+  const bool flags_first = std::any_of(operands_.begin(), operands_.end(), IsFlagWord);
+  if (flags_first) {
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.emplace_back("--");
   }
-  return command + operands + flags;
+  words.insert(words.end(), operands_.begin(), operands_.end());
+  if (!flags_first) words.insert(words.end(), flags.begin(), flags.end());
+  return ShellLine(words);
 }
 
 }  // namespace convgrad::cli

@@ -150,8 +150,9 @@ Error TimeoutError(double timeout) {
 
 std::string CommandLineOf(const std::string& program, const CaseRequest& request,
                           bool with_outputs) {
-  return fmt::format("{} {} {}{}", ShellQuote(program), InfoOf(request.command).name,
-                     ShellQuote(request.op), ShellFlags(request.flags, with_outputs));
+  std::vector<std::string> words = FlagWords(request.flags, with_outputs);
+  words.insert(words.begin(), {program, InfoOf(request.command).name, request.op});
+  return ShellLine(words);
 }
 
 }  // namespace convgrad::cli

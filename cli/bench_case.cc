@@ -58,7 +58,7 @@ void BenchCase::BeginEntry(int num_threads) {
   spec_.execution.num_threads = num_threads;
   CaseRecord record;
   record.name = spec_.name;
-  record.repro = CommandLine(session_.arguments.program(), {});
+  record.repro = ShellLine(CommandWords(session_.arguments.program(), {}));
   record.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
   session_.report.cases.push_back(record);
 }
@@ -163,8 +163,8 @@ void BenchCase::HoldAgainstRoofline(const Computation& computation) {
   }
 }
 
-std::string BenchCase::CommandLine(const std::string& program,
-                                   const std::vector<FlagValues::Entry>& changes) const {
+std::vector<std::string> BenchCase::CommandWords(
+    const std::string& program, const std::vector<FlagValues::Entry>& changes) const {
   FlagValues flags = request_.flags;
   flags.RemoveIf([](const FlagValues::Entry& entry) {
     const Flag& flag = InfoOf(entry.id);
@@ -176,13 +176,16 @@ std::string BenchCase::CommandLine(const std::string& program,
     flags.RemoveIf([&](const FlagValues::Entry& entry) { return entry.id == change.id; });
     flags.Add(change);
   }
-  return fmt::format("{} bench{} {}", ShellQuote(program), ShellFlags(flags, /*with_outputs=*/true),
-                     ShellQuote(request_.op));
+  std::vector<std::string> words = FlagWords(flags, /*with_outputs=*/true);
+  words.insert(words.begin(), {program, "bench"});
+  words.push_back(request_.op);
+  return words;
 }
 
-std::string BenchCase::ReportingCommand(const std::string& binary, double seconds) const {
-  return "exec " + CommandLine(binary, {{FlagId::kMaxTime, fmt::format("{}", seconds), "", {}},
-                                        {FlagId::kReport, "-", "", {}}});
+std::vector<std::string> BenchCase::ReportingCommand(const std::string& binary,
+                                                     double seconds) const {
+  return CommandWords(binary, {{FlagId::kMaxTime, fmt::format("{}", seconds), "", {}},
+                               {FlagId::kReport, "-", "", {}}});
 }
 
 // Right; but is it fast enough?

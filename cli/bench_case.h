@@ -45,12 +45,12 @@ class BenchCase {
   void RecordTiming(const Sampling& sampling);
   void HoldAgainstRoofline(const Computation& computation);
   ExitCode Conclude();
-  // A command line that runs this case alone with `program`; `changes` are flags that it has
-  // instead of its own.
-  std::string CommandLine(const std::string& program,
-                          const std::vector<FlagValues::Entry>& changes) const;
-  // For the shell: times the case for `seconds`, writes the report to standard output.
-  std::string ReportingCommand(const std::string& binary, double seconds) const;
+  // A command that runs this case alone with `program`; `changes` are flags that it has instead of
+  // its own.
+  std::vector<std::string> CommandWords(const std::string& program,
+                                        const std::vector<FlagValues::Entry>& changes) const;
+  // One that times the case for `seconds` and writes the report to standard output.
+  std::vector<std::string> ReportingCommand(const std::string& binary, double seconds) const;
 
   Session& session_;
   const BenchSetting& setting_;

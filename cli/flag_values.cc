@@ -26,6 +26,15 @@ std::string QuoteBytes(const std::string& word) {
   return quoted + "'";
 }
 
+std::string Quote(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return ToValidUtf8(word) == word ? quoted + "'" : QuoteBytes(word);
+}
+
 }  // namespace
 
 void FlagValues::Add(Entry entry) {
@@ -66,23 +75,24 @@ std::string FormatPlace(const std::string& source, Place place) {
   return fmt::format("{}:{}:{}", source, place.line, place.column);
 }
 
-std::string ShellQuote(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return ToValidUtf8(word) == word ? quoted + "'" : QuoteBytes(word);
+std::string ShellLine(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + Quote(word);
+  return line;
 }
 
-std::string ShellFlags(const FlagValues& flags, bool with_outputs) {
-  std::string words;
+std::vector<std::string> FlagWords(const FlagValues& flags, bool with_outputs) {
+  std::vector<std::string> words;
   for (const FlagValues::Entry& entry : flags.entries()) {
     const Flag& flag = InfoOf(entry.id);
     if (!flag.in_repro && !with_outputs) continue;
-    words += " " + Spell(flag);
+    words.push_back(Spell(flag));
     if (flag.value == nullptr) continue;
-    words += (entry.text.starts_with("--") ? "=" : " ") + ShellQuote(entry.text);
+    if (entry.text.starts_with("--")) {
+      words.back() += "=" + entry.text;
+    } else {
+      words.push_back(entry.text);
+    }
   }
   return words;
 }

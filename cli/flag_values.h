@@ -74,12 +74,13 @@ class FlagValues {
 // "cases.json:4:18".
 std::string FormatPlace(const std::string& source, Place place);
 
-// `word` as one word of a POSIX shell, valid UTF-8 without control characters: a word with others
-// is written as $'\033', which shells know since POSIX.1-2024 (and Bash, Zsh and Ksh long before).
-std::string ShellQuote(const std::string& word);
+// `words` as a command line of a POSIX shell, valid UTF-8 without control characters: a word with
+// others is written as $'\033', which shells know since POSIX.1-2024 (and Bash, Zsh and Ksh long
+// before).
+std::string ShellLine(const std::vector<std::string>& words);
 
-// A command line that gives these flags: " --strides 2 --output y.npy", those without
+// The words that give these flags: {"--strides", "2", "--output", "y.npy"}, those without
 // Flag::in_repro only if asked for.
-std::string ShellFlags(const FlagValues& flags, bool with_outputs);
+std::vector<std::string> FlagWords(const FlagValues& flags, bool with_outputs);
 
 }  // namespace convgrad::cli

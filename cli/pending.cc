@@ -33,8 +33,11 @@ void MakeDirectoriesOf(const std::string& path) {
 }
 
 std::string AcceptCommand(const PendingRecord& pending) {
-  const auto move = [](const std::string& from, const std::string& to) {
-    return fmt::format("mv {} {}", ShellQuote(from), ShellQuote(to));
+  const auto no_flag = [](const std::string& path) {
+    return path.starts_with('-') ? "./" + path : path;
+  };
+  const auto move = [&](const std::string& from, const std::string& to) {
+    return ShellLine({"mv", no_flag(from), no_flag(to)});
   };
   return fmt::format("{} && {}", move(pending.path, pending.golden),
                      move(RecordPathOf(pending.path), RecordPathOf(pending.golden)));

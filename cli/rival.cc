@@ -30,7 +30,8 @@ constexpr double kMaxStretch = 10;
 // A process of ours; ended with it.
 class Child {
  public:
-  Child(const std::string& binary, const std::string& command) {
+  explicit Child(std::vector<std::string> command) {
+    const std::string& binary = command.front();
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) ThrowSystemError(binary, "started", errno);
     output_ = FileDescriptor(ends[0]);
@@ -38,9 +39,10 @@ class Child {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    const char* const words[] = {"sh", "-c", command.c_str(), nullptr};
-    const int error =
-        posix_spawn(&pid_, "/bin/sh", &actions, nullptr, const_cast<char* const*>(words), environ);
+    std::vector<char*> words;
+    for (std::string& word : command) words.push_back(word.data());
+    words.push_back(nullptr);
+    const int error = posix_spawn(&pid_, binary.c_str(), &actions, nullptr, words.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) ThrowSystemError(binary, "started", error);
   }
@@ -87,8 +89,9 @@ struct OneRun {
   std::string hash;
 };
 
-OneRun RunOnce(const std::string& binary, const std::string& command) {
-  Child child(binary, command);
+OneRun RunOnce(const std::vector<std::string>& command) {
+  const std::string& binary = command.front();
+  Child child(command);
   const std::string text = child.ReadAll();
   const int code = child.Wait();
   if (StopRequested()) throw Stopped{};
@@ -107,8 +110,7 @@ OneRun RunOnce(const std::string& binary, const std::string& command) {
 
 ComparisonRecord CompareWithBinary(const std::string& binary, const BenchCommand& command,
                                    const SamplingOptions& sampling, double tolerance) {
-  // The link of the running program, resolved by the child's shell, would be the shell's.
-  const std::string own = fmt::format("/proc/{}/exe", getpid());
+  const std::string own = fmt::format("/proc/{}/exe", getpid());  // even if its file was replaced
   const double seconds = sampling.max_seconds / static_cast<double>(2 * kLeastSamples);
   std::vector<double> now, before;
   ComparisonRecord record;
@@ -118,9 +120,9 @@ ComparisonRecord CompareWithBinary(const std::string& binary, const BenchCommand
   const double deadline = now_seconds() + kMaxStretch * sampling.max_seconds;
   for (bool ours_first = true;; ours_first = !ours_first) {
     OneRun ours, theirs;
-    if (ours_first) ours = RunOnce(own, command(own, seconds));
-    theirs = RunOnce(binary, command(binary, seconds));
-    if (!ours_first) ours = RunOnce(own, command(own, seconds));
+    if (ours_first) ours = RunOnce(command(own, seconds));
+    theirs = RunOnce(command(binary, seconds));
+    if (!ours_first) ours = RunOnce(command(own, seconds));
     now.push_back(ours.median_ms);
     before.push_back(theirs.median_ms);
     if (now.size() == 1 && ours.hash != theirs.hash) {

@@ -3,15 +3,17 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/report.h"
 #include "measure/sampler.h"
 
 namespace convgrad::cli {
 
-// A shell command that benchmarks one case with `binary` for at most `seconds` and writes the
-// report to standard output.
-using BenchCommand = std::function<std::string(const std::string& binary, double seconds)>;
+// The words of a command that benchmarks one case with `binary`, the first of them, for at most
+// `seconds` and writes the report to standard output.
+using BenchCommand =
+    std::function<std::vector<std::string>(const std::string& binary, double seconds)>;
 
 // Runs this program and `binary` in turn, A B B A, each time in a process of its own: neither
 // profits from what ran before it, and each pair has new luck with where memory lies. At least

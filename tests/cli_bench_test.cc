@@ -200,6 +200,19 @@ TEST_F(BenchTest, TheSameBinaryIsNeitherFasterNorSlower) {
   EXPECT_EQ(failed.exit_code, 4);
   EXPECT_THAT(failed.err, HasSubstr("/bin/false: ended with exit code 1"));
   EXPECT_EQ(Bench(std::string(kCase) + "--baseline-bin /bin/true").exit_code, 4);
+  const ShellResult missing = Bench(std::string(kCase) + "--baseline-bin none");
+  EXPECT_EQ(missing.exit_code, 4);
+  EXPECT_THAT(missing.err, HasSubstr("none: cannot be started: No such file or directory"));
+}
+
+// The other binary gets the words of the case as they are, whatever a shell would make of them.
+TEST_F(BenchTest, TheOtherBinaryReadsTheSameFiles) {
+  ASSERT_EQ(Sh("convgrad gen --fill ones --shape 1,4,4,1 --output=\"$(printf '$x \\033\\377')\"")
+                .exit_code,
+            0);
+  Ok("conv2d --input=\"$(printf '$x \\033\\377')\" --filter fill:ones@3,3,1,1 --max-time 30ms "
+     "--regress 400% --report r.json --baseline-bin " CONVGRAD_BINARY);
+  EXPECT_GE(Report()["benchmarks"][0]["baseline_bin"]["pairs"], 6);
 }
 
 TEST_F(BenchTest, ABrokenOrUnwritableCacheDoesNoHarm) {

@@ -200,6 +200,17 @@ TEST_F(RecordTest, PendingResultsWaitForReview) {
   for (const json& entry : accepted["benchmarks"]) EXPECT_EQ(entry["check"]["policy"], "bits");
 }
 
+TEST_F(RecordTest, PendingResultsMayBeginWithADash) {
+  WriteCase();
+  ASSERT_EQ(Sh("sed -i s/g.npy/-g.npy/ m.json && "
+               "convgrad batch m.json --report r.json --write-pending -d")
+                .exit_code,
+            1);
+  const std::string accept = Report()["benchmarks"][0]["pending"]["accept"];
+  EXPECT_EQ(Sh(accept).exit_code, 0) << accept;
+  EXPECT_EQ(Sh("convgrad batch m.json").exit_code, 0);
+}
+
 TEST_F(RecordTest, PendingResultsTouchNothingElse) {
   WriteCase();
   const auto refused = [this](const std::string& flags, const std::string& words) {

@@ -41,8 +41,9 @@ class ManifestTest : public ::testing::Test {
   std::vector<std::string> Lines(const std::string& path, const ManifestOptions& options = {}) {
     std::vector<std::string> lines;
     for (const ManifestCase& one : ReadAll(path, options)) {
-      std::string line = fmt::format("{} {}{}", InfoOf(one.request.command).name, one.request.op,
-                                     ShellFlags(one.request.flags, true));
+      std::vector<std::string> words = FlagWords(one.request.flags, true);
+      words.insert(words.begin(), {InfoOf(one.request.command).name, one.request.op});
+      std::string line = ShellLine(words);
       for (size_t at; (at = line.find(scratch_.path() + "/")) != std::string::npos;) {
         line.erase(at, scratch_.path().size() + 1);
       }

@@ -1,5 +1,4 @@
-// Depthwise kernels; see depthwise.h: multipliers, folding, and the tables of all. Included once
-// per target.
+// What is between the rows of depthwise convolutions; see depthwise.h. Included once per target.
 #if defined(CONVGRAD_KERNELS_DEPTHWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_DEPTHWISE_INL_H_
 #undef CONVGRAD_KERNELS_DEPTHWISE_INL_H_
@@ -9,8 +8,8 @@
 
 #include <cstring>
 
-#include "kernels/depthwise_forward-inl.h"
-#include "kernels/depthwise_gradient-inl.h"
+#include "kernels/convert-inl.h"
+#include "kernels/kernel_table.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
@@ -155,11 +154,6 @@ inline void DepthwiseStream(const void* from, void* to, int64_t bytes) {
 }
 
 template <class T>
-DepthwiseRowKernels<T> MakeDepthwiseRowKernels() {
-  return {kGroupSize<T>, kGroupParts<T>, DepthwiseForward<T>, DepthwiseGradient<T>};
-}
-
-template <class T>
 DepthwiseKernels<T> MakeDepthwiseKernels() {
   return {static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>())),
           DepthwiseRepeat<T>,
@@ -170,11 +164,17 @@ DepthwiseKernels<T> MakeDepthwiseKernels() {
           DepthwiseStream};
 }
 
+template <class T>
+void SetGroups(DepthwiseRowKernels<T>* kernels) {
+  kernels->group = kGroupSize<T>;
+  kernels->parts = kGroupParts<T>;
+}
+
 inline void FillDepthwise(KernelTable& table) {
-  table.depthwise_rows_f16 = MakeDepthwiseRowKernels<Float16>();
-  table.depthwise_rows_bf16 = MakeDepthwiseRowKernels<BFloat16>();
-  table.depthwise_rows_f32 = MakeDepthwiseRowKernels<float>();
-  table.depthwise_rows_f64 = MakeDepthwiseRowKernels<double>();
+  SetGroups(&table.depthwise_rows_f16);
+  SetGroups(&table.depthwise_rows_bf16);
+  SetGroups(&table.depthwise_rows_f32);
+  SetGroups(&table.depthwise_rows_f64);
   table.depthwise_f32 = MakeDepthwiseKernels<float>();
   table.depthwise_f64 = MakeDepthwiseKernels<double>();
 }

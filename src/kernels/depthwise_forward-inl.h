@@ -56,8 +56,9 @@ HWY_INLINE void StepForward(D d, const TileSource<T>& source, int64_t stride, in
   }
 }
 
-// One segment into the accumulators of one part. kStride 0: row.stride, whatever it is.
-template <int64_t kStride, int64_t kPart, class D, class T, class V>
+// One segment into the accumulators of one part. kStride 0: row.stride, whatever it is. kApart:
+// tiles of whole columns have code of their own.
+template <int64_t kStride, int64_t kPart, bool kApart, class D, class T, class V>
 HWY_INLINE void AddSegment(D d, const DepthwiseForwardRow<T>& row,
                            const DepthwiseSegment<T>& segment, int64_t first_out, int64_t channel,
                            V (&acc)[kTile]) {
@@ -68,7 +69,7 @@ HWY_INLINE void AddSegment(D d, const DepthwiseForwardRow<T>& row,
   const TileSource<T> source =
       SourceOf(segment.source + channel, first_col, row.source_stride, row.num_cols);
   const T* filter = segment.filter + channel;
-  const bool checked = first_col < 0 || end_col > row.num_cols;
+  const bool checked = !kApart || first_col < 0 || end_col > row.num_cols;
   if constexpr (kStride == 0) {
     if (checked) {
       StepForward<kPart, Coverage::kAny>(d, source, stride, segment.num_taps, filter,
@@ -123,7 +124,7 @@ struct AddAnySegment {
 
   template <class D, class V>
   HWY_INLINE void operator()(D d, const DepthwiseSegment<T>& segment, V (&acc)[kTile]) const {
-    AddSegment<kStride, kPart>(d, row, segment, first_out, channel, acc);
+    AddSegment<kStride, kPart, true>(d, row, segment, first_out, channel, acc);
   }
 };
 
@@ -227,6 +228,10 @@ HWY_INLINE void StoreTile(D d, const DepthwiseForwardRow<T>& row, int64_t first_
   }
 }
 
+// Tiles of more taps are not taken so: with 512 bits their arithmetic takes longer than finding
+// segments, and 5x5 and 7x7 filters get up to a tenth slower.
+inline constexpr int64_t kMostAlikeTaps = HWY_TARGET == HWY_AVX3 ? 3 : kMaxSegmentTaps;
+
 // One group of channels of a tile.
 template <int64_t kStride, class D, class T>
 HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
@@ -238,10 +243,6 @@ HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t 
   }
   StoreTile(d, row, first_out, channel, sums, lines);
 }
-
-// Tiles of more taps are not taken so: with 512 bits their arithmetic takes longer than finding
-// segments, and 5x5 and 7x7 filters get up to a tenth slower.
-inline constexpr int64_t kMostAlikeTaps = HWY_TARGET == HWY_AVX3 ? 3 : kMaxSegmentTaps;
 
 // A whole tile of one block whose segments are alike: nothing of them but addresses is left to be
 // found for every group of channels, which else is as much as the arithmetic of short chains.
@@ -278,16 +279,19 @@ bool TakeAlikeTile(const DepthwiseForwardRow<T>& row, int64_t num_taps, int64_t 
   if (coverage == Coverage::kAny || num_taps > kMostAlikeTaps) return false;
   WithTaps(num_taps, [&](auto taps) HWY_ATTR {
     if constexpr (taps() <= kMostAlikeTaps) {
-      if (coverage == Coverage::kWhole) {
-        ForwardAlikeTile<taps(), kStride, Coverage::kWhole>(row, first_out, channels);
-      } else {
-        ForwardAlikeTile<taps(), kStride, Coverage::kEnds>(row, first_out, channels);
+      if constexpr (HasWholeTiles(taps(), kStride)) {
+        if (coverage == Coverage::kWhole) {
+          return ForwardAlikeTile<taps(), kStride, Coverage::kWhole>(row, first_out, channels);
+        }
       }
+      ForwardAlikeTile<taps(), kStride, Coverage::kEnds>(row, first_out, channels);
     }
   });
   return true;
 }
 
+// Any number of blocks, one group of channels. All tiles find out for every column whether it is on
+// the row.
 template <int64_t kStride, class D, class T>
 HWY_NOINLINE void ForwardManyBlocks(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
                                     int64_t channel) {
@@ -301,7 +305,7 @@ HWY_NOINLINE void ForwardManyBlocks(D d, const DepthwiseForwardRow<T>& row, int6
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) acc[p] = hn::Zero(d);
     for (; at < row.block_ends[block]; ++at) {
-      AddSegment<kStride, 0>(d, row, row.segments[at], first_out, channel, acc);
+      AddSegment<kStride, 0, false>(d, row, row.segments[at], first_out, channel, acc);
     }
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kTile; ++p) FoldBlock(d, acc[p], sum + p * kLanes, error + p * kLanes);
@@ -360,6 +364,13 @@ void DepthwiseForward(const DepthwiseForwardRow<T>& row) {
     if (row.stride == 3) return ForwardTiles<3>(row);
   }
   ForwardTiles<0>(row);
+}
+
+inline void FillDepthwiseForward(KernelTable& table) {
+  table.depthwise_rows_f16.forward = DepthwiseForward<Float16>;
+  table.depthwise_rows_bf16.forward = DepthwiseForward<BFloat16>;
+  table.depthwise_rows_f32.forward = DepthwiseForward<float>;
+  table.depthwise_rows_f64.forward = DepthwiseForward<double>;
 }
 
 }  // namespace HWY_NAMESPACE

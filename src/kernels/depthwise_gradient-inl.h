@@ -217,6 +217,11 @@ HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_
   }
 }
 
+// Rows of an even number of dilated taps are rare, and columns of those 4 apart hardly shared.
+constexpr bool HasAlikeTiles(int64_t num_taps, int64_t dilation) {
+  return dilation == 1 || (num_taps > 1 && dilation == 2) || (num_taps > 1 && num_taps % 2 == 1);
+}
+
 // The tile if it is such a one of kStride and kDilation; else false.
 template <int64_t kStride, int64_t kDilation, class T>
 bool TakeAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
@@ -224,12 +229,15 @@ bool TakeAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
   const int64_t first_col = rows.segments[0].origin + first_out * kStride;
   const Coverage coverage =
       CoverageOf(first_col, TileSpan(num_taps, kStride, kDilation), rows.num_cols);
-  if (coverage == Coverage::kAny) return false;
+  if (coverage == Coverage::kAny || !HasAlikeTiles(num_taps, kDilation)) return false;
   WithTaps(num_taps, [&](auto taps) HWY_ATTR {
-    if (coverage == Coverage::kWhole) {
-      GradientAlikeTile<taps(), kStride, kDilation, Coverage::kWhole>(rows, row, first_out,
-                                                                      channels);
-    } else {
+    if constexpr (HasAlikeTiles(taps(), kDilation)) {
+      if constexpr (HasWholeTiles(taps(), kStride) && kDilation == 1) {
+        if (coverage == Coverage::kWhole) {
+          return GradientAlikeTile<taps(), kStride, kDilation, Coverage::kWhole>(
+              rows, row, first_out, channels);
+        }
+      }
       GradientAlikeTile<taps(), kStride, kDilation, Coverage::kEnds>(rows, row, first_out,
                                                                      channels);
     }
@@ -386,6 +394,13 @@ void DepthwiseGradient(const DepthwiseGradientRows<T>& rows) {
   }
   const int64_t num_taps = TapsIfAlike(rows.segments, rows.num_segments);
   for (int64_t row = 0; row < rows.num_rows; ++row) GradientOfRow(rows, num_taps, row);
+}
+
+inline void FillDepthwiseGradient(KernelTable& table) {
+  table.depthwise_rows_f16.gradient = DepthwiseGradient<Float16>;
+  table.depthwise_rows_bf16.gradient = DepthwiseGradient<BFloat16>;
+  table.depthwise_rows_f32.gradient = DepthwiseGradient<float>;
+  table.depthwise_rows_f64.gradient = DepthwiseGradient<double>;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -50,6 +50,12 @@ HWY_INLINE Coverage CoverageOf(int64_t first_col, int64_t span, int64_t num_cols
   return middle >= 0 && middle <= num_cols ? Coverage::kEnds : Coverage::kAny;
 }
 
+// Tiles of alike segments have code of their own for whole columns only where finding out for every
+// column is much beside its few terms.
+constexpr bool HasWholeTiles(int64_t num_taps, int64_t stride) {
+  return num_taps <= 3 && stride <= 2;
+}
+
 // Where one segment of one tile reads, for one vector of channels.
 template <class T>
 struct TileSource {

@@ -12,6 +12,8 @@ void FillIndirectGemmKernels(KernelTable& table);
 void FillVectorGemmKernels(KernelTable& table);
 void FillVectorOuterKernels(KernelTable& table);
 void FillDepthwiseKernels(KernelTable& table);
+void FillDepthwiseForwardKernels(KernelTable& table);
+void FillDepthwiseGradientKernels(KernelTable& table);
 void FillPackKernels(KernelTable& table);
 void FillPackPairKernels(KernelTable& table);
 void FillPlaneKernels(KernelTable& table);

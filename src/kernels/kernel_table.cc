@@ -57,6 +57,8 @@ std::vector<KernelTable> MakeTables() {
     FillVectorGemmKernels(table);
     FillVectorOuterKernels(table);
     FillDepthwiseKernels(table);
+    FillDepthwiseForwardKernels(table);
+    FillDepthwiseGradientKernels(table);
     FillPackKernels(table);
     FillPackPairKernels(table);
     FillPlaneKernels(table);

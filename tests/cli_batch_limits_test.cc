@@ -35,7 +35,7 @@ class BatchLimitsTest : public BatchTest {
     arguments.push_back(nullptr);
     const pid_t child = fork();
     if (child == 0) {
-      if (chdir(Path("").c_str()) == 0) execv(CONVGRAD_BINARY, arguments.data());
+      if (chdir(Path("").c_str()) == 0) execv(Binary().c_str(), arguments.data());
       _exit(127);
     }
     int status = 0;
@@ -93,12 +93,11 @@ TEST_F(BatchLimitsTest, AnUnreadableInputFailsItsCaseAlone) {
   std::string as_user;
   if (geteuid() == 0) {  // who may read everything
     as_user = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
-    if (Sh(as_user + CONVGRAD_BINARY + " --version").exit_code != 0) {
+    if (Sh(as_user + Binary() + " --version").exit_code != 0) {
       GTEST_SKIP() << "root can't become another user here who may run the binary";
     }
   }
-  const ShellResult result =
-      Sh(as_user + CONVGRAD_BINARY + " batch m.json --report r.json --threads 1");
+  const ShellResult result = Sh(as_user + Binary() + " batch m.json --report r.json --threads 1");
   EXPECT_EQ(result.exit_code, 4) << result.err;
   const std::map<std::string, json> entries = ByName(Report());
   EXPECT_EQ(entries.at("secret")["error"]["code"], "io/permission");

@@ -251,21 +251,21 @@ TEST_F(BatchTest, AFullDiskFailsTheCaseAlone) {
 
 // Its cost beside the kernels: a fifth of a millisecond would already be noticed.
 TEST_F(BatchTest, ManyTinyCasesCostLittle) {
+  const int num_cases = Rounds(5000);
   std::string lines;
-  for (int i = 0; i < 5000; ++i) lines += Filled(fmt::format("c{}", i), i, 3).dump() + "\n";
+  for (int i = 0; i < num_cases; ++i) lines += Filled(fmt::format("c{}", i), i, 3).dump() + "\n";
   WriteBytes(Path("m.jsonl"), lines);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(Sh("convgrad batch m.jsonl --events e.jsonl --report r.json").exit_code, 0);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   EXPECT_LT(elapsed.count(), 20);
-  EXPECT_EQ(Events().size(), 5000);
-  EXPECT_EQ(json::parse(ReadBytes(Path("r.json")))["benchmarks"].size(), 5000);
+  EXPECT_EQ(Events().size(), num_cases);
+  EXPECT_EQ(json::parse(ReadBytes(Path("r.json")))["benchmarks"].size(), num_cases);
 }
 
 class BatchKillTest : public BatchTest {
  protected:
   static constexpr int kCases = 60;
-  static constexpr int kRounds = Rounds(150);
 
   void WriteCases() {
     json cases = json::array();
@@ -281,7 +281,7 @@ class BatchKillTest : public BatchTest {
     const pid_t child = fork();
     if (child == 0) {
       if (chdir(Path("").c_str()) != 0) _exit(126);
-      execl(CONVGRAD_BINARY, CONVGRAD_BINARY, "batch", "m.json", "--events", "e.jsonl", "--resume",
+      execl(Binary().c_str(), "convgrad", "batch", "m.json", "--events", "e.jsonl", "--resume",
             "--report", "r.json", "--quiet", nullptr);
       _exit(127);
     }
@@ -294,6 +294,7 @@ class BatchKillTest : public BatchTest {
 };
 
 TEST_F(BatchKillTest, ResumesAfterAnyEnd) {
+  const int num_rounds = Rounds(150);
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
@@ -305,7 +306,7 @@ TEST_F(BatchKillTest, ResumesAfterAnyEnd) {
   std::vector<std::string> outputs;
   for (int i = 0; i < kCases; ++i) outputs.push_back(ReadBytes(Path(fmt::format("{}.npy", i))));
   int killed = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < num_rounds; ++round) {
     if (round % 5 == 0) {  // from the beginning again, over old files
       std::filesystem::remove(Path("e.jsonl"));
       for (int i = 0; i < kCases; i += 2) WriteBytes(Path(fmt::format("{}.npy", i)), "old");
@@ -325,7 +326,7 @@ TEST_F(BatchKillTest, ResumesAfterAnyEnd) {
       ASSERT_EQ(ReadBytes(Path(fmt::format("{}.npy", i))), outputs[i]);
     }
   }
-  EXPECT_GT(killed, kRounds / 5);
+  EXPECT_GT(killed, num_rounds / 5);
   for (const std::string& name : Files()) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
 }
 

@@ -190,7 +190,7 @@ TEST_F(BenchTest, ABaselineThatIsNoneIsRefused) {
 }
 
 TEST_F(BenchTest, TheSameBinaryIsNeitherFasterNorSlower) {
-  Ok(std::string(kCase) + "--regress 400% --report r.json --baseline-bin " CONVGRAD_BINARY);
+  Ok(std::string(kCase) + "--regress 400% --report r.json --baseline-bin " + Binary());
   const json comparison = Report()["benchmarks"][0]["baseline_bin"];
   EXPECT_THAT((std::vector<std::string>{"SAME", "INCONCLUSIVE"}),
               ::testing::Contains(comparison["verdict"].get<std::string>()));
@@ -211,7 +211,8 @@ TEST_F(BenchTest, TheOtherBinaryReadsTheSameFiles) {
                 .exit_code,
             0);
   Ok("conv2d --input=\"$(printf '$x \\033\\377')\" --filter fill:ones@3,3,1,1 --max-time 30ms "
-     "--regress 400% --report r.json --baseline-bin " CONVGRAD_BINARY);
+     "--regress 400% --report r.json --baseline-bin " +
+     Binary());
   EXPECT_GE(Report()["benchmarks"][0]["baseline_bin"]["pairs"], 6);
 }
 

@@ -95,7 +95,7 @@ class IsolationTest : public BatchTest {
     setenv("UBSAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
     const int log = open(Path("stderr").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (chdir(Path("").c_str()) == 0 && dup2(log, STDERR_FILENO) >= 0) {
-      execv(CONVGRAD_BINARY, words.data());
+      execv(Binary().c_str(), words.data());
     }
     _exit(127);
   }
@@ -232,7 +232,7 @@ TEST_F(IsolationTest, WorkersEndWithTheirBatch) {
 // all.
 TEST_F(IsolationTest, SurvivesKillsAtAnyMoment) {
   constexpr int kCases = 40;
-  constexpr int kRounds = Rounds(25);
+  const int num_rounds = Rounds(25);
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
@@ -247,7 +247,7 @@ TEST_F(IsolationTest, SurvivesKillsAtAnyMoment) {
   const json undisturbed = Comparable(Report());
   std::vector<std::string> outputs;
   for (int i = 0; i < kCases; ++i) outputs.push_back(ReadBytes(Path(fmt::format("{}.npy", i))));
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < num_rounds; ++round) {
     std::filesystem::remove(Path("e.jsonl"));
     for (int i = 0; i < kCases; i += 2) WriteBytes(Path(fmt::format("{}.npy", i)), "old");
     const pid_t batch = Start(flags);

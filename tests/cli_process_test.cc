@@ -146,7 +146,7 @@ class KillTest : public CliTest {
     const pid_t child = fork();
     if (child == 0) {
       if (chdir(Path("").c_str()) != 0) _exit(126);
-      execl(CONVGRAD_BINARY, CONVGRAD_BINARY, "run", "conv2d", "--input", "fill:normal@4,64,64,16",
+      execl(Binary().c_str(), "convgrad", "run", "conv2d", "--input", "fill:normal@4,64,64,16",
             "--filter", "fill:normal@3,3,16,16", "--output", "y.npy", "--report", "r.json",
             "--quiet", nullptr);
       _exit(127);

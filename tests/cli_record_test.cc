@@ -233,7 +233,7 @@ TEST_F(RecordTest, PendingResultsTouchNothingElse) {
 // record is not that of the file, a plain run says so.
 TEST_F(RecordTest, SurvivesKillsAtAnyMoment) {
   constexpr int kCases = 30;
-  constexpr int kRounds = Rounds(25);
+  const int num_rounds = Rounds(25);
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
@@ -253,7 +253,7 @@ TEST_F(RecordTest, SurvivesKillsAtAnyMoment) {
   record_all(0);
   ASSERT_EQ(hashes.size(), 2);
   int mixed = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < num_rounds; ++round) {
     ASSERT_EQ(Sh(fmt::format("unset CI; convgrad gen --fill normal --shape 1,6,6,3 --output x.npy "
                              "--seed {}; convgrad batch m.json --record --force-record --jobs 2 "
                              "--quiet & sleep 0.0{:02}; kill -9 $!; wait; true",

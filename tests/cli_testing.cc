@@ -21,8 +21,8 @@ using nlohmann::json;
 // In the child: everything up to the shell.
 [[noreturn]] void BecomeShell(const std::string& folder, const std::string& command,
                               const std::string& out, const std::string& err) {
-  const std::filesystem::path binary = CONVGRAD_BINARY;
-  const std::string path = binary.parent_path().string() + ":" + std::getenv("PATH");
+  const std::string path =
+      std::filesystem::path(Binary()).parent_path().string() + ":" + std::getenv("PATH");
   setenv("PATH", path.c_str(), 1);
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
@@ -58,6 +58,11 @@ void ExpectValid(const json& report) {
 }
 
 }  // namespace
+
+std::string Binary() {
+  const char* other = std::getenv("CONVGRAD_TEST_BINARY");
+  return other != nullptr ? other : CONVGRAD_BINARY;
+}
 
 ShellResult CliTest::ShIn(const std::string& folder, const std::string& command) const {
   const ScratchDirectory streams;

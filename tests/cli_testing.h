@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "file_testing.h"
+#include "from_environment.h"
 #include "tensor/npy.h"
 #include "tensor/tensor.h"
 
@@ -20,22 +21,16 @@ struct ShellResult {
   std::string out, err;
 };
 
+// The tool under test: CONVGRAD_TEST_BINARY of the environment, a path to a file named `convgrad`,
+// or else the one of this build.
+std::string Binary();
+
 // For Interrupt: --verbose says what memory a case takes when all is ready to compute it.
 inline constexpr const char* kIsComputing = "grep -q memory: err";
 
-// How often to try what chance decides. Sanitizers watch what a process does, which the moment of
-// its end hardly changes, and make it ten times as slow: a fifth of the rounds.
-constexpr int Rounds(int rounds) {
-#if defined(__SANITIZE_ADDRESS__)
-  return rounds / 5;
-#else
-  return rounds;
-#endif
-}
-
 class CliTest : public ::testing::Test {
  protected:
-  // Runs `command` with /bin/sh in the scratch directory; `convgrad` is the binary under test.
+  // Runs `command` with /bin/sh in the scratch directory; `convgrad` is Binary().
   ShellResult Sh(const std::string& command) const;
   // Runs it in `folder` instead.
   ShellResult ShIn(const std::string& folder, const std::string& command) const;

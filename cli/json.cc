@@ -36,7 +36,8 @@ Json TryParseJson(std::string_view text) {
 }
 
 std::string WhyOf(const Json::exception& exception) {
-  const std::string text = exception.what();  // "[json.exception.parse_error.101] parse error at..."
+  const std::string text =
+      exception.what();  // "[json.exception.parse_error.101] parse error at..."
   const size_t end = text.find("] ");
   return end == std::string::npos ? text : text.substr(end + 2);
 }

@@ -16,9 +16,9 @@ namespace convgrad::cli {
 
 // One of benchmarks[].
 struct IndexedEntry {
-  int64_t index = 0;  // the case's number in the plan
+  int64_t index = 0;                  // the case's number in the plan
   std::optional<ExitCode> exit_code;  // there, once the report is read
-  std::string_view text;  // of the JSON object, in the report's memory
+  std::string_view text;              // of the JSON object, in the report's memory
 };
 
 class IndexedReport {

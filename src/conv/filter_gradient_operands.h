@@ -81,7 +81,7 @@ class FilterGradientOperands {
     GridPiece columns;
   };
   void PackPlanePanels(const OutputPiece& piece, int64_t channel, int64_t num_channels,
-                  Element* to) const;
+                       Element* to) const;
 
   const ConvArgs& args_;
   const FilterGradientPlan& plan_;
@@ -300,8 +300,8 @@ void FilterGradientOperands<Stored, Packing>::PackOutput() {
               {groups, last_channel - first_channel, panels.cols, panel_stride_}, to);
         }
         for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-          PackPlanePanels(piece, group * g.group_out_c + first_channel, last_channel - first_channel,
-                     to);
+          PackPlanePanels(piece, group * g.group_out_c + first_channel,
+                          last_channel - first_channel, to);
           to += panels_per_group * panel_stride_;
         }
       });
@@ -309,8 +309,9 @@ void FilterGradientOperands<Stored, Packing>::PackOutput() {
 
 // Some planes of out_backprop into panels.
 template <class Stored, class Packing>
-void FilterGradientOperands<Stored, Packing>::PackPlanePanels(const OutputPiece& piece, int64_t channel,
-                                                         int64_t num_channels, Element* to) const {
+void FilterGradientOperands<Stored, Packing>::PackPlanePanels(const OutputPiece& piece,
+                                                              int64_t channel, int64_t num_channels,
+                                                              Element* to) const {
   const int64_t cols = plan_.sizes.panels.cols;
   const Plane& plane = output_plane_;
   const int64_t first = piece.row * plan_.geometry.out_w;

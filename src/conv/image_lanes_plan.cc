@@ -125,8 +125,7 @@ int64_t ImageLanesCuts::ChunkGroups(const TapSum& sum, DataFormat format,
     constexpr int64_t kColsOfOverlap = 8;
     const int64_t block_cols =
         std::clamp<int64_t>(kColsOfOverlap * (cols.high - cols.low), 1, sum.source_w);
-    const int64_t fitting =
-        kWindowBytes / ((rows.high - rows.low + 1) * block_cols * vector_bytes);
+    const int64_t fitting = kWindowBytes / ((rows.high - rows.low + 1) * block_cols * vector_bytes);
     channels = std::clamp(fitting, kChunkChannels, kMostPixelChannels);
   }
   return std::clamp<int64_t>(channels / group_channels, 1, sum.groups);

@@ -69,9 +69,9 @@ void ForLines(const Parallel& parallel, int64_t images, int64_t lines, int64_t l
 
 }  // namespace staging
 
-// `pixels` pixels of `channels` planes, from `first` of the first plane on, side by side `to_stride`
-// numbers apart. What is read next is fetched meanwhile: these pixels of the planes that follow,
-// behind the last ones the next pixels.
+// `pixels` pixels of `channels` planes, from `first` of the first plane on, side by side
+// `to_stride` numbers apart. What is read next is fetched meanwhile: these pixels of the planes
+// that follow, behind the last ones the next pixels.
 template <class Stored>
 void LoadPlanes(const PackKernels<Stored>& kernels, const Stored* first, int64_t plane,
                 int64_t channels, int64_t pixels, ComputeType<Stored>* to, int64_t to_stride) {

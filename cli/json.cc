@@ -36,8 +36,8 @@ Json TryParseJson(std::string_view text) {
 }
 
 std::string WhyOf(const Json::exception& exception) {
-  const std::string text =
-      exception.what();  // "[json.exception.parse_error.101] parse error at..."
+  // "[json.exception.parse_error.101] parse error at..."
+  const std::string text = exception.what();
   const size_t end = text.find("] ");
   return end == std::string::npos ? text : text.substr(end + 2);
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <stdexcept>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
@@ -17,6 +18,20 @@ namespace convgrad::testing {
 namespace {
 
 using nlohmann::json;
+
+// The shells that tests start find it by its name: another file, or none, would go unnoticed, and
+// whatever tool is installed be tested instead.
+std::string FindBinary() {
+  const char* other = std::getenv("CONVGRAD_TEST_BINARY");
+  const std::filesystem::path binary =
+      std::filesystem::canonical(other != nullptr ? other : CONVGRAD_BINARY);
+  if (binary.filename() != "convgrad") {
+    throw std::runtime_error(binary.string() + ": its name is not convgrad");
+  }
+  return binary;
+}
+
+const std::string kBinary = FindBinary();  // before anything changes the working directory
 
 // In the child: everything up to the shell.
 [[noreturn]] void BecomeShell(const std::string& folder, const std::string& command,
@@ -60,8 +75,7 @@ void ExpectValid(const json& report) {
 }  // namespace
 
 std::string Binary() {
-  const char* other = std::getenv("CONVGRAD_TEST_BINARY");
-  return other != nullptr ? other : CONVGRAD_BINARY;
+  return kBinary;
 }
 
 ShellResult CliTest::ShIn(const std::string& folder, const std::string& command) const {

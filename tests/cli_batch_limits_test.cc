@@ -29,15 +29,8 @@ class BatchLimitsTest : public BatchTest {
  protected:
   // Runs `batch` with these words; `peak_bytes` is the most memory that it had.
   int Batch(std::vector<std::string> words, int64_t& peak_bytes) const {
-    words.insert(words.begin(), {"convgrad", "batch"});
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    const pid_t child = fork();
-    if (child == 0) {
-      if (chdir(Path("").c_str()) == 0) execv(Binary().c_str(), arguments.data());
-      _exit(127);
-    }
+    words.insert(words.begin(), "batch");
+    const pid_t child = Start(words);
     int status = 0;
     struct rusage usage = {};
     wait4(child, &status, 0, &usage);

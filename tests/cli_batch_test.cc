@@ -1,8 +1,6 @@
 // The command `batch` end to end: results, codes and reports of mixed manifests, what runs and what
 // does not, the journal, resuming after any end.
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -276,20 +274,9 @@ class BatchKillTest : public BatchTest {
     WriteManifest(cases);
   }
 
-  // Runs to the end, or sends `signal` after `delay`. Returns the status of waitpid.
-  int Run(int signal = 0, std::chrono::microseconds delay = {}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      if (chdir(Path("").c_str()) != 0) _exit(126);
-      execl(Binary().c_str(), "convgrad", "batch", "m.json", "--events", "e.jsonl", "--resume",
-            "--report", "r.json", "--quiet", nullptr);
-      _exit(127);
-    }
-    std::this_thread::sleep_for(delay);
-    if (signal != 0) kill(child, signal);
-    int status = 0;
-    waitpid(child, &status, 0);
-    return status;
+  pid_t StartBatch() const {
+    return Start(
+        {"batch", "m.json", "--events", "e.jsonl", "--resume", "--report", "r.json", "--quiet"});
   }
 };
 
@@ -300,33 +287,35 @@ TEST_F(BatchKillTest, ResumesAfterAnyEnd) {
   std::mt19937_64 random(seed);
   WriteCases();
   const auto begin = std::chrono::steady_clock::now();
-  ASSERT_EQ(Run(), 0);
-  const std::chrono::duration<double, std::micro> whole = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(ExitCodeOf(StartBatch()), 0);
+  KillMoments moments(seed, std::chrono::steady_clock::now() - begin);
   const json undisturbed = Comparable(Report());
   std::vector<std::string> outputs;
   for (int i = 0; i < kCases; ++i) outputs.push_back(ReadBytes(Path(fmt::format("{}.npy", i))));
-  int killed = 0;
   for (int round = 0; round < num_rounds; ++round) {
     if (round % 5 == 0) {  // from the beginning again, over old files
       std::filesystem::remove(Path("e.jsonl"));
       for (int i = 0; i < kCases; i += 2) WriteBytes(Path(fmt::format("{}.npy", i)), "old");
     }
     const int signal = random() % 3 == 0 ? SIGTERM : SIGKILL;
-    const auto delay = std::chrono::microseconds(
-        random() % static_cast<uint64_t>(std::max(whole.count(), 1000.0)));
-    killed += WIFSIGNALED(Run(signal, delay)) ? 1 : 0;
+    const pid_t batch = StartBatch();
+    std::this_thread::sleep_for(moments.Next());
+    kill(batch, signal);
+    const int exit_code = ExitCodeOf(batch);
+    ASSERT_THAT(exit_code, AnyOf(0, 128 + signal));
+    moments.Learn(exit_code != 0);
     for (int i = 0; i < kCases; ++i) {
       const std::string now = ReadBytes(Path(fmt::format("{}.npy", i)));
       ASSERT_THAT(now, AnyOf(Eq(outputs[i]), Eq("old")));
     }
     if (round % 5 != 4) continue;
-    ASSERT_EQ(Run(), 0);
+    ASSERT_EQ(ExitCodeOf(StartBatch()), 0);
     ASSERT_EQ(Comparable(Report()), undisturbed);
     for (int i = 0; i < kCases; ++i) {
       ASSERT_EQ(ReadBytes(Path(fmt::format("{}.npy", i))), outputs[i]);
     }
   }
-  EXPECT_GT(killed, num_rounds / 5);
+  EXPECT_GT(moments.met(), num_rounds / 5);
   for (const std::string& name : Files()) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
 }
 

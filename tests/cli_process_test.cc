@@ -1,11 +1,8 @@
 // The tool as a process among others: streams that are closed or full, signals, limits, locales.
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <optional>
 #include <random>
 #include <thread>
 
@@ -138,46 +135,35 @@ TEST_F(ProcessTest, ASignalEndsWaitingForStandardInput) {
   EXPECT_THAT(result.err, HasSubstr("interrupted"));
 }
 
-// Runs the binary as a child of its own, so that a signal can hit it at any moment.
-class KillTest : public CliTest {
- protected:
-  // Sends `signal` after `delay`; without a signal lets it run to its end.
-  void RunAndKill(std::optional<int> signal, std::chrono::microseconds delay = {}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      if (chdir(Path("").c_str()) != 0) _exit(126);
-      execl(Binary().c_str(), "convgrad", "run", "conv2d", "--input", "fill:normal@4,64,64,16",
-            "--filter", "fill:normal@3,3,16,16", "--output", "y.npy", "--report", "r.json",
-            "--quiet", nullptr);
-      _exit(127);
-    }
-    std::this_thread::sleep_for(delay);
-    if (signal) kill(child, *signal);
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (!signal) {
-      EXPECT_EQ(status, 0);
-    }
-  }
-};
-
-TEST_F(KillTest, OutputsAreOldOrCompleteWheneverItIsKilled) {
+TEST_F(ProcessTest, OutputsAreOldOrCompleteWheneverItIsKilled) {
   const std::string old = "the file that was there before";
+  const int num_rounds = Rounds(60);
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  const auto start = [this] {
+    return Start({"run", "conv2d", "--input", "fill:normal@4,64,64,16", "--filter",
+                  "fill:normal@3,3,16,16", "--output", "y.npy", "--report", "r.json", "--quiet"});
+  };
   const auto begin = std::chrono::steady_clock::now();
-  RunAndKill(std::nullopt);
-  const std::chrono::duration<double, std::micro> whole = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(ExitCodeOf(start()), 0);
+  KillMoments moments(seed, std::chrono::steady_clock::now() - begin);
   const std::string complete = ReadBytes(Path("y.npy"));
-  std::mt19937 random(1);
-  std::uniform_real_distribution<double> moment(0, 1.2 * whole.count());
-  for (int i = 0; i < Rounds(60); ++i) {
+  for (int round = 0; round < num_rounds; ++round) {
     WriteBytes(Path("y.npy"), old);
-    const auto delay = std::chrono::microseconds(static_cast<int64_t>(moment(random)));
-    RunAndKill(i % 2 == 0 ? SIGKILL : SIGTERM, delay);
+    const int signal = round % 2 == 0 ? SIGKILL : SIGTERM;
+    const std::chrono::microseconds delay = moments.Next();
+    const pid_t run = start();
+    std::this_thread::sleep_for(delay);
+    kill(run, signal);
+    const int exit_code = ExitCodeOf(run);
+    EXPECT_THAT(exit_code, AnyOf(0, 128 + signal));
+    moments.Learn(exit_code != 0);
     EXPECT_THAT(ReadBytes(Path("y.npy")), AnyOf(Eq(old), Eq(complete)))
         << "killed after " << delay.count() << " us";
   }
+  EXPECT_GT(moments.met(), num_rounds / 5);
   // The next run removes what killed ones left behind.
-  RunAndKill(std::nullopt);
+  ASSERT_EQ(ExitCodeOf(start()), 0);
   EXPECT_THAT(Files(), ElementsAre("r.json", "y.npy"));
 }
 

@@ -82,10 +82,8 @@ ShellResult CliTest::ShIn(const std::string& folder, const std::string& command)
   const ScratchDirectory streams;
   const pid_t child = fork();
   if (child == 0) BecomeShell(folder, command, streams / "out", streams / "err");
-  int status = 0;
-  waitpid(child, &status, 0);
-  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
-          ReadBytes(streams / "out"), ReadBytes(streams / "err")};
+  const int exit_code = ExitCodeOf(child);
+  return {exit_code, ReadBytes(streams / "out"), ReadBytes(streams / "err")};
 }
 
 ShellResult CliTest::Sh(const std::string& command) const {
@@ -98,6 +96,28 @@ ShellResult CliTest::Interrupt(const std::string& command, const std::string& si
   return Sh("env --default-signal=INT " + command + " 2>err & child=$!; " +
             "for i in $(seq 1200); do sleep 0.05; " + condition + " && break; done; " + "kill -" +
             signal + " $child; wait $child; code=$?; cat err >&2; rm err; exit $code");
+}
+
+pid_t CliTest::Start(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), "convgrad");
+  std::vector<char*> words;
+  for (std::string& argument : arguments) words.push_back(argument.data());
+  words.push_back(nullptr);
+  const pid_t child = fork();
+  if (child != 0) return child;
+  // Sanitizers would turn a SIGSEGV into an exit code.
+  setenv("ASAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
+  setenv("UBSAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
+  const int null = open("/dev/null", O_RDWR);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
+  if (chdir(scratch_.path().c_str()) == 0) execv(Binary().c_str(), words.data());
+  _exit(127);
+}
+
+int CliTest::ExitCodeOf(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 void CliTest::WriteFloats(const std::string& name, const Shape& shape,

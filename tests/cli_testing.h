@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,12 @@ class CliTest : public ::testing::Test {
   ShellResult Interrupt(const std::string& command, const std::string& signal,
                         const std::string& condition = kIsComputing) const;
 
+  // Starts the tool itself in the scratch directory, without a shell that signals would go to, and
+  // without its messages.
+  pid_t Start(std::vector<std::string> arguments) const;
+  // Waits for its end. Returns its exit code, 128 + n if signal n ended it.
+  static int ExitCodeOf(pid_t child);
+
   // Writes a tensor of float32 values, or of whole numbers as sizes vectors are.
   void WriteFloats(const std::string& name, const Shape& shape,
                    const std::vector<float>& values) const;
@@ -56,6 +64,31 @@ class CliTest : public ::testing::Test {
 
  private:
   ScratchDirectory scratch_;
+};
+
+// When to kill a process, counted from its start. How long it would live changes with what else the
+// machine does, so the span from which a moment is drawn is learnt: halved when one came too late,
+// a quarter longer when not. Three of four kills then meet a process, few rounds after the start.
+class KillMoments {
+ public:
+  using Span = std::chrono::duration<double, std::micro>;
+  KillMoments(uint64_t seed, Span first_span) : random_(seed), span_(first_span) {}
+
+  std::chrono::microseconds Next() {
+    const double share = std::uniform_real_distribution<double>(0, 1)(random_);
+    return std::chrono::duration_cast<std::chrono::microseconds>(share * span_);
+  }
+  // What came of it: whether the process still lived.
+  void Learn(bool lived) {
+    span_ *= lived ? 1.25 : 0.5;
+    met_ += lived ? 1 : 0;
+  }
+  int met() const { return met_; }
+
+ private:
+  std::mt19937_64 random_;
+  Span span_;
+  int met_ = 0;
 };
 
 // Exactly one line, of the form "convgrad: error: WHAT: WHY...".

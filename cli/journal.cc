@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kIdentityKey = "\"identity\":\"";
 constexpr size_t kIdentityDigits = 64;
+constexpr std::string_view kBegin = "{\"";  // of every line
 
 // The identity that the entry in `line` names; empty without one. The key stands near the front,
 // after the name, in which quotes are escaped.
@@ -44,6 +45,14 @@ Journal::Journal(const std::string& path)
   }
   if (!S_ISREG(status.st_mode)) {
     ThrowIo("io/not-a-file", path, "it is no regular file", "name one");
+  }
+  // Nothing is added to somebody's tensor or manifest that was named by mistake.
+  char begin[kBegin.size()] = {};
+  const ssize_t num_read = pread(file_.get(), begin, sizeof(begin), 0);
+  if (num_read < 0) ThrowSystemError(path, "read", errno);
+  if (!kBegin.starts_with(std::string_view(begin, static_cast<size_t>(num_read)))) {
+    ThrowData("events/malformed", path, "it has no events of a batch, which would be appended",
+              "name another file");
   }
   // A run that was killed may have left half a line.
   char last = '\n';

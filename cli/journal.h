@@ -17,7 +17,7 @@ namespace convgrad::cli {
 // Appends. A line is in the file whole when Add() returns, whatever happens to this process later.
 class Journal {
  public:
-  // Throws I/O errors, as everything here.
+  // Throws I/O errors, as everything here, and data "events/malformed" for any other file.
   explicit Journal(const std::string& path);
 
   // `entry` without a line feed. One thread at a time.

@@ -115,6 +115,25 @@ TEST_F(BatchTest, AManifestThatIsWrongRunsNothing) {
   EXPECT_EQ(Sh("convgrad batch m.json --events r.json --report r.json").exit_code, 2);
 }
 
+TEST_F(BatchTest, EventsAreAppendedToNoOtherFile) {
+  WriteManifest(json::array({With(Filled("a"), {{"output", "a.npy"}})}));
+  const std::string mine = "{\n \"name\": \"somebody's\"\n}\n";
+  for (const std::string& other : {mine, std::string("\x93NUMPY"), std::string("\n")}) {
+    WriteBytes(Path("other"), other);
+    const ShellResult result = Sh("convgrad batch m.json --events other --report r.json");
+    EXPECT_EQ(result.exit_code, 3);
+    EXPECT_THAT(result.err, IsOneErrorLine());
+    EXPECT_EQ(Report()["error"]["code"], "events/malformed");
+    EXPECT_EQ(ReadBytes(Path("other")), other);
+    EXPECT_FALSE(Exists("a.npy"));
+  }
+  for (const char* cut : {"", "{", "{\"na"}) {  // by a kill
+    WriteBytes(Path("e.jsonl"), cut);
+    EXPECT_EQ(Sh("convgrad batch m.json --events e.jsonl").exit_code, 0);
+    EXPECT_EQ(Events().back()["name"], "a");
+  }
+}
+
 TEST_F(BatchTest, WhatRuns) {
   WriteManifest({With(Filled("dw/a"), {{"tags", {"smoke"}}}), Filled("dw/b"),
                  With(Filled("c d"), {{"tags", {"smoke", "slow"}}, {"output", "c.npy"}})});

@@ -200,6 +200,16 @@ TEST_F(BenchTest, TheSameBinaryIsNeitherFasterNorSlower) {
   EXPECT_EQ(failed.exit_code, 4);
   EXPECT_THAT(failed.err, HasSubstr("/bin/false: ended with exit code 1"));
   EXPECT_EQ(Bench(std::string(kCase) + "--baseline-bin /bin/true").exit_code, 4);
+  // What it says to our words is part of our one line.
+  const ShellResult wordy = Bench(std::string(kCase) + "--baseline-bin /bin/ls");
+  EXPECT_EQ(wordy.exit_code, 4);
+  EXPECT_THAT(wordy.err, IsOneErrorLine());
+  EXPECT_THAT(wordy.err, HasSubstr("/bin/ls: ended with exit code 2, saying: /bin/ls: "));
+  WriteBytes(Path("endless"), "#!/bin/sh\nexec yes\n");
+  ASSERT_EQ(Sh("chmod +x endless").exit_code, 0);
+  const ShellResult endless = Bench(std::string(kCase) + "--baseline-bin ./endless");
+  EXPECT_EQ(endless.exit_code, 4);
+  EXPECT_THAT(endless.err, HasSubstr("prints without end"));
   const ShellResult missing = Bench(std::string(kCase) + "--baseline-bin none");
   EXPECT_EQ(missing.exit_code, 4);
   EXPECT_THAT(missing.err, HasSubstr("none: cannot be started: No such file or directory"));

@@ -11,6 +11,7 @@
 #include "conv/conv2d_group_lanes.h"
 #include "conv/conv2d_image_lanes.h"
 #include "conv/conv2d_pixel_lanes.h"
+#include "conv/conv2d_tap_rows.h"
 #include "conv/depthwise.h"
 #include "conv/precise.h"
 #include "conv/reference.h"
@@ -69,9 +70,13 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
       kConv2DChannelLanes,
       kReferenceAlgorithm};
   static const std::vector<Algorithm> conv2d_filter = {
-      kFilterBlockLanes,       ForGrouped<kDepthwiseFilterAlgorithm, IsDepthwiseInAllButName>(),
-      kConv2DFilterInputLanes, kConv2DFilterTapsJoined,
-      kConv2DFilterTapsApart,  kReferenceAlgorithm};
+      kConv2DFilterTapRows,
+      kFilterBlockLanes,
+      ForGrouped<kDepthwiseFilterAlgorithm, IsDepthwiseInAllButName>(),
+      kConv2DFilterInputLanes,
+      kConv2DFilterTapsJoined,
+      kConv2DFilterTapsApart,
+      kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
                                                    kDepthwiseForwardAlgorithm, kReferenceAlgorithm};

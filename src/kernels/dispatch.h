@@ -11,6 +11,7 @@ namespace convgrad {
 void FillIndirectGemmKernels(KernelTable& table);
 void FillVectorGemmKernels(KernelTable& table);
 void FillVectorOuterKernels(KernelTable& table);
+void FillTapRowKernels(KernelTable& table);
 void FillDepthwiseKernels(KernelTable& table);
 void FillDepthwiseForwardKernels(KernelTable& table);
 void FillDepthwiseGradientKernels(KernelTable& table);

@@ -56,6 +56,7 @@ std::vector<KernelTable> MakeTables() {
     FillIndirectGemmKernels(table);
     FillVectorGemmKernels(table);
     FillVectorOuterKernels(table);
+    FillTapRowKernels(table);
     FillDepthwiseKernels(table);
     FillDepthwiseForwardKernels(table);
     FillDepthwiseGradientKernels(table);

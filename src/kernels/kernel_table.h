@@ -13,6 +13,7 @@
 #include "kernels/pack.h"
 #include "kernels/pack_pairs.h"
 #include "kernels/plane.h"
+#include "kernels/tap_row.h"
 #include "kernels/vector_gemm.h"
 #include "kernels/vector_outer.h"
 
@@ -43,6 +44,8 @@ struct KernelTable {
   VectorGemmKernels<BFloat16Pair> vectors_bf16_pairs;  // if has_bf16_pairs
   VectorOuterKernels<float> outer_f32;
   VectorOuterKernels<double> outer_f64;
+  TapRowKernels<float> tap_row_f32;
+  TapRowKernels<double> tap_row_f64;
   DepthwiseKernels<float> depthwise_f32;
   DepthwiseKernels<double> depthwise_f64;
   DepthwiseRowKernels<Float16> depthwise_rows_f16;
@@ -66,6 +69,8 @@ struct KernelTable {
   const VectorGemmKernels<Element>& VectorGemm() const;
   template <class Compute>
   const VectorOuterKernels<Compute>& VectorOuter() const;
+  template <class Compute>
+  const TapRowKernels<Compute>& TapRow() const;
   template <class Compute>
   const DepthwiseKernels<Compute>& Depthwise() const;
   template <class Stored>
@@ -112,6 +117,14 @@ inline const VectorOuterKernels<float>& KernelTable::VectorOuter<float>() const 
 template <>
 inline const VectorOuterKernels<double>& KernelTable::VectorOuter<double>() const {
   return outer_f64;
+}
+template <>
+inline const TapRowKernels<float>& KernelTable::TapRow<float>() const {
+  return tap_row_f32;
+}
+template <>
+inline const TapRowKernels<double>& KernelTable::TapRow<double>() const {
+  return tap_row_f64;
 }
 template <>
 inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const {

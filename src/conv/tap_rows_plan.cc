@@ -1,0 +1,167 @@
+#include "conv/tap_rows_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace convgrad {
+namespace {
+
+constexpr double kLatency = 4;   // of a multiply-add
+constexpr double kLoad = 0.5;    // of a vector of a column
+constexpr double kColumn = 0.5;  // beside its multiply-adds
+
+double Product(auto... factors) {
+  return (static_cast<double>(factors) * ...);
+}
+
+struct TileChoice {
+  int64_t index = -1;  // none fits
+  int64_t cols = 0, lanes = 0;
+};
+
+// Of those with these numbers, the one that takes the fewest cycles for a column of all panels.
+template <class Compute>
+TileChoice ChooseTile(const TapRowKernels<Compute>& kernels, int64_t numbers, int64_t out_c,
+                      bool wide) {
+  TileChoice choice;
+  double least = HUGE_VAL;
+  for (const TapRowTile<Compute>& tile : kernels.tiles) {
+    if (tile.numbers != numbers) continue;
+    const int64_t vectors = tile.cols / kernels.lanes;
+    const double added = Product(numbers, vectors) * (wide ? 1 : 0.5);
+    const double cycles = Product(CeilDiv(out_c, int64_t{tile.cols})) *
+                          (std::max(added, kLatency) + kLoad * Product(vectors) + kColumn);
+    if (cycles >= least) continue;
+    least = cycles;
+    choice = {&tile - kernels.tiles.data(), tile.cols, kernels.lanes};
+  }
+  return choice;
+}
+
+TileChoice ChooseTile(const Problem& problem, const KernelTable& kernels) {
+  const ConvGeometry& g = problem.geometry;
+  const int64_t numbers = g.kernel_w * g.in_c;
+  const bool wide = kernels.vector_bytes >= 64;
+  if (problem.dtype == DType::kFloat64) {
+    return ChooseTile(kernels.tap_row_f64, numbers, g.out_c, wide);
+  }
+  return ChooseTile(kernels.tap_row_f32, numbers, g.out_c, wide);
+}
+
+// Output positions of [begin, end) that a tap at this distance from the first one meets.
+Slab OnImage(int64_t tap, int64_t stride, int64_t pad, int64_t in, int64_t begin, int64_t end) {
+  const int64_t at = tap - pad;  // of position 0
+  const int64_t first = at >= 0 ? 0 : CeilDiv(-at, stride);
+  const int64_t last = at >= in ? 0 : CeilDiv(in - at, stride);
+  return {0, 0, std::max(begin, first), std::min(end, last)};
+}
+
+}  // namespace
+
+bool TapRowsPlan::Fits(const Problem& problem, const KernelTable& kernels) {
+  const ConvGeometry& g = problem.geometry;
+  return InfoOf(problem.op).direction == Direction::kBackpropFilter && g.groups == 1 &&
+         g.kernel_w > 1 && g.dilation_w == 1 && !TermsInPairs(problem) &&
+         problem.ValidTerms() > 0 && ChooseTile(problem, kernels).index >= 0;
+}
+
+TapRowsPlan::TapRowsPlan(const Problem& problem_in, const KernelTable& kernels)
+    : problem(problem_in),
+      geometry(problem.geometry),
+      numbers(geometry.kernel_w * geometry.in_c),
+      wide(kernels.vector_bytes >= 64),
+      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w)),
+      columns(static_cast<size_t>(geometry.out_w)) {
+  const ConvGeometry& g = geometry;
+  const TileChoice tile = ChooseTile(problem, kernels);
+  tile_index = tile.index;
+  tile_cols = tile.cols;
+  lanes = tile.lanes;
+  num_panels = CeilDiv(g.out_c, tile_cols);
+  whole_begin = whole_end = 0;
+  for (int64_t i = 0; i < g.out_w; ++i) {
+    const TapRange taps = ValidTaps(i, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, g.in_w);
+    columns[static_cast<size_t>(i)] = {static_cast<int32_t>(taps.first * g.in_c),
+                                       static_cast<int32_t>(taps.last * g.in_c)};
+    if (taps.first > 0 || taps.last < g.kernel_w) continue;
+    if (whole_end == 0) whole_begin = i;
+    whole_end = i + 1;
+  }
+}
+
+Slab TapRowsPlan::InputRows(const PixelBlock& block, int64_t tap_begin, int64_t tap_end) const {
+  const ConvGeometry& g = geometry;
+  const int64_t begin = block.row_begin * g.stride_h + tap_begin * g.dilation_h - g.pad_top;
+  const int64_t end =
+      (block.row_end - 1) * g.stride_h + (tap_end - 1) * g.dilation_h - g.pad_top + 1;
+  const int64_t first = std::clamp<int64_t>(begin, 0, g.in_h);
+  return {block.image_begin, block.image_end, first, std::clamp(end, first, g.in_h)};
+}
+
+Slab TapRowsPlan::RowsOfTap(const PixelBlock& block, int64_t tap) const {
+  const ConvGeometry& g = geometry;
+  Slab rows =
+      OnImage(tap * g.dilation_h, g.stride_h, g.pad_top, g.in_h, block.row_begin, block.row_end);
+  rows.image_begin = block.image_begin;
+  rows.image_end = block.image_end;
+  return rows;
+}
+
+auto TapRowsPlan::ColumnsOf(const PixelBlock& block) const -> Columns {
+  const int64_t begin = std::clamp(whole_begin, block.col_begin, block.col_end);
+  const int64_t end = std::clamp(whole_end, begin, block.col_end);
+  const auto of = [&](int64_t first, int64_t last) {
+    return std::span(columns).subspan(static_cast<size_t>(first),
+                                      static_cast<size_t>(last - first));
+  };
+  return {of(block.col_begin, begin), of(end, block.col_end), end - begin};
+}
+
+int64_t TapRowsPlan::InputElements() const {
+  if (UsesInputInPlace()) return 0;
+  int64_t most = 0;
+  for (const PixelBlock& block : blocks) {
+    const Slab rows = InputRows(block, 0, geometry.kernel_h);
+    most = std::max(most, rows.num_images() * rows.num_rows());
+  }
+  return most * geometry.in_w * geometry.in_c;
+}
+
+int64_t TapRowsPlan::OutputElements() const {
+  if (UsesOutputInPlace()) return 0;
+  int64_t most = 0;
+  for (const PixelBlock& block : blocks) most = std::max(most, block.num_pixels());
+  return most * tile_cols;
+}
+
+double TapRowsPlan::Cycles() const {
+  constexpr double kRow = 25, kCall = 60, kFoldedVector = 8;
+  constexpr double kCopied = 0.45, kTransposed = 0.85, kFewPlanes = 2;  // numbers of four bytes
+  const ConvGeometry& g = geometry;
+  const double number_cycles = (problem.dtype == DType::kFloat64 ? 2 : 1);
+  const int64_t vectors = tile_cols / lanes;
+  const double pixels = Product(g.batch, g.out_h, g.out_w);
+  // Of a column and row of taps on the image, for one panel.
+  const double added = Product(numbers, vectors) * (wide ? 1 : 0.5);
+  const double terms = static_cast<double>(problem.ValidTerms()) / Product(g.out_c, numbers);
+  double cycles = terms * (std::max(added, kLatency) + kLoad * Product(vectors) + kColumn);
+  cycles += kRow * Product(g.batch, g.out_h, g.kernel_h);
+  cycles +=
+      Product(std::ssize(blocks), g.kernel_h) * (kCall + kFoldedVector * Product(numbers, vectors));
+  if (!UsesOutputInPlace()) {
+    cycles += pixels * Product(tile_cols) * number_cycles * (IsNhwc() ? kCopied : kTransposed);
+  }
+  cycles *= Product(num_panels);
+  if (UsesInputInPlace()) return cycles;
+  return cycles + Product(g.batch, g.in_h, g.in_w, g.in_c) * number_cycles *
+                      (IsNhwc() ? kCopied : kFewPlanes);
+}
+
+std::string TapRowsPlan::Tiles() const {
+  return fmt::format("{}x{} numbers of a row of taps x channels, {} panels, {} blocks in {} runs",
+                     numbers, tile_cols, num_panels, blocks.size(), NumRuns());
+}
+
+}  // namespace convgrad

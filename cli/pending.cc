@@ -39,7 +39,11 @@ std::string AcceptCommand(const PendingRecord& pending) {
   const auto move = [&](const std::string& from, const std::string& to) {
     return ShellLine({"mv", no_flag(from), no_flag(to)});
   };
-  return fmt::format("{} && {}", move(pending.path, pending.golden),
+  const std::string directory = SplitPath(pending.golden).first;
+  std::error_code unknown;
+  const bool exists = std::filesystem::is_directory(directory, unknown);
+  const std::string make = exists ? "" : ShellLine({"mkdir", "-p", no_flag(directory)}) + " && ";
+  return fmt::format("{}{} && {}", make, move(pending.path, pending.golden),
                      move(RecordPathOf(pending.path), RecordPathOf(pending.golden)));
 }
 

@@ -200,9 +200,9 @@ TEST_F(RecordTest, PendingResultsWaitForReview) {
   for (const json& entry : accepted["benchmarks"]) EXPECT_EQ(entry["check"]["policy"], "bits");
 }
 
-TEST_F(RecordTest, PendingResultsMayBeginWithADash) {
+TEST_F(RecordTest, PendingResultsMayBeginWithADashAndNeedADirectory) {
   WriteCase();
-  ASSERT_EQ(Sh("sed -i s/g.npy/-g.npy/ m.json && "
+  ASSERT_EQ(Sh("sed -i s:g.npy:-new/-g.npy: m.json && "
                "convgrad batch m.json --report r.json --write-pending -d")
                 .exit_code,
             1);

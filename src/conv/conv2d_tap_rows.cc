@@ -47,7 +47,7 @@ class TapRowsEngine {
 
  private:
   struct Scratch {
-    AlignedArray<Compute> input, output;  // of a block, packed
+    AlignedArray<Compute> input, output;  // of a stage, packed
     std::vector<GemmSegment> segments;
   };
   // Where pixels lie for the kernel: pixel (image, row, 0) at `at` + ((image - first_image) * rows
@@ -65,9 +65,16 @@ class TapRowsEngine {
     int64_t begin, end;
   };
 
+  struct TapRows {  // of one panel
+    int64_t begin, end;
+  };
+
   // `sums`: of all panels.
   void RunPiece(int64_t run, Units units, double* sums);
-  void RunBlock(const PixelBlock& block, Units units, double* sums);
+  // Blocks of one stage.
+  void RunStage(int64_t first, int64_t end, Units units, double* sums);
+  void RunBlock(const PixelBlock& block, TapRows taps, const Operand& input, const Operand& output,
+                double* sums);
   Operand InputOf(const Slab& rows, Scratch& scratch) const;
   Operand OutputOf(int64_t panel, const PixelBlock& block, Scratch& scratch) const;
   void Finish(int64_t panel, double* total) const;
@@ -133,49 +140,64 @@ auto TapRowsEngine<Stored>::OutputOf(int64_t panel, const PixelBlock& block, Scr
 }
 
 template <class Stored>
-void TapRowsEngine<Stored>::RunBlock(const PixelBlock& block, Units units, double* sums) {
+void TapRowsEngine<Stored>::RunStage(int64_t first, int64_t end, Units units, double* sums) {
   const ConvGeometry& g = plan_.geometry;
+  const PixelBlock stage = plan_.Together(first, end);
   const int64_t first_panel = units.begin / g.kernel_h;
   const int64_t last_panel = CeilDiv(units.end, g.kernel_h);
   const bool all_taps = last_panel - first_panel > 1;
-  const Slab rows = plan_.InputRows(block, all_taps ? 0 : units.begin - first_panel * g.kernel_h,
+  const Slab rows = plan_.InputRows(stage, all_taps ? 0 : units.begin - first_panel * g.kernel_h,
                                     all_taps ? g.kernel_h : units.end - first_panel * g.kernel_h);
   if (rows.num_rows() == 0) return;
   Scratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
   const Operand input = InputOf(rows, scratch);
+  for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+    const Operand output = OutputOf(panel, stage, scratch);
+    const int64_t unit = panel * g.kernel_h;
+    const TapRows taps{std::max(units.begin - unit, int64_t{0}),
+                       std::min(units.end - unit, g.kernel_h)};
+    for (int64_t i = first; i < end; ++i) {
+      RunBlock(plan_.blocks[static_cast<size_t>(i)], taps, input, output,
+               sums + panel * plan_.FoldSize());
+    }
+  }
+}
+
+// Of one panel.
+template <class Stored>
+void TapRowsEngine<Stored>::RunBlock(const PixelBlock& block, TapRows taps, const Operand& input,
+                                     const Operand& output, double* sums) {
+  const ConvGeometry& g = plan_.geometry;
+  std::vector<GemmSegment>& segments =
+      threads_[static_cast<size_t>(Parallel::ThreadIndex())].segments;
   const TapRowsPlan::Columns columns = plan_.ColumnsOf(block);
   TapRowArgs<Compute> args{};
   args.x = input.at;
   args.x_row_step = g.stride_h * input.row_step;
   args.x_col_step = g.stride_w * g.in_c;
+  args.g = output.at;
+  args.g_row_step = output.row_step;
   args.g_col_step = plan_.UsesOutputInPlace() ? g.out_c : plan_.tile_cols;
   args.before = columns.before;
   args.behind = columns.behind;
   args.whole = columns.whole;
   const int64_t first_number = (block.col_begin * g.stride_w - g.pad_left) * g.in_c;
-  Operand output{};
-  for (int64_t unit = units.begin; unit < units.end; ++unit) {
-    const int64_t panel = unit / g.kernel_h, tap = unit % g.kernel_h;
-    const bool first_of_panel = unit == units.begin || tap == 0;
-    if (first_of_panel) output = OutputOf(panel, block, scratch);
+  for (int64_t tap = taps.begin; tap < taps.end; ++tap) {
     const Slab met = plan_.RowsOfTap(block, tap);
     if (met.row_begin >= met.row_end) continue;
     const int64_t row = met.row_begin * g.stride_h + tap * g.dilation_h - g.pad_top;
-    scratch.segments.clear();
+    segments.clear();
     for (int64_t image = met.image_begin; image < met.image_end; ++image) {
-      scratch.segments.push_back(
+      segments.push_back(
           {input.Row(image, row) + first_number, output.Row(image, met.row_begin), met.num_rows()});
     }
-    args.segments = scratch.segments;
-    args.g = output.at;
-    args.g_row_step = output.row_step;
+    args.segments = segments;
     // The first row of taps reads all of the block.
-    args.ahead =
-        plan_.UsesOutputInPlace() && first_of_panel ? kAheadBytes / int64_t{sizeof(Compute)} : 0;
-    double* panel_sums = sums + panel * plan_.FoldSize();
+    const bool fetches = plan_.UsesOutputInPlace() && tap == taps.begin;
+    args.ahead = fetches ? kAheadBytes / int64_t{sizeof(Compute)} : 0;
     const int64_t at = tap * plan_.numbers * plan_.tile_cols;
-    args.sums = panel_sums + at;
-    args.errors = Errors(panel_sums) == nullptr ? nullptr : Errors(panel_sums) + at;
+    args.sums = sums + at;
+    args.errors = Errors(sums) == nullptr ? nullptr : Errors(sums) + at;
     run_tile_(args);
   }
 }
@@ -183,8 +205,9 @@ void TapRowsEngine<Stored>::RunBlock(const PixelBlock& block, Units units, doubl
 template <class Stored>
 void TapRowsEngine<Stored>::RunPiece(int64_t run, Units units, double* sums) {
   const int64_t last = std::min<int64_t>(std::ssize(plan_.blocks), (run + 1) * kRunBlocks);
-  for (int64_t i = run * kRunBlocks; i < last; ++i) {
-    RunBlock(plan_.blocks[static_cast<size_t>(i)], units, sums);
+  for (int64_t i = run * kRunBlocks, end; i < last; i = end) {
+    end = plan_.StageEnd(i);
+    RunStage(i, end, units, sums);
   }
 }
 
@@ -231,7 +254,7 @@ void TapRowsEngine<Stored>::Run() {
 bool AcceptsTapRows(const Problem& problem, const KernelTable& kernels) {
   if (!TapRowsPlan::Fits(problem, kernels)) return false;
   // Gains that rough counts must promise.
-  constexpr double kOfChannels = 0.9, kOfBlockLanes = 0.8;
+  constexpr double kOfChannels = 0.92, kOfBlockLanes = 0.8;
   const double cycles = TapRowsPlan(problem, kernels).Cycles();
   return cycles < kOfChannels * LeastCyclesByChannels(problem, kernels) &&
          cycles < kOfBlockLanes * BlockLanesPlan(problem).Cycles(kernels.vector_bytes);

@@ -8,6 +8,9 @@
 namespace convgrad {
 namespace {
 
+// Packed at a time: stays in the second cache, with what the kernel reads beside it.
+constexpr int64_t kStageBytes = 256 << 10;
+
 constexpr double kLatency = 4;   // of a multiply-add
 constexpr double kLoad = 0.5;    // of a vector of a column
 constexpr double kColumn = 0.5;  // beside its multiply-adds
@@ -91,6 +94,30 @@ TapRowsPlan::TapRowsPlan(const Problem& problem_in, const KernelTable& kernels)
   }
 }
 
+int64_t TapRowsPlan::StageEnd(int64_t first) const {
+  const int64_t run_end =
+      std::min<int64_t>(std::ssize(blocks), (first / kRunBlocks + 1) * kRunBlocks);
+  int64_t end = first + 1;
+  const PixelBlock& block = blocks[static_cast<size_t>(first)];
+  const bool whole_rows = block.col_begin == 0 && block.col_end == geometry.out_w;
+  if (UsesOutputInPlace() || !whole_rows) return end;
+  for (; end < run_end; ++end) {
+    const PixelBlock whole = Together(first, end + 1);
+    const int64_t bytes = whole.num_pixels() * tile_cols * ComputeBytes();
+    if (whole.image_end - whole.image_begin > 1 || bytes > kStageBytes) break;
+  }
+  return end;
+}
+
+PixelBlock TapRowsPlan::Together(int64_t first, int64_t end) const {
+  PixelBlock whole = blocks[static_cast<size_t>(first)];
+  const PixelBlock& last = blocks[static_cast<size_t>(end - 1)];
+  whole.image_end = last.image_end;
+  whole.row_end = last.row_end;
+  whole.col_end = last.col_end;
+  return whole;
+}
+
 Slab TapRowsPlan::InputRows(const PixelBlock& block, int64_t tap_begin, int64_t tap_end) const {
   const ConvGeometry& g = geometry;
   const int64_t begin = block.row_begin * g.stride_h + tap_begin * g.dilation_h - g.pad_top;
@@ -121,9 +148,10 @@ auto TapRowsPlan::ColumnsOf(const PixelBlock& block) const -> Columns {
 
 int64_t TapRowsPlan::InputElements() const {
   if (UsesInputInPlace()) return 0;
-  int64_t most = 0;
-  for (const PixelBlock& block : blocks) {
-    const Slab rows = InputRows(block, 0, geometry.kernel_h);
+  int64_t most = 0, end = 0;
+  for (int64_t i = 0; i < std::ssize(blocks); i = end) {
+    end = StageEnd(i);
+    const Slab rows = InputRows(Together(i, end), 0, geometry.kernel_h);
     most = std::max(most, rows.num_images() * rows.num_rows());
   }
   return most * geometry.in_w * geometry.in_c;
@@ -131,8 +159,11 @@ int64_t TapRowsPlan::InputElements() const {
 
 int64_t TapRowsPlan::OutputElements() const {
   if (UsesOutputInPlace()) return 0;
-  int64_t most = 0;
-  for (const PixelBlock& block : blocks) most = std::max(most, block.num_pixels());
+  int64_t most = 0, end = 0;
+  for (int64_t i = 0; i < std::ssize(blocks); i = end) {
+    end = StageEnd(i);
+    most = std::max(most, Together(i, end).num_pixels());
+  }
   return most * tile_cols;
 }
 

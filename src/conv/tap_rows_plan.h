@@ -35,12 +35,18 @@ struct TapRowsPlan {
   bool StoresComputeType() const {
     return problem.dtype == DType::kFloat32 || problem.dtype == DType::kFloat64;
   }
+  int64_t ComputeBytes() const { return problem.dtype == DType::kFloat64 ? 8 : 4; }
   bool IsNhwc() const { return problem.data_format == DataFormat::kNHWC; }
   // Pixels of the input, whose channels are all of a tap's numbers, lie side by side.
   bool UsesInputInPlace() const { return StoresComputeType() && (IsNhwc() || geometry.in_c == 1); }
   bool UsesOutputInPlace() const {
     return StoresComputeType() && IsNhwc() && geometry.out_c % tile_cols == 0;
   }
+  // Blocks [first, StageEnd(first)), of one run, whose operands are packed together: whole rows of
+  // one image, whose planes are then read in longer pieces; or the one.
+  int64_t StageEnd(int64_t first) const;
+  // All pixels of such blocks.
+  PixelBlock Together(int64_t first, int64_t end) const;
   // The rows of the input that a block's rows meet with these rows of the filter; maybe none.
   Slab InputRows(const PixelBlock& block, int64_t tap_begin, int64_t tap_end) const;
   // The rows of the block of which that row of the filter meets some.

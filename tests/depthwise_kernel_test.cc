@@ -285,6 +285,26 @@ TEST(DepthwiseKernels, FollowTheFormula) {
   }
 }
 
+// Three taps of three rows or fewer, one vector of channels: tiles whose first and last columns are
+// on the row or off it, none, one or several of them, and outputs behind the last tile.
+TEST(DepthwiseKernels, GradientsOfShortRowsFollowTheFormula) {
+  for (const int64_t count : {6, 7, 9, 14, 20}) {
+    for (int64_t origin = -3; origin <= 1; ++origin) {
+      for (int64_t behind = -3; behind <= 1; ++behind) {
+        const int64_t num_cols = origin + count + 2 + behind;
+        for (int64_t num_rows = 1; num_rows <= 3; ++num_rows) {
+          const RowCase c = {4, count, num_cols, origin, 3, 1, 1, num_rows, 1, 2};
+          for (const KernelTable& table : SupportedKernels()) {
+            CheckGradient<float>(table, c, 17);
+            CheckGradient<double>(table, c, 17);
+            if (HasFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(DepthwiseKernels, RepeatAndPartChannels) {
   for (const KernelTable& table : SupportedKernels()) {
     for (const int64_t channels : {1, 3, 16, 31, 64}) {

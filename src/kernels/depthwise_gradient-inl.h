@@ -1,8 +1,8 @@
 // The depthwise kernel of filter gradients; see depthwise.h. Included once per target.
 //
 // Tiles are those of the forward kernel: `out_backprop` of a tile is in registers, the sums of a
-// row of taps pass through them. Where there is one vector of channels, the sums of a 3x3 filter
-// stay in registers for a row of outputs.
+// row of taps pass through them. One vector of channels and a 3x3 filter have a kernel of their
+// own.
 #if defined(CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_
 #undef CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_
@@ -10,59 +10,12 @@
 #define CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_
 #endif
 
+#include "kernels/depthwise_short_rows-inl.h"
 #include "kernels/depthwise_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
-
-// Fetches lines ahead during one call. Keeps its place in registers: nothing in it may be a
-// function call.
-class LineFetcher {
- public:
-  explicit HWY_INLINE LineFetcher(LinesAhead* ahead) : ahead_(ahead) {
-    if (ahead == nullptr || ahead->part == ahead->num_parts) return;
-    at_once_ = ahead->at_once;
-    part_ = ahead->part;
-    line_ = ahead->line;
-    run_ = ahead->parts[part_];
-  }
-  HWY_INLINE ~LineFetcher() {
-    if (at_once_ == 0) return;
-    ahead_->part = part_;
-    ahead_->line = line_;
-    if (part_ < ahead_->num_parts) ahead_->parts[part_] = run_;
-  }
-  LineFetcher(const LineFetcher&) = delete;
-  LineFetcher& operator=(const LineFetcher&) = delete;
-
-  // Those that go with `num_vectors`.
-  HWY_INLINE void Fetch(int64_t num_vectors) {
-    for (int64_t left = num_vectors * at_once_; left > 0 && run_.num_runs > 0;) {
-      const int64_t count = HWY_MIN(left, run_.run_lines - line_);
-      uintptr_t at = run_.begin + static_cast<uintptr_t>(line_ * LinesAhead::kLineBytes);
-      for (int64_t i = 0; i < count; ++i, at += LinesAhead::kLineBytes) {
-        __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
-      }
-      left -= count;
-      line_ += count;
-      if (line_ < run_.run_lines) continue;
-      line_ = 0;
-      run_.begin += static_cast<uintptr_t>(run_.distance);
-      if (--run_.num_runs == 0 && ++part_ < ahead_->num_parts) run_ = ahead_->parts[part_];
-    }
-  }
-
- private:
-  LinesAhead* ahead_;
-  LinesAhead::Part run_ = {};
-  int64_t part_ = 0, line_ = 0, at_once_ = 0;
-};
-
-// The same between tiles, which have no registers to spare for it.
-HWY_NOINLINE inline void FetchLines(LinesAhead* ahead, int64_t num_vectors) {
-  LineFetcher(ahead).Fetch(num_vectors);
-}
 
 template <int64_t kTaps, int64_t kStride, int64_t kDilation, int64_t kPart, Coverage kCoverage,
           class D, class T, class V>
@@ -219,7 +172,7 @@ HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_
 
 // Rows of an even number of dilated taps are rare, and columns of those 4 apart hardly shared.
 constexpr bool HasAlikeTiles(int64_t num_taps, int64_t dilation) {
-  return dilation == 1 || (num_taps > 1 && dilation == 2) || (num_taps > 1 && num_taps % 2 == 1);
+  return dilation == 1 || (num_taps > 1 && (dilation == 2 || num_taps % 2 == 1));
 }
 
 // The tile if it is such a one of kStride and kDilation; else false.
@@ -288,109 +241,10 @@ void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
   }
 }
 
-// One vector of channels, short rows of taps: rows and taps of each.
-inline constexpr int64_t kShortRows = 3, kShortTaps = 3;
-
-// Outputs [begin, end) of one row into the sums of kRows rows of taps; source[i] is what the first
-// tap of row i reads for output 0. Steps along pointers: addresses must not need more registers
-// than there are.
-template <int64_t kRows, bool kChecked, class D, class T, class V>
-HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, const T* out_backprop,
-                           const T* const (&source)[kRows], int64_t begin, int64_t end,
-                           V (&acc)[kRows][kShortTaps]) {
-  const int64_t step = rows.stride * rows.source_stride,
-                tap_step = rows.dilation * rows.source_stride;
-  const int64_t g_step = rows.out_backprop_stride;
-  const T* g_at = out_backprop + begin * g_step;
-  const T* at[kRows];
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < kRows; ++i) at[i] = source[i] + begin * step;
-  for (int64_t t = begin; t < end; ++t) {
-    const V g = hn::LoadU(d, g_at);
-    g_at += g_step;
-#pragma GCC unroll 4
-    for (int64_t k = 0; k < kShortTaps; ++k) {
-      const int64_t col = rows.segments[0].origin + t * rows.stride + k * rows.dilation;
-      if (kChecked && static_cast<uint64_t>(col) >= static_cast<uint64_t>(rows.num_cols)) continue;
-#pragma GCC unroll 4
-      for (int64_t i = 0; i < kRows; ++i) {
-        acc[i][k] = Fma(hn::LoadU(d, at[i] + k * tap_step), g, acc[i][k]);
-      }
-    }
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kRows; ++i) at[i] += step;
-  }
-}
-
-template <int64_t kRows, class T>
-HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows) {
-  const hn::ScalableTag<T> d;
-  using V = hn::Vec<decltype(d)>;
-  const DepthwiseSegment<T>* segments = rows.segments;
-  const T* source[kRows];
-  V acc[kRows][kShortTaps];
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < kRows; ++i) {
-    source[i] = segments[i].source + segments[i].origin * rows.source_stride;
-#pragma GCC unroll 4
-    for (int64_t k = 0; k < kShortTaps; ++k) {
-      acc[i][k] = hn::LoadU(d, segments[i].sums + k * rows.sums_stride);
-    }
-  }
-  // Outputs all of whose taps are on the row.
-  const int64_t origin = segments[0].origin, stride = rows.stride;
-  const int64_t room = rows.num_cols - origin - (kShortTaps - 1) * rows.dilation;
-  const int64_t first = HWY_MIN(rows.count, HWY_MAX(0, (stride - 1 - origin) / stride));
-  const int64_t last = HWY_MAX(first, HWY_MIN(rows.count, (room + stride - 1) / stride));
-  LineFetcher lines(rows.ahead);
-  const T* out_backprop = rows.out_backprop;
-  for (int64_t row = 0; row < rows.num_rows; ++row) {
-    lines.Fetch(rows.count - (last - first));
-    AddOutputs<kRows, true>(d, rows, out_backprop, source, 0, first, acc);
-    for (int64_t t = first; t < last; t += kTile) {
-      const int64_t end = HWY_MIN(t + kTile, last);
-      lines.Fetch(end - t);
-      AddOutputs<kRows, false>(d, rows, out_backprop, source, t, end, acc);
-    }
-    AddOutputs<kRows, true>(d, rows, out_backprop, source, last, rows.count, acc);
-    out_backprop += rows.out_backprop_row_step;
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kRows; ++i) source[i] += rows.source_row_step;
-  }
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-    for (int64_t k = 0; k < kShortTaps; ++k) {
-      hn::StoreU(acc[i][k], d, segments[i].sums + k * rows.sums_stride);
-    }
-  }
-}
-
-// Whether all rows of taps are short and alike, and no rows to come are fetched.
-template <class T>
-bool HasShortRows(const DepthwiseGradientRows<T>& rows) {
-  if (rows.channels > static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>())) ||
-      rows.num_segments > kShortRows || rows.next.count + rows.next_out_backprop.count > 0) {
-    return false;
-  }
-  for (int64_t i = 0; i < rows.num_segments; ++i) {
-    const DepthwiseSegment<T>& segment = rows.segments[i];
-    if (segment.num_taps != kShortTaps || segment.origin != rows.segments[0].origin) return false;
-  }
-  return true;
-}
-
 template <class T>
 void DepthwiseGradient(const DepthwiseGradientRows<T>& rows) {
   if constexpr (kSlide && !kInStorage<T>) {
-    if (HasShortRows(rows)) {
-      switch (rows.num_segments) {
-        case 3: return GradientOfShortRows<3>(rows);
-        case 2: return GradientOfShortRows<2>(rows);
-        case 1: return GradientOfShortRows<1>(rows);
-        default: return;
-      }
-    }
+    if (TakeShortRows(rows)) return;
   }
   const int64_t num_taps = TapsIfAlike(rows.segments, rows.num_segments);
   for (int64_t row = 0; row < rows.num_rows; ++row) GradientOfRow(rows, num_taps, row);

@@ -133,6 +133,54 @@ HWY_INLINE void FetchNext(const DepthwiseNextRows<T>& next, int64_t first_col, i
   }
 }
 
+// Fetches lines ahead during one call. Keeps its place in registers: nothing in it may be a
+// function call.
+class LineFetcher {
+ public:
+  explicit HWY_INLINE LineFetcher(LinesAhead* ahead) : ahead_(ahead) {
+    if (ahead == nullptr || ahead->part == ahead->num_parts) return;
+    at_once_ = ahead->at_once;
+    part_ = ahead->part;
+    line_ = ahead->line;
+    run_ = ahead->parts[part_];
+  }
+  HWY_INLINE ~LineFetcher() {
+    if (at_once_ == 0) return;
+    ahead_->part = part_;
+    ahead_->line = line_;
+    if (part_ < ahead_->num_parts) ahead_->parts[part_] = run_;
+  }
+  LineFetcher(const LineFetcher&) = delete;
+  LineFetcher& operator=(const LineFetcher&) = delete;
+
+  // Those that go with `num_vectors`.
+  HWY_INLINE void Fetch(int64_t num_vectors) {
+    for (int64_t left = num_vectors * at_once_; left > 0 && run_.num_runs > 0;) {
+      const int64_t count = HWY_MIN(left, run_.run_lines - line_);
+      uintptr_t at = run_.begin + static_cast<uintptr_t>(line_ * LinesAhead::kLineBytes);
+      for (int64_t i = 0; i < count; ++i, at += LinesAhead::kLineBytes) {
+        __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+      }
+      left -= count;
+      line_ += count;
+      if (line_ < run_.run_lines) continue;
+      line_ = 0;
+      run_.begin += static_cast<uintptr_t>(run_.distance);
+      if (--run_.num_runs == 0 && ++part_ < ahead_->num_parts) run_ = ahead_->parts[part_];
+    }
+  }
+
+ private:
+  LinesAhead* ahead_;
+  LinesAhead::Part run_ = {};
+  int64_t part_ = 0, line_ = 0, at_once_ = 0;
+};
+
+// The same between tiles, which have no registers to spare for it.
+HWY_NOINLINE inline void FetchLines(LinesAhead* ahead, int64_t num_vectors) {
+  LineFetcher(ahead).Fetch(num_vectors);
+}
+
 // The first channel of vector v. The last vector ends with the last channel and may share some with
 // the one before it.
 constexpr int64_t FirstChannel(int64_t v, int64_t lanes, int64_t channels) {

@@ -18,8 +18,9 @@ KeptPositions MetPositions(const std::vector<AxisPhase>& phases, int64_t size) {
     kept.residues.push_back(residue < 0 ? residue + kept.period : residue);
   }
   std::ranges::sort(kept.residues);
-  const auto repeated = std::ranges::unique(kept.residues);
-  kept.residues.erase(repeated.begin(), repeated.end());
+  // Not of std::ranges, whose subrange Clang 14 can't make with this standard library.
+  const auto repeated = std::unique(kept.residues.begin(), kept.residues.end());
+  kept.residues.erase(repeated, kept.residues.end());
   return kept.all() ? AllPositions(size) : kept;
 }
 

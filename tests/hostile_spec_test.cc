@@ -144,5 +144,23 @@ TEST(HostileSpecs, AreRefusedOrSound) {
   EXPECT_GT(num_legal, num_specs / 20);
 }
 
+// One long row of an image: no table of its columns.
+TEST(HostileSpecs, LongRowsArePlannedAtOnce) {
+  for (const char* op :
+       {"conv2d", "conv2d_backprop_input", "conv2d_backprop_filter", "depthwise_conv2d",
+        "depthwise_conv2d_backprop_input", "depthwise_conv2d_backprop_filter"}) {
+    const std::string channels = std::string(op).starts_with("depthwise") ? "1" : "32";
+    for (const char* type : {"float32", "float64", "bfloat16"}) {
+      const std::string line = std::string(op) + " " + type +
+                               " NHWC in=1,1,500000000,1 filter=1,3,1," + channels +
+                               " strides=1,1 dilations=1,1 pads=0,0,1,1 padding=EXPLICIT";
+      SCOPED_TRACE(line);
+      const auto start = std::chrono::steady_clock::now();
+      EXPECT_GT(PlanRun(ParseProblem(line), Execution{}).memory_bytes, 0);
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace convgrad

@@ -175,13 +175,13 @@ void TapRowsEngine<Stored>::RunBlock(const PixelBlock& block, TapRows taps, cons
   args.x = input.at;
   args.x_row_step = g.stride_h * input.row_step;
   args.x_col_step = g.stride_w * g.in_c;
-  args.g = output.at;
-  args.g_row_step = output.row_step;
   args.g_col_step = plan_.UsesOutputInPlace() ? g.out_c : plan_.tile_cols;
+  args.g = output.at + (columns.first - block.col_begin) * args.g_col_step;
+  args.g_row_step = output.row_step;
   args.before = columns.before;
   args.behind = columns.behind;
   args.whole = columns.whole;
-  const int64_t first_number = (block.col_begin * g.stride_w - g.pad_left) * g.in_c;
+  const int64_t first_number = (columns.first * g.stride_w - g.pad_left) * g.in_c;
   for (int64_t tap = taps.begin; tap < taps.end; ++tap) {
     const Slab met = plan_.RowsOfTap(block, tap);
     if (met.row_begin >= met.row_end) continue;

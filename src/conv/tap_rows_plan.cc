@@ -53,12 +53,27 @@ TileChoice ChooseTile(const Problem& problem, const KernelTable& kernels) {
   return ChooseTile(kernels.tap_row_f32, numbers, g.out_c, wide);
 }
 
-// Output positions of [begin, end) that a tap at this distance from the first one meets.
-Slab OnImage(int64_t tap, int64_t stride, int64_t pad, int64_t in, int64_t begin, int64_t end) {
+struct Positions {
+  int64_t begin, end;
+};
+
+// Output positions of [0, out) that a tap at this distance from the first one meets; maybe none.
+Positions OnImage(int64_t tap, int64_t stride, int64_t pad, int64_t in, int64_t out) {
   const int64_t at = tap - pad;  // of position 0
   const int64_t first = at >= 0 ? 0 : CeilDiv(-at, stride);
   const int64_t last = at >= in ? 0 : CeilDiv(in - at, stride);
-  return {0, 0, std::max(begin, first), std::min(end, last)};
+  return {first, std::max(first, std::min(out, last))};
+}
+
+// What output columns [begin, end) meet of a row of taps.
+std::vector<TapRowRange> RangesOf(const ConvGeometry& g, int64_t begin, int64_t end) {
+  std::vector<TapRowRange> ranges;
+  for (int64_t i = begin; i < end; ++i) {
+    const TapRange taps = ValidTaps(i, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, g.in_w);
+    ranges.push_back(
+        {static_cast<int32_t>(taps.first * g.in_c), static_cast<int32_t>(taps.last * g.in_c)});
+  }
+  return ranges;
 }
 
 }  // namespace
@@ -75,23 +90,21 @@ TapRowsPlan::TapRowsPlan(const Problem& problem_in, const KernelTable& kernels)
       geometry(problem.geometry),
       numbers(geometry.kernel_w * geometry.in_c),
       wide(kernels.vector_bytes >= 64),
-      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w)),
-      columns(static_cast<size_t>(geometry.out_w)) {
+      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w)) {
   const ConvGeometry& g = geometry;
   const TileChoice tile = ChooseTile(problem, kernels);
   tile_index = tile.index;
   tile_cols = tile.cols;
   lanes = tile.lanes;
   num_panels = CeilDiv(g.out_c, tile_cols);
-  whole_begin = whole_end = 0;
-  for (int64_t i = 0; i < g.out_w; ++i) {
-    const TapRange taps = ValidTaps(i, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, g.in_w);
-    columns[static_cast<size_t>(i)] = {static_cast<int32_t>(taps.first * g.in_c),
-                                       static_cast<int32_t>(taps.last * g.in_c)};
-    if (taps.first > 0 || taps.last < g.kernel_w) continue;
-    if (whole_end == 0) whole_begin = i;
-    whole_end = i + 1;
-  }
+  const Positions of_first = OnImage(0, g.stride_w, g.pad_left, g.in_w, g.out_w);
+  const Positions of_last = OnImage(g.kernel_w - 1, g.stride_w, g.pad_left, g.in_w, g.out_w);
+  met_begin = of_last.begin;
+  const bool some_whole = of_first.begin < of_last.end;
+  whole_begin = some_whole ? of_first.begin : of_first.end;
+  whole_end = some_whole ? of_last.end : of_first.end;
+  before = RangesOf(g, met_begin, whole_begin);
+  behind = RangesOf(g, whole_end, of_first.end);
 }
 
 int64_t TapRowsPlan::StageEnd(int64_t first) const {
@@ -129,21 +142,25 @@ Slab TapRowsPlan::InputRows(const PixelBlock& block, int64_t tap_begin, int64_t 
 
 Slab TapRowsPlan::RowsOfTap(const PixelBlock& block, int64_t tap) const {
   const ConvGeometry& g = geometry;
-  Slab rows =
-      OnImage(tap * g.dilation_h, g.stride_h, g.pad_top, g.in_h, block.row_begin, block.row_end);
-  rows.image_begin = block.image_begin;
-  rows.image_end = block.image_end;
-  return rows;
+  const Positions rows = OnImage(tap * g.dilation_h, g.stride_h, g.pad_top, g.in_h, g.out_h);
+  const int64_t begin = std::max(block.row_begin, rows.begin);
+  return {block.image_begin, block.image_end, begin,
+          std::max(begin, std::min(block.row_end, rows.end))};
 }
 
 auto TapRowsPlan::ColumnsOf(const PixelBlock& block) const -> Columns {
-  const int64_t begin = std::clamp(whole_begin, block.col_begin, block.col_end);
-  const int64_t end = std::clamp(whole_end, begin, block.col_end);
-  const auto of = [&](int64_t first, int64_t last) {
-    return std::span(columns).subspan(static_cast<size_t>(first),
-                                      static_cast<size_t>(last - first));
+  // The part of [begin, end), which has those ranges, that is in the block.
+  const auto within = [&](int64_t begin, int64_t end, const std::vector<TapRowRange>& ranges) {
+    const int64_t first = std::clamp(block.col_begin, begin, end);
+    const int64_t last = std::clamp(block.col_end, first, end);
+    return std::span(ranges).subspan(static_cast<size_t>(first - begin),
+                                     static_cast<size_t>(last - first));
   };
-  return {of(block.col_begin, begin), of(end, block.col_end), end - begin};
+  const int64_t met_end = whole_end + std::ssize(behind);
+  const int64_t first_whole = std::clamp(whole_begin, block.col_begin, block.col_end);
+  return {std::clamp(met_begin, block.col_begin, block.col_end),
+          within(met_begin, whole_begin, before), within(whole_end, met_end, behind),
+          std::clamp(whole_end, first_whole, block.col_end) - first_whole};
 }
 
 int64_t TapRowsPlan::InputElements() const {

@@ -49,10 +49,12 @@ struct TapRowsPlan {
   PixelBlock Together(int64_t first, int64_t end) const;
   // The rows of the input that a block's rows meet with these rows of the filter; maybe none.
   Slab InputRows(const PixelBlock& block, int64_t tap_begin, int64_t tap_end) const;
-  // The rows of the block of which that row of the filter meets some.
+  // The rows of the block that meet that row of the filter; maybe none.
   Slab RowsOfTap(const PixelBlock& block, int64_t tap) const;
-  // Of a block: numbers of each column, before and behind the columns that have them all.
+  // Of a block, those that meet some numbers of a row of taps: the first of them, what each meets
+  // before and behind those that meet all, and how many these are.
   struct Columns {
+    int64_t first;
     std::span<const TapRowRange> before, behind;
     int64_t whole;
   };
@@ -72,8 +74,10 @@ struct TapRowsPlan {
   int64_t lanes;
   int64_t tile_index, tile_cols, num_panels;
   std::vector<PixelBlock> blocks;
-  std::vector<TapRowRange> columns;  // what each meets
-  int64_t whole_begin, whole_end;    // columns that meet all numbers
+  // Columns from met_begin on meet some numbers, [whole_begin, whole_end) all of them; what those
+  // before and behind meet, which are fewer than twice the taps of a row.
+  int64_t met_begin, whole_begin, whole_end;
+  std::vector<TapRowRange> before, behind;
 };
 
 }  // namespace convgrad

@@ -29,6 +29,12 @@ class BatchTest : public CliTest {
             {"input", {{"fill", "normal"}, {"shape", {1, size, size, 3}}, {"seed", seed}}},
             {"filter", {{"fill", "normal"}, {"shape", {3, 3, 3, 4}}}}};
   }
+  // One that takes forty seconds of one thread: to be ended before its end.
+  static json Long(const std::string& name) {
+    return With(
+        Filled(name, 0, 2000),
+        {{"algorithm", "reference"}, {"filter", {{"fill", "normal"}, {"shape", {15, 15, 3, 4}}}}});
+  }
   static json With(json one, const json& keys) {
     one.update(keys);
     return one;

@@ -340,7 +340,7 @@ TEST_F(BatchKillTest, ResumesAfterAnyEnd) {
 
 TEST_F(BatchTest, ASignalKeepsWhatFinished) {
   json cases = json::array({Filled("quick")});
-  cases.push_back(With(Filled("long", 0, 2000), {{"algorithm", "reference"}}));
+  cases.push_back(Long("long"));
   cases.push_back(Filled("after"));
   WriteManifest(cases);
   const ShellResult result =

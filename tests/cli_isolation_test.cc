@@ -58,11 +58,6 @@ std::vector<pid_t> ChildrenOf(pid_t parent) {
 
 class IsolationTest : public BatchTest {
  protected:
-  // Takes a minute or so of one thread.
-  static json Long(const std::string& name) {
-    return With(Filled(name, 0, 2000), {{"algorithm", "reference"}});
-  }
-
   // One case that finishes at once, one that doesn't, and one behind it.
   void WriteLong() const {
     WriteManifest({With(Filled("quick"), {{"output", "quick.npy"}}),

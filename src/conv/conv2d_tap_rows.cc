@@ -64,7 +64,6 @@ class TapRowsEngine {
   struct Units {
     int64_t begin, end;
   };
-
   struct TapRows {  // of one panel
     int64_t begin, end;
   };
@@ -262,10 +261,9 @@ bool AcceptsTapRows(const Problem& problem, const KernelTable& kernels) {
 
 int64_t TapRowsScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
   const TapRowsPlan plan(problem, kernels);
-  const int64_t compute_bytes = problem.dtype == DType::kFloat64 ? 8 : 4;
   const int64_t folds = plan.num_panels * plan.FoldSize() * int64_t{sizeof(double)};
-  return (plan.InputElements() + plan.OutputElements()) * compute_bytes * num_threads +
-         plan.NumSums() * compute_bytes + folds +
+  return (plan.InputElements() + plan.OutputElements()) * plan.ComputeBytes() * num_threads +
+         plan.NumSums() * plan.ComputeBytes() + folds +
          std::max(folds, std::min(kWaitingBytes, folds * plan.NumRuns()));
 }
 

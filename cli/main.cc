@@ -4,9 +4,9 @@
 
 #include "base/file.h"
 #include "base/parallel.h"
-#include "cli/session.h"
-#include "cli/signals.h"
-#include "cli/worker_main.h"
+#include "cli/batch/worker_main.h"
+#include "cli/session/session.h"
+#include "cli/session/signals.h"
 
 int main(int argc, char** argv) {
   convgrad::PrepareStandardStreams();

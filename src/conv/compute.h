@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "conv/algorithm.h"
-#include "conv/geometry.h"
+#include "conv/plan/algorithm.h"
+#include "problem/geometry.h"
 #include "tensor/tensor.h"
 
 namespace convgrad {

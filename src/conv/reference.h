@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "conv/algorithm.h"
-#include "conv/canonical_order.h"
-#include "conv/geometry.h"
-#include "conv/rounding.h"
+#include "conv/plan/algorithm.h"
+#include "order/canonical_order.h"
+#include "order/rounding.h"
+#include "problem/geometry.h"
 
 namespace convgrad {
 

@@ -6,16 +6,16 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/compensated.h"
-#include "kernels/depthwise.h"
-#include "kernels/indirect_gemm.h"
+#include "kernels/depthwise/depthwise.h"
+#include "kernels/depthwise/plane.h"
+#include "kernels/gemm/compensated.h"
+#include "kernels/gemm/indirect_gemm.h"
+#include "kernels/gemm/tap_row.h"
 #include "kernels/machine_limits.h"
-#include "kernels/pack.h"
-#include "kernels/pack_pairs.h"
-#include "kernels/plane.h"
-#include "kernels/tap_row.h"
-#include "kernels/vector_gemm.h"
-#include "kernels/vector_outer.h"
+#include "kernels/pack/pack.h"
+#include "kernels/pack/pack_pairs.h"
+#include "kernels/whole_vectors/vector_gemm.h"
+#include "kernels/whole_vectors/vector_outer.h"
 
 namespace convgrad {
 

@@ -10,7 +10,7 @@
 #include <hwy/cache_control.h>
 
 #include "kernels/kernel_table.h"
-#include "kernels/vector-inl.h"
+#include "kernels/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {

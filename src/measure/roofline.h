@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "conv/geometry.h"
 #include "measure/peaks.h"
+#include "problem/geometry.h"
 
 namespace convgrad {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "conv/compute.h"
-#include "conv/geometry.h"
+#include "problem/geometry.h"
 
 int main() {
   convgrad::ConvSpec spec;

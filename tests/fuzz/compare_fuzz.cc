@@ -5,7 +5,7 @@
 #include "base/parallel.h"
 #include "conv/compute.h"
 #include "fuzz/fuzzing.h"
-#include "verify/compare.h"
+#include "verify/compare/compare.h"
 
 namespace convgrad::fuzzing {
 namespace {
@@ -25,8 +25,9 @@ void ExpectSound(const CheckResult& result) {
   const CheckResult::Counts& counts = result.counts;
   Expect(counts.suspect + counts.fail <= counts.elements, "more verdicts than elements");
   Expect(counts.differ <= counts.elements, "more differ than there are");
-  Expect((result.status == Verdict::kFailed) == (counts.fail > 0 || result.reason == "incomparable"),
-         "failed without a failing element, or the reverse");
+  Expect(
+      (result.status == Verdict::kFailed) == (counts.fail > 0 || result.reason == "incomparable"),
+      "failed without a failing element, or the reverse");
 }
 
 void Check(Bytes bytes) {

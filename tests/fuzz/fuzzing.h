@@ -1,5 +1,5 @@
-// What the fuzz targets share. A target is a program that takes any bytes and must neither crash nor
-// hang, throw only Errors, and keep what the target says of what it accepts. Built with Clang's
+// What the fuzz targets share. A target is a program that takes any bytes and must neither crash
+// nor hang, throw only Errors, and keep what the target says of what it accepts. Built with Clang's
 // libFuzzer, or with replay.cc, which tries the seeds and changes of them.
 #pragma once
 

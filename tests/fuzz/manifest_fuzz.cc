@@ -2,8 +2,8 @@
 // to the same identities.
 #include <vector>
 
-#include "cli/case.h"
-#include "cli/manifest_plan.h"
+#include "cli/case/case.h"
+#include "cli/manifest/manifest_plan.h"
 #include "fuzz/fuzzing.h"
 
 namespace convgrad::fuzzing {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "draw.h"
-#include "from_environment.h"
 #include "fuzz/fuzzing.h"
+#include "support/draw.h"
+#include "support/from_environment.h"
 
 namespace convgrad::fuzzing {
 namespace {
@@ -28,7 +28,9 @@ std::string Changed(std::string bytes, testing::Draw& draw) {
     const auto size = static_cast<size_t>(draw(1, 8));
     switch (draw(0, 3)) {
       case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << draw(0, 7))); break;
-      case 1: bytes[at] = draw.OneOf({'0', '9', '-', '(', ')', '{', '"', '\'', '\0', '\xff'}); break;
+      case 1:
+        bytes[at] = draw.OneOf({'0', '9', '-', '(', ')', '{', '"', '\'', '\0', '\xff'});
+        break;
       case 2: bytes.erase(at, size); break;
       default: {
         const std::string part = bytes.substr(at, size);

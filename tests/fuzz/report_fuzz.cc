@@ -2,7 +2,7 @@
 // entries are all JSON.
 #include <vector>
 
-#include "cli/merge.h"
+#include "cli/report/merge.h"
 #include "fuzz/fuzzing.h"
 
 namespace convgrad::fuzzing {

@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "peers/contestant.h"
-#include "verify/fill.h"
-#include "workloads.h"
+#include "support/workloads.h"
+#include "verify/truth/fill.h"
 
 namespace convgrad::peers {
 namespace {

@@ -1,0 +1,158 @@
+#include "cli/batch/batch_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/error.h"
+#include "base/parallel.h"
+#include "cli/case/case_run.h"
+#include "cli/case/operands.h"
+#include "cli/record/machine.h"
+#include "cli/session/session.h"
+#include "conv/compute.h"
+#include "order/canonical_order.h"
+#include "tensor/tensor_hash.h"
+
+namespace convgrad::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Cases below it take about a millisecond of one core: starting threads for them does not pay, and
+// side by side they keep all cores busy.
+constexpr int64_t kOneThreadFlops = 50'000'000;
+
+// What decides a case's result, together with the program that computes it.
+std::string IdentityHash(const ManifestCase& one) {
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n{}", kBuild.version, kBuild.commit, kAlgo, one.Identity());
+  return Sha256(text.data(), static_cast<int64_t>(text.size()));
+}
+
+std::string WhyBad(const CaseRecord& entry) {
+  if (entry.error) return entry.error->message;
+  if (entry.exit_code == ExitCode::kOk) return "";
+  const bool probe_failed = entry.probe && entry.probe->status != Verdict::kPassed;
+  return probe_failed ? "probe: " + entry.probe->reason : entry.check->reason;
+}
+
+}  // namespace
+
+CaseJob JobOf(ManifestCase one, int64_t index) {
+  std::string identity = IdentityHash(one);
+  return {index, std::move(identity), std::move(one.request)};
+}
+
+CaseRunner::CaseRunner(std::string program, const BatchOptions& options, const Console& console)
+    : program_(std::move(program)), options_(options), console_(console) {}
+
+CaseRecord CaseRunner::BeginEntry(const CaseJob& job) const {
+  CaseRecord entry;
+  entry.name = job.name();
+  entry.index = job.index;
+  entry.identity = job.identity;
+  entry.repro = CommandLineOf(program_, job.request, /*with_outputs=*/false);
+  return entry;
+}
+
+void CaseRunner::Fail(CaseRecord& entry, const Error& error) const {
+  RecordError(entry, error);
+  console_.Fail(Error(error.exit_code(), error.code(), entry.name, error.message()));
+}
+
+CaseEnding CaseRunner::EndingOf(const CaseRecord& entry) const {
+  return {options_.has_entries ? RenderEntry(entry) : "",
+          entry.status,
+          entry.exit_code,
+          WhyBad(entry),
+          entry.repro,
+          entry.pending ? AcceptCommand(*entry.pending) : ""};
+}
+
+CaseEnding CaseRunner::Run(const CaseJob& job, Turns& turns) const {
+  CaseRecord entry = BeginEntry(job);
+  try {
+    Compute(LimitResources(ParseCase(job.request)), entry, turns);
+  } catch (const Stopped&) {
+    if (StopRequested()) throw;
+    Fail(entry, TimeoutError(*options_.timeout));
+  } catch (const std::exception& exception) {
+    Fail(entry, Translate(exception));
+  }
+  return EndingOf(entry);
+}
+
+CaseRecord CaseRunner::Plan(const CaseJob& job) const try {
+  CaseRecord entry = BeginEntry(job);
+  CaseSpec spec = LimitResources(ParseCase(job.request));
+  const Operands operands(spec, console_);
+  entry.problem = operands.problem();
+  entry.use_cudnn_on_gpu = spec.use_cudnn_on_gpu;
+  entry.inputs = operands.Records();
+  if (spec.execution.num_threads == 0) {
+    const bool is_small = entry.problem->Flops() < kOneThreadFlops;
+    spec.execution.num_threads = is_small ? 1 : options_.num_threads;
+  }
+  entry.run = PlanRun(*entry.problem, spec.execution);
+  entry.status = CaseStatus::kSkipped;
+  entry.exit_code = ExitCode::kOk;
+  return entry;
+} catch (const Error& error) {
+  CaseRecord entry = BeginEntry(job);
+  RecordError(entry, error);
+  return entry;
+}
+
+CaseSpec CaseRunner::LimitResources(CaseSpec spec) const {
+  Execution& execution = spec.execution;
+  execution.num_threads = std::min(execution.num_threads, options_.num_threads);
+  if (execution.max_memory_bytes == 0) execution.max_memory_bytes = options_.max_memory_bytes;
+  return spec;
+}
+
+void CaseRunner::Compute(CaseSpec spec, CaseRecord& entry, Turns& turns) const {
+  Deadline deadline = Clock::now();
+  if (options_.timeout) {
+    deadline += std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(*options_.timeout));
+  }
+  const ScopedDeadline scoped_deadline(options_.timeout ? &deadline : nullptr);
+  CaseOptions case_options;
+  case_options.hash_inputs = case_options.hash_result = case_options.hash_golden =
+      options_.has_hashes;
+  case_options.one_thread_flops = kOneThreadFlops;
+  case_options.num_threads = options_.num_threads;
+  case_options.record = options_.record;
+  case_options.pending = options_.pending;
+  CaseRun run(std::move(spec), case_options, console_, entry);
+  const bool is_large = entry.run->num_threads > 1;
+  const bool takes_memory = entry.run->memory_bytes > options_.max_memory_bytes / options_.jobs;
+  const Clock::time_point asked = Clock::now();
+  std::optional<ScopedTurn> turn(std::in_place, turns, entry, is_large || takes_memory);
+  deadline += Clock::now() - asked;  // other cases' time
+  run.LoadAndCompute();
+  run.Check();
+  // What takes much memory keeps it until it is written.
+  if (!takes_memory) turn.reset();
+  run.WriteResult();
+  run.Conclude();
+}
+
+Error TimeoutError(double timeout) {
+  return Error(ExitCode::kIo, kTimeoutCode, fmt::format("--timeout {}s", timeout),
+               "the case took longer", "give it more time or more threads");
+}
+
+std::string CommandLineOf(const std::string& program, const CaseRequest& request,
+                          bool with_outputs) {
+  std::vector<std::string> words = FlagWords(request.flags, with_outputs);
+  words.insert(words.begin(), {program, InfoOf(request.command).name, request.op});
+  return ShellLine(words);
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,72 @@
+// One case of a batch, run in this process from its request to its entry in the report. Must not
+// know of the other cases.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/batch/batch_options.h"
+#include "cli/batch/turns.h"
+#include "cli/case/case.h"
+#include "cli/console/console.h"
+#include "cli/manifest/manifest.h"
+#include "cli/report/report.h"
+
+namespace convgrad::cli {
+
+struct CaseJob {
+  int64_t index = 0;  // in the plan
+  std::string identity;
+  CaseRequest request;
+
+  std::string name() const { return request.flags.Get(FlagId::kName, ""); }
+};
+
+// `index`: of the case in its plan.
+CaseJob JobOf(ManifestCase one, int64_t index);
+
+// How a case ended, as the report and the journal have it.
+struct CaseEnding {
+  std::string text;  // its entry, if BatchOptions::has_entries
+  CaseStatus status = CaseStatus::kError;
+  ExitCode exit_code = ExitCode::kInternal;
+  std::string why = {};  // it is not right
+  std::string repro = {};
+  std::string accept = {};  // how its result becomes the golden; empty unless it waits for review
+};
+
+class CaseRunner {
+ public:
+  // `options` and `console` must outlive this.
+  CaseRunner(std::string program, const BatchOptions& options, const Console& console);
+
+  // What goes wrong with the case is its end, and shown at once. Throws Stopped when the process
+  // was asked to end.
+  CaseEnding Run(const CaseJob& job, Turns& turns) const;
+
+  // What Run() would report before it computes, or the error that it would end with.
+  CaseRecord Plan(const CaseJob& job) const;
+
+  // Before anything is known of its result.
+  CaseRecord BeginEntry(const CaseJob& job) const;
+  // Shows the error that ends a case.
+  void Fail(CaseRecord& entry, const Error& error) const;
+  CaseEnding EndingOf(const CaseRecord& entry) const;
+
+ private:
+  void Compute(CaseSpec spec, CaseRecord& entry, Turns& turns) const;
+  CaseSpec LimitResources(CaseSpec spec) const;
+
+  const std::string program_;
+  const BatchOptions& options_;
+  const Console& console_;
+};
+
+// Of a case that took longer than BatchOptions::timeout.
+Error TimeoutError(double timeout);
+
+// A case as a command line that runs it alone.
+std::string CommandLineOf(const std::string& program, const CaseRequest& request,
+                          bool with_outputs);
+
+}  // namespace convgrad::cli

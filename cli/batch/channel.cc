@@ -1,0 +1,115 @@
+#include "cli/batch/channel.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+namespace convgrad::cli {
+namespace {
+
+constexpr int kIdleMilliseconds = 50;
+
+void PutNumber(char* into, size_t number) {
+  const uint32_t value = static_cast<uint32_t>(number);
+  std::memcpy(into, &value, sizeof(value));
+}
+
+size_t NumberAt(const char* from) {
+  uint32_t value = 0;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+void AppendNumber(std::string& bytes, size_t number) {
+  bytes.resize(bytes.size() + sizeof(uint32_t));
+  PutNumber(bytes.data() + bytes.size() - sizeof(uint32_t), number);
+}
+
+// What came of the call on the socket: how much was done, 0 to try again, -1 for an end.
+ssize_t Judge(ssize_t done) {
+  if (done > 0) return done;
+  const bool again = done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return again ? 0 : -1;
+}
+
+}  // namespace
+
+void Channel::WaitUntilReady(short events, const Idle& idle) const {
+  struct pollfd request = {socket_.get(), events, 0};
+  while (poll(&request, 1, idle ? kIdleMilliseconds : -1) <= 0) {
+    RetryUnlessStopped();
+    if (idle) idle();
+  }
+}
+
+// The number of bytes that follow; then each text with its own number in front.
+bool Channel::Send(const Message& message, const Idle& idle) {
+  std::string bytes(sizeof(uint32_t), '\0');
+  for (const std::string& text : message) {
+    AppendNumber(bytes, text.size());
+    bytes += text;
+  }
+  PutNumber(bytes.data(), bytes.size() - sizeof(uint32_t));
+  for (size_t sent = 0; sent < bytes.size();) {
+    const ssize_t done = Judge(
+        send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT));
+    if (done < 0) return false;
+    if (done == 0) WaitUntilReady(POLLOUT, idle);
+    sent += static_cast<size_t>(done);
+  }
+  return true;
+}
+
+bool Channel::Read(std::string& bytes, const Idle& idle) {
+  for (size_t got = 0; got < bytes.size();) {
+    const ssize_t done =
+        Judge(recv(socket_.get(), bytes.data() + got, bytes.size() - got, MSG_DONTWAIT));
+    if (done < 0) return false;
+    if (done == 0) WaitUntilReady(POLLIN, idle);
+    got += static_cast<size_t>(done);
+  }
+  return true;
+}
+
+std::optional<Message> Channel::Receive(const Idle& idle) {
+  std::string size(sizeof(uint32_t), '\0');
+  if (!Read(size, idle)) return std::nullopt;
+  std::string bytes(NumberAt(size.data()), '\0');
+  if (!Read(bytes, idle)) return std::nullopt;
+  Message message;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t length = NumberAt(bytes.data() + at);
+    message.push_back(bytes.substr(at + sizeof(uint32_t), length));
+    at += sizeof(uint32_t) + length;
+  }
+  return message;
+}
+
+void Channel::EndSending() const {
+  shutdown(socket_.get(), SHUT_WR);
+}
+
+bool Channel::WaitForEnd(std::chrono::milliseconds patience) const {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  struct pollfd request = {socket_.get(), 0, 0};  // POLLHUP comes unasked
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    if (left.count() < 0) return false;
+    if (poll(&request, 1, static_cast<int>(left.count())) > 0) return true;
+  }
+}
+
+std::pair<FileDescriptor, FileDescriptor> MakeSocketPair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    ThrowSystemError("a worker process", "started", errno);
+  }
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+}  // namespace convgrad::cli

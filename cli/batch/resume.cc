@@ -1,0 +1,100 @@
+#include "cli/batch/resume.h"
+
+#include <bit>
+#include <cstdint>
+
+#include "base/float16.h"
+#include "cli/case/case_run.h"
+#include "cli/case/operands.h"
+#include "cli/text/json.h"
+#include "tensor/tensor_hash.h"
+#include "verify/truth/fill.h"
+
+namespace convgrad::cli {
+namespace {
+
+// The data hash of a file, seen as the case sees it.
+std::string HashOfFile(const std::string& path, const std::string& dtype, const CaseSpec& spec) {
+  NpyReadOptions options;
+  options.view_as = ParseDType(dtype);
+  options.allow_trailing = spec.allow_trailing;
+  options.max_copied_bytes = MaxCopiedBytes(spec.execution.max_memory_bytes);
+  const NpyArray file = ReadNpy(path, options);
+  std::string hash = DataHash(file.tensor);
+  file.CheckUnchanged();
+  return hash;
+}
+
+// The data hash of the bfloat16 tensor that a float32 file was made from; empty if it is made from
+// none.
+std::string HashOfWidened(const std::string& path, const CaseSpec& spec) {
+  NpyReadOptions options;
+  options.max_copied_bytes = MaxCopiedBytes(spec.execution.max_memory_bytes);
+  const NpyArray file = ReadNpy(path, options);
+  const Tensor& wide = file.tensor;
+  if (wide.dtype() != DType::kFloat32) return "";
+  Tensor narrow(DType::kBFloat16, wide.shape());
+  for (int64_t i = 0; i < wide.num_elements(); ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(wide.data<float>()[i]);
+    if ((bits & 0xFFFF) != 0) return "";
+    narrow.mutable_data<BFloat16>()[i] = {static_cast<uint16_t>(bits >> 16)};
+  }
+  file.CheckUnchanged();
+  return DataHash(narrow);
+}
+
+// Where the case has the input of this role now.
+std::string PathOf(const std::string& role, const CaseSpec& spec) {
+  const OpInfo& op = InfoOf(spec.conv.op);
+  for (int i = 0; i < 2; ++i) {
+    if (role == NameOf(op.operands[i])) return spec.operands[i];
+  }
+  return role == kGoldenRole ? spec.expect.value_or("") : spec.sizes;
+}
+
+bool HoldsInput(const Json& input, const CaseSpec& spec) {
+  const std::string path = PathOf(input.at("role").get<std::string>(), spec);
+  if (IsFill(path)) return true;  // a fill is what its words, seed and the version say
+  return HashOfFile(path, input.at("dtype").get<std::string>(), spec) ==
+         input.at("sha256").get<std::string>();
+}
+
+bool HoldsOutput(const Json& entry, const CaseSpec& spec) {
+  if (!spec.output) return true;
+  const Json& output = entry.at("output");
+  const std::string dtype = entry.at("problem").at("dtype").get<std::string>();
+  const bool is_widened =
+      dtype == InfoOf(DType::kBFloat16).name && spec.write.bfloat16_as == BFloat16Form::kF4;
+  return (is_widened ? HashOfWidened(*spec.output, spec) : HashOfFile(*spec.output, dtype, spec)) ==
+         output.at("sha256").get<std::string>();
+}
+
+std::optional<CaseStatus> ResultOf(const std::string& status) {
+  for (const CaseStatus result : {CaseStatus::kPassed, CaseStatus::kSuspect, CaseStatus::kFailed}) {
+    if (status == NameOf(result)) return result;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& spec,
+                                       int64_t index) try {
+  Json entry = ParseJson(line);
+  const auto status = ResultOf(entry.at("status").get<std::string>());
+  const auto exit_code = ToExitCode(entry.at("exit_code").get<int64_t>());
+  if (!status || !exit_code || entry.contains("error")) return std::nullopt;
+  for (const Json& input : entry.at("inputs")) {
+    if (!HoldsInput(input, spec)) return std::nullopt;
+  }
+  if (!HoldsOutput(entry, spec)) return std::nullopt;
+  entry["family_index"] = index;
+  entry["resumed"] = true;
+  return ResumedEntry{DumpJson(entry), *status, *exit_code};
+} catch (const Json::exception&) {
+  return std::nullopt;  // no entry of ours
+} catch (const Error&) {
+  return std::nullopt;  // a file that can't be read now: the case itself will say why
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,24 @@
+// Whether the entry that an earlier run left of a case is still true.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/case/case.h"
+#include "cli/report/report.h"
+
+namespace convgrad::cli {
+
+struct ResumedEntry {
+  std::string text;  // the entry with `resumed`: true, as this run's report has it
+  CaseStatus status;
+  ExitCode exit_code;
+};
+
+// `line` is the journal's entry with the identity that the case has now, so version and flags are
+// the same. None unless it tells of a result, right or wrong, and all inputs, the golden and the
+// output still have the data that it names.
+std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& spec,
+                                       int64_t index);
+
+}  // namespace convgrad::cli

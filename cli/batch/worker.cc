@@ -1,0 +1,220 @@
+#include "cli/batch/worker.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/parallel.h"
+#include "base/temporary_file.h"
+#include "cli/batch/channel.h"
+#include "cli/batch/worker_main.h"
+#include "cli/batch/worker_messages.h"
+#include "cli/record/pending.h"
+#include "cli/text/json.h"
+
+namespace convgrad::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// A worker ends late cases itself; one that does not in this time more is killed.
+constexpr std::chrono::milliseconds kGrace(1000);
+// For a process to end after it was told to; then it is killed, and then left alone.
+constexpr std::chrono::milliseconds kPatience(2000);
+// A signal to all processes may reach a worker first.
+constexpr std::chrono::milliseconds kSignalDelay(200);
+
+// Which signals blame the program, and not the machine or whoever sent them.
+bool IsCrash(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGILL ||
+         signal == SIGFPE || signal == SIGTRAP || signal == SIGSYS;
+}
+
+Error CrashError(int status) {
+  constexpr const char* kCode = "case/crashed";
+  constexpr const char* kWhat = "the process of the case";
+  constexpr const char* kReport = "please report it with the command that repeats it";
+  if (!WIFSIGNALED(status)) {
+    return Error(ExitCode::kInternal, kCode, kWhat,
+                 fmt::format("ended with exit code {}", WEXITSTATUS(status)), kReport);
+  }
+  const int signal = WTERMSIG(status);
+  const std::string why = fmt::format("ended by signal {} (SIG{})", signal, sigabbrev_np(signal));
+  if (IsCrash(signal)) return Error(ExitCode::kInternal, kCode, kWhat, why, kReport);
+  return Error(ExitCode::kIo, kCode, kWhat, why,
+               signal == SIGKILL
+                   ? "if memory ran out, as the kernel's log then says, give --jobs 1 "
+                     "or a lower --max-memory"
+                   : "run it again");
+}
+
+// What is planned of the case with the end that it took instead.
+std::string MergeEntries(const std::string& planned, const std::string& ended) {
+  if (planned.empty() || ended.empty()) return ended;
+  Json entry = ParseJson(planned);
+  const Json end = ParseJson(ended);
+  for (const auto& [key, value] : end.items()) {
+    const bool is_ending = key == "status" || key == "exit_code" || key.starts_with("error");
+    if (is_ending) entry[key] = value;
+  }
+  return DumpJson(entry);
+}
+
+}  // namespace
+
+class Worker::Process {
+ public:
+  explicit Process(const std::vector<std::string>& words) {
+    auto [ours, theirs] = MakeSocketPair();
+    channel_.emplace(std::move(ours));
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.insert(arguments.begin() + 1, const_cast<char*>(kWorkerWord));
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDIN_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    const int error =
+        posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) ThrowSystemError("a worker process", "started", error);
+  }
+  ~Process() {
+    if (pid_ == 0) return;
+    channel_->EndSending();
+    kill(pid_, SIGTERM);
+    if (!Wait()) Kill();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  Channel& channel() { return *channel_; }
+  pid_t pid() const { return pid_; }
+
+  // The status in which it ended; none if it didn't in time.
+  std::optional<int> Wait() {
+    if (!channel_->WaitForEnd(kPatience)) return std::nullopt;
+    int status = 0;
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+    pid_ = 0;
+    return status;
+  }
+
+  std::optional<int> Kill() {
+    kill(pid_, SIGKILL);
+    return Wait();
+  }
+
+ private:
+  std::optional<Channel> channel_;
+  pid_t pid_ = 0;
+};
+
+// The messages about one case.
+class Worker::Conversation {
+ public:
+  Conversation(Channel& channel, const std::optional<double>& timeout)
+      : channel_(channel), has_deadline_(timeout.has_value()), deadline_(Clock::now() + kGrace) {
+    if (timeout) {
+      deadline_ +=
+          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*timeout));
+    }
+  }
+
+  // None where the worker ended or is late.
+  std::optional<CaseEnding> Hold(const CaseJob& job, Turns& turns) try {
+    const Channel::Idle idle = [this] { CheckDeadline(); };
+    if (!channel_.Send(WriteJob(job), idle)) return std::nullopt;
+    std::unique_ptr<ScopedTurn> turn;
+    while (const std::optional<Message> message = channel_.Receive(idle)) {
+      const std::string& word = message->front();
+      if (word == kEndWord) return ReadEnding(*message);
+      turn.reset();
+      if (word == kLeaveWord) continue;
+      TurnRequest request = ReadTurnRequest(*message);
+      planned_ = std::move(request.entry);
+      const Clock::time_point asked = Clock::now();
+      turn = std::make_unique<ScopedTurn>(turns, CaseRecord(), request.alone);
+      deadline_ += Clock::now() - asked;
+      if (!channel_.Send({kGoWord}, idle)) break;
+    }
+    return std::nullopt;
+  } catch (const Late&) {
+    is_late_ = true;
+    return std::nullopt;
+  }
+
+  const std::string& planned() const { return planned_; }
+  bool is_late() const { return is_late_; }
+
+ private:
+  struct Late {};
+
+  void CheckDeadline() const {
+    if (has_deadline_ && Clock::now() > deadline_) throw Late{};
+  }
+
+  Channel& channel_;
+  const bool has_deadline_;
+  Deadline deadline_;
+  std::string planned_;  // the case's entry before it computes
+  bool is_late_ = false;
+};
+
+Worker::Worker(const std::vector<std::string>& words, const BatchOptions& options,
+               const CaseRunner& runner)
+    : words_(words), options_(options), runner_(runner) {}
+
+Worker::~Worker() = default;
+
+CaseEnding Worker::Run(const CaseJob& job, Turns& turns) {
+  if (!process_) process_ = std::make_unique<Process>(words_);
+  Conversation conversation(process_->channel(), options_.timeout);
+  if (auto ending = conversation.Hold(job, turns)) return std::move(*ending);
+  return Bury(job, conversation.planned(), conversation.is_late());
+}
+
+CaseEnding Worker::Bury(const CaseJob& job, const std::string& planned, bool is_late) {
+  const std::unique_ptr<Process> process = std::move(process_);
+  const int pid = process->pid();
+  const std::optional<int> status = is_late ? process->Kill() : process->Wait();
+  if (status && WIFSIGNALED(*status) && WTERMSIG(*status) == SIGTERM) {
+    const Clock::time_point end = Clock::now() + kSignalDelay;
+    while (Clock::now() < end) {
+      RetryUnlessStopped();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  RemoveTemporaryFiles(pid, job);
+  CaseRecord entry = runner_.BeginEntry(job);
+  runner_.Fail(entry, is_late ? TimeoutError(*options_.timeout) : CrashError(status.value_or(0)));
+  CaseEnding ending = runner_.EndingOf(entry);
+  ending.text = MergeEntries(planned, ending.text);
+  return ending;
+}
+
+// A killed process leaves what it was writing.
+void Worker::RemoveTemporaryFiles(int pid, const CaseJob& job) const {
+  const CaseSpec spec = ParseCase(job.request);
+  const auto clean = [pid](const std::string& path) {
+    RemoveTemporaryFilesOf(pid, SplitPath(FollowLinks(path)).first);
+  };
+  if (spec.output) clean(*spec.output);
+  if (!spec.NamesGoldenFile()) return;
+  if (options_.record) clean(*spec.expect);
+  if (options_.pending) clean(PendingPath(*options_.pending, spec.golden_name));
+}
+
+}  // namespace convgrad::cli

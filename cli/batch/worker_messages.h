@@ -1,0 +1,30 @@
+// What a batch and its workers tell each other about a case. Must not know how either works.
+#pragma once
+
+#include "cli/batch/batch_case.h"
+#include "cli/batch/channel.h"
+
+namespace convgrad::cli {
+
+// The first text of each message of a worker.
+inline constexpr const char* kEnterWord = "enter";  // asks for its turn to compute; kGoWord answers
+inline constexpr const char* kLeaveWord = "leave";  // gives it back
+inline constexpr const char* kEndWord = "end";      // the case's
+inline constexpr const char* kGoWord = "go";
+
+Message WriteJob(const CaseJob& job);
+CaseJob ReadJob(const Message& message);
+
+Message WriteEnding(const CaseEnding& ending);
+CaseEnding ReadEnding(const Message& message);
+
+// A case that has been planned and wants to compute.
+struct TurnRequest {
+  bool alone = false;
+  std::string entry;  // of the report, as far as it is known
+};
+
+Message WriteTurnRequest(const TurnRequest& request);
+TurnRequest ReadTurnRequest(const Message& message);
+
+}  // namespace convgrad::cli

@@ -1,0 +1,296 @@
+#include "cli/case/case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/case/golden.h"
+#include "cli/text/values.h"
+#include "problem/attributes.h"
+#include "verify/truth/fill.h"
+
+namespace convgrad::cli {
+namespace {
+
+FlagId FlagIdOf(Role role) {
+  switch (role) {
+    case Role::kInput: return FlagId::kInput;
+    case Role::kFilter: return FlagId::kFilter;
+    case Role::kOutBackprop: return FlagId::kOutBackprop;
+  }
+  ThrowInternal("unknown role");
+}
+
+// The flag of the op's sizes vector; none for the forward ops.
+std::optional<FlagId> SizesFlagOf(const OpInfo& op) {
+  if (op.direction == Direction::kBackpropFilter) return FlagId::kFilterSizes;
+  if (op.direction == Direction::kBackpropInput) return FlagId::kInputSizes;
+  return std::nullopt;
+}
+
+std::vector<FlagId> OperandFlagsOf(const OpInfo& op) {
+  std::vector<FlagId> flags = {FlagIdOf(op.operands[0]), FlagIdOf(op.operands[1])};
+  if (const auto sizes = SizesFlagOf(op)) flags.push_back(*sizes);
+  return flags;
+}
+
+constexpr FlagId kOperandFlags[] = {FlagId::kInput, FlagId::kFilter, FlagId::kOutBackprop,
+                                    FlagId::kFilterSizes, FlagId::kInputSizes};
+
+bool Contains(std::span<const FlagId> flags, FlagId id) {
+  return std::find(flags.begin(), flags.end(), id) != flags.end();
+}
+
+// Each operation takes its own operands: all of them and no others.
+void CheckOperandFlags(const FlagValues& flags, const OpInfo& op) {
+  const std::vector<FlagId> needed = OperandFlagsOf(op);
+  std::string list;
+  for (const FlagId id : needed) list += (list.empty() ? "" : ", ") + flags.NameOf(id);
+  for (const FlagId id : kOperandFlags) {
+    const bool is_needed = Contains(needed, id);
+    if (is_needed == flags.Has(id)) continue;
+    flags.Parse(id, [&](const std::string& name) {
+      if (is_needed) {
+        ThrowUsage("operand/missing", name, fmt::format("{} needs it", op.name),
+                   fmt::format("give {}", list));
+      }
+      ThrowUsage("operand/unexpected", name, fmt::format("has no effect on {}", op.name),
+                 fmt::format("it takes {}", list));
+    });
+  }
+}
+
+void CheckStandardInput(const FlagValues& flags) {
+  std::string first;
+  for (const FlagId id : {FlagId::kInput, FlagId::kFilter, FlagId::kOutBackprop,
+                          FlagId::kFilterSizes, FlagId::kInputSizes, FlagId::kExpect}) {
+    if (flags.Get(id, "") != "-") continue;
+    const std::string flag = flags.NameOf(id);
+    if (!first.empty()) {
+      ThrowUsage("operand/stdin", fmt::format("{} - and {} -", first, flag),
+                 "only one can come from standard input", "give the other a file");
+    }
+    first = flag;
+  }
+}
+
+// The row of `choices` that the flag names, or `otherwise` without the flag.
+template <class Value, size_t count>
+Value ChoiceOf(const FlagValues& flags, FlagId id, const Value (&values)[count], Value otherwise) {
+  const std::string* text = flags.Find(id);
+  if (text == nullptr) return otherwise;
+  std::vector<std::string_view> names;
+  for (const Value& value : values) names.push_back(NameOf(value));
+  return values[flags.Parse(
+      id, [&](const std::string& name) { return ParseChoice(name, *text, names); })];
+}
+
+std::vector<int64_t> ListOf(const FlagValues& flags, FlagId id,
+                            const std::vector<int64_t>& otherwise) {
+  const std::string* text = flags.Find(id);
+  if (text == nullptr) return otherwise;
+  return flags.Parse(id, [&](const std::string& name) { return ParseIntegers(name, *text); });
+}
+
+void CheckAttributesOf(const FlagValues& flags, const ConvSpec& conv) {
+  try {
+    CheckAttributes(conv);
+  } catch (const Error& error) {
+    for (const FlagId id : {FlagId::kStrides, FlagId::kDilations, FlagId::kExplicitPaddings}) {
+      if (error.code() == "attribute/" + KeyOf(InfoOf(id))) flags.Refuse(id, error);
+    }
+    throw;
+  }
+}
+
+ConvSpec ParseConv(const CaseRequest& request) {
+  constexpr Padding kPaddings[] = {Padding::kSame, Padding::kValid, Padding::kExplicit};
+  constexpr DataFormat kDataFormats[] = {DataFormat::kNHWC, DataFormat::kNCHW};
+  const FlagValues& flags = request.flags;
+  ConvSpec conv;
+  conv.op = ParseOpOf(request);
+  conv.padding = ChoiceOf(flags, FlagId::kPadding, kPaddings, conv.padding);
+  conv.data_format = ChoiceOf(flags, FlagId::kDataFormat, kDataFormats, conv.data_format);
+  conv.strides = ListOf(flags, FlagId::kStrides, conv.strides);
+  conv.dilations = ListOf(flags, FlagId::kDilations, conv.dilations);
+  conv.explicit_paddings = ListOf(flags, FlagId::kExplicitPaddings, conv.explicit_paddings);
+  CheckAttributesOf(flags, conv);
+  return conv;
+}
+
+std::optional<Isa> ParseIsaFlag(const FlagValues& flags) {
+  const std::string text = flags.Get(FlagId::kIsa, "auto");
+  std::vector<std::string_view> names = {"auto"};
+  for (const Isa isa : kAllIsas) names.push_back(NameOf(isa));
+  const size_t choice = flags.Parse(
+      FlagId::kIsa, [&](const std::string& name) { return ParseChoice(name, text, names); });
+  return choice == 0 ? std::nullopt : std::optional(kAllIsas[choice - 1]);
+}
+
+Execution ParseExecution(const FlagValues& flags) {
+  Execution execution;
+  execution.precision = ChoiceOf(flags, FlagId::kPrecision, kAllPrecisions, execution.precision);
+  execution.num_threads = ParseThreads(flags);
+  execution.isa = ParseIsaFlag(flags);
+  if (const std::string* name = flags.Find(FlagId::kAlgorithm)) execution.algorithm = *name;
+  if (const std::string* size = flags.Find(FlagId::kMaxMemory)) {
+    execution.max_memory_bytes = flags.Parse(
+        FlagId::kMaxMemory, [&](const std::string& name) { return ParseMemory(name, *size); });
+  }
+  return execution;
+}
+
+int ParseThreadCount(const FlagValues& flags, const std::string& text) {
+  if (text == "all") return 0;
+  return static_cast<int>(flags.Parse(FlagId::kThreads, [&](const std::string& name) {
+    return ParseInteger(name, text, 1, kMaxThreads);
+  }));
+}
+
+std::optional<bool> ParseBoolean(const FlagValues& flags, FlagId id) {
+  constexpr std::string_view kBooleans[] = {"false", "true"};
+  const std::string* text = flags.Find(id);
+  if (text == nullptr) return std::nullopt;
+  return flags.Parse(
+      id, [&](const std::string& name) { return ParseChoice(name, *text, kBooleans) == 1; });
+}
+
+// A fill's words are checked here, a file when it is opened.
+std::string ParseOperand(const FlagValues& flags, FlagId id) {
+  std::string text = flags.Get(id, "");
+  if (IsFill(text)) flags.Parse(id, [&](const std::string&) { return ParseFill(text); });
+  return text;
+}
+
+std::optional<std::string> TextOf(const FlagValues& flags, FlagId id) {
+  const std::string* text = flags.Find(id);
+  return text == nullptr ? std::nullopt : std::optional(*text);
+}
+
+}  // namespace
+
+bool CaseSpec::NamesGoldenFile() const {
+  return expect && !ParseGoldenHash(*expect);
+}
+
+std::optional<DType> ParseDTypeFlag(const FlagValues& flags) {
+  const std::string* text = flags.Find(FlagId::kDtype);
+  if (text == nullptr) return std::nullopt;
+  std::vector<std::string_view> names;
+  for (const DTypeInfo& info : AllDTypes()) {
+    if (info.is_float) names.push_back(info.name);
+  }
+  flags.Parse(FlagId::kDtype,
+              [&](const std::string& name) { return ParseChoice(name, *text, names); });
+  return ParseDType(*text);
+}
+
+uint64_t ParseSeed(const FlagValues& flags) {
+  const std::string* text = flags.Find(FlagId::kSeed);
+  if (text == nullptr) return 0;
+  return static_cast<uint64_t>(flags.Parse(FlagId::kSeed, [&](const std::string& name) {
+    return ParseInteger(name, *text, 0, std::numeric_limits<int64_t>::max());
+  }));
+}
+
+int ParseThreads(const FlagValues& flags) {
+  return ParseThreadCount(flags, flags.Get(FlagId::kThreads, "all"));
+}
+
+std::vector<int> ParseThreadCounts(const FlagValues& flags) {
+  const std::string text = flags.Get(FlagId::kThreads, "all");
+  std::vector<int> counts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const int count = ParseThreadCount(flags, text.substr(begin, end - begin));
+    if (std::find(counts.begin(), counts.end(), count) != counts.end()) {
+      ThrowUsage("flag/value", "--threads " + text, "names a number twice", "name each once");
+    }
+    counts.push_back(count);
+    begin = end + 1;
+  }
+  return counts;
+}
+
+std::string FlagOf(Role role) {
+  return Spell(InfoOf(FlagIdOf(role)));
+}
+
+NpyWriteOptions ParseWriteOptions(const FlagValues& flags) {
+  constexpr std::string_view kNames[] = {"V2", "u2", "f4"};
+  constexpr BFloat16Form kForms[] = {BFloat16Form::kV2, BFloat16Form::kU2, BFloat16Form::kF4};
+  NpyWriteOptions options;
+  options.bfloat16_as = kForms[flags.Parse(FlagId::kBFloat16As, [&](const std::string& name) {
+    return ParseChoice(name, flags.Get(FlagId::kBFloat16As, "V2"), kNames);
+  })];
+  options.no_clobber = flags.Has(FlagId::kNoClobber);
+  return options;
+}
+
+CompareOptions ParseCompareOptions(const FlagValues& flags) {
+  CompareOptions options;
+  options.tolerance = flags.Parse(FlagId::kTolerance, [&](const std::string&) {
+    return ParseTolerance(flags.Get(FlagId::kTolerance, "auto"));
+  });
+  if (const std::string* text = flags.Find(FlagId::kGoldenAccumulator)) {
+    options.golden_accumulator = flags.Parse(
+        FlagId::kGoldenAccumulator, [&](const std::string&) { return ParseAccumulator(*text); });
+  }
+  options.keep_errors = flags.Has(FlagId::kErrorMap);
+  return options;
+}
+
+Op ParseOpOf(const CaseRequest& request) {
+  try {
+    return ParseOp(request.op);
+  } catch (const Error& error) {
+    request.flags.RefuseAt(request.op_place, error);
+  }
+}
+
+bool TakesFlag(Op op, FlagId id) {
+  return !Contains(kOperandFlags, id) || Contains(OperandFlagsOf(InfoOf(op)), id);
+}
+
+CaseRequest RequestOf(const Arguments& arguments) {
+  return {arguments.command()->id, arguments.operands().front(), {}, arguments.flags()};
+}
+
+CaseSpec ParseCase(const CaseRequest& request) {
+  const FlagValues& flags = request.flags;
+  CaseSpec spec;
+  spec.conv = ParseConv(request);
+  const OpInfo& op = InfoOf(spec.conv.op);
+  CheckOperandFlags(flags, op);
+  spec.dtype = ParseDTypeFlag(flags);
+  for (int i = 0; i < 2; ++i) spec.operands[i] = ParseOperand(flags, FlagIdOf(op.operands[i]));
+  if (const auto sizes = SizesFlagOf(op)) spec.sizes = flags.Get(*sizes, "");
+  CheckStandardInput(flags);
+  spec.seed = ParseSeed(flags);
+  spec.allow_trailing = flags.Has(FlagId::kAllowTrailing);
+  spec.use_cudnn_on_gpu = ParseBoolean(flags, FlagId::kUseCudnnOnGpu);
+  spec.name = flags.Get(FlagId::kName, "");
+  spec.execution = ParseExecution(flags);
+  spec.output = TextOf(flags, FlagId::kOutput);
+  spec.write = ParseWriteOptions(flags);
+  spec.is_checked = request.command == CommandId::kCheck;
+  spec.expect = TextOf(flags, FlagId::kExpect);
+  for (const FlagValues::Entry& entry : flags.entries()) {
+    if (entry.id == FlagId::kExpect) spec.golden_name = entry.given;
+  }
+  if (spec.expect) {
+    flags.Parse(FlagId::kExpect, [&](const std::string&) { return ParseGoldenHash(*spec.expect); });
+  }
+  spec.compare = ParseCompareOptions(flags);
+  spec.compare.precision = spec.execution.precision;
+  spec.probe = flags.Has(FlagId::kProbe);
+  spec.strict = flags.Has(FlagId::kStrict);
+  return spec;
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,84 @@
+// One case as the user described it: operation, attributes, where operands come from, and how to
+// run it. Checked word by word; whether the parts fit together is MakeProblem's business.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options/arguments.h"
+#include "cli/options/commands.h"
+#include "cli/options/flag_values.h"
+#include "conv/compute.h"
+#include "problem/geometry.h"
+#include "tensor/npy.h"
+#include "verify/compare/compare.h"
+
+namespace convgrad::cli {
+
+// The largest --threads: beyond it only the cost of threads grows.
+inline constexpr int64_t kMaxThreads = 4096;
+
+// A case as it was asked for, by a command line or by a manifest.
+struct CaseRequest {
+  CommandId command = CommandId::kRun;  // or kCheck, kPlan: which flags have an effect
+  std::string op;
+  Place op_place;
+  FlagValues flags;
+};
+
+struct CaseSpec {
+  ConvSpec conv;  // op and attributes; types and shapes follow from the operands
+  std::optional<DType> dtype;
+  // A path, "-" or fill:SPEC for each of InfoOf(op).operands.
+  std::array<std::string, 2> operands;
+  std::string sizes;  // inline or a path; empty for an op without
+  uint64_t seed = 0;
+  bool allow_trailing = false;
+  std::optional<bool> use_cudnn_on_gpu;
+  std::string name;  // empty: the problem's own line
+  Execution execution;
+
+  std::optional<std::string> output;  // a path or "-"
+  NpyWriteOptions write;
+
+  bool is_checked = false;            // the command is `check`
+  std::optional<std::string> expect;  // a path or sha256:HASH; none: the built-in reference
+  // Not a hash.
+  bool NamesGoldenFile() const;
+  std::string golden_name;  // `expect` as its manifest has it, relative to the manifest
+  CompareOptions compare;
+  bool probe = false;
+  bool strict = false;
+};
+
+// The case of a command that takes OP.
+CaseRequest RequestOf(const Arguments& arguments);
+
+// Throws usage errors that name the flag, and its place in a manifest.
+CaseSpec ParseCase(const CaseRequest& request);
+
+// Throws as ParseCase.
+Op ParseOpOf(const CaseRequest& request);
+
+// Whether the operation takes its operand or sizes from this flag; true for every other flag.
+bool TakesFlag(Op op, FlagId id);
+
+// Values of flags that several commands take.
+std::optional<DType> ParseDTypeFlag(const FlagValues& flags);
+uint64_t ParseSeed(const FlagValues& flags);
+// 0 for all.
+int ParseThreads(const FlagValues& flags);
+// Of a command that takes several: each once.
+std::vector<int> ParseThreadCounts(const FlagValues& flags);
+// --bfloat16-as and --no-clobber.
+NpyWriteOptions ParseWriteOptions(const FlagValues& flags);
+// --tolerance, --golden-accumulator and --error-map.
+CompareOptions ParseCompareOptions(const FlagValues& flags);
+
+// "--out-backprop".
+std::string FlagOf(Role role);
+
+}  // namespace convgrad::cli

@@ -1,0 +1,103 @@
+// The steps from a case's description to its finished entry in the report, the same for `run`,
+// `check` and every case of a batch. Everything that can be refused is refused before anything is
+// computed; nothing is written before everything is computed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "base/output_file.h"
+#include "base/parallel.h"
+#include "cli/case/case.h"
+#include "cli/case/golden.h"
+#include "cli/case/golden_recorder.h"
+#include "cli/case/operands.h"
+#include "cli/session/session.h"
+#include "tensor/tensor.h"
+
+namespace convgrad::cli {
+
+// Adds the entry of the one case that the command line describes; what is thrown from now on goes
+// into it.
+CaseRecord& BeginCase(Session& session);
+
+// Of a golden among the inputs of an entry.
+inline constexpr const char* kGoldenRole = "expected";
+
+struct CaseOptions {
+  bool hash_inputs = false;
+  bool hash_result = false;
+  bool hash_golden = false;  // which becomes one of the inputs in the report
+  // Problems of fewer operations run on one thread unless the case says otherwise.
+  int64_t one_thread_flops = 0;
+  int num_threads = 0;  // of the others, 0 for all
+  // A golden file that the case names is written, not compared with. Needs hash_inputs.
+  std::optional<RecordOptions> record;
+  // A directory: where a golden file that the case names fails or is missing, the result is left
+  // there. Needs hash_inputs.
+  std::optional<std::string> pending;
+};
+
+// For a command of one case, by its flags.
+CaseOptions CaseOptionsOf(const Arguments& arguments);
+
+class CaseRun {
+ public:
+  // Reads the operands' headers and the golden, plans, and opens the output. `console` and `entry`
+  // must outlive this.
+  CaseRun(CaseSpec spec, const CaseOptions& options, const Console& console, CaseRecord& entry);
+
+  void LoadAndCompute();
+  // Compares with the golden or the reference if the case is a check.
+  void Check();
+  // Writes the result if an output was asked for, and the golden; hashes and counts meanwhile.
+  void WriteResult();
+  // The entry's status and exit code.
+  void Conclude();
+
+  const CaseSpec& spec() const { return spec_; }
+  const Problem& problem() const { return operands_->problem(); }
+  const Parallel& parallel() const { return *parallel_; }
+
+ private:
+  void OpenGolden();
+  NpyReadOptions GoldenReading() const;
+  void OpenOutput();
+  void DescribePlan() const;
+  CheckResult CompareWithReference() const;
+  void NameChangedInputs();
+  void DiagnoseGolden();
+  bool ProbeFailed() const;
+  bool NeedsReview() const;
+  void WritePending();
+  void ListGolden();
+
+  const std::chrono::steady_clock::time_point begin_;
+  CaseSpec spec_;
+  const CaseOptions options_;
+  const Console& console_;
+  CaseRecord& entry_;
+  std::optional<Operands> operands_;
+  std::optional<Parallel> parallel_;
+  std::optional<Golden> golden_;
+  std::optional<Error> golden_error_;  // thrown when the result has been left for review
+  std::optional<GoldenRecorder> recorder_;
+  std::optional<OutputFile> output_;
+  Tensor result_;
+};
+
+// Counts what is special in the result of these operands.
+OutputRecord DescribeResult(const Operands& operands, const Tensor& result);
+// The whole of a case, all steps in turn.
+void RunCase(CaseRun& run);
+
+CaseStatus StatusOf(Verdict verdict);
+
+// "8.3 ms, 12.5 GFLOP/s"
+std::string DescribeTiming(const CaseRecord& entry);
+
+// A line of Python that views a bfloat16 file as such; empty where numpy.load suffices.
+std::string PythonHint(const std::string& path, DType dtype, BFloat16Form form);
+
+}  // namespace convgrad::cli

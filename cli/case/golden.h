@@ -1,0 +1,34 @@
+// What `check` holds a result against: a golden .npy file, the record beside one that this program
+// wrote, or a hash.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/record/golden_record.h"
+#include "problem/geometry.h"
+#include "tensor/npy.h"
+#include "verify/compare/compare.h"
+
+namespace convgrad::cli {
+
+struct Golden {
+  std::optional<NpyArray> file;
+  std::optional<GoldenRecord> record;
+  std::optional<std::string> sha256;  // given instead of a file
+};
+
+// The hash that "sha256:HASH" names; none for a path. Throws usage "flag/value" for a HASH that is
+// none.
+std::optional<std::string> ParseGoldenHash(const std::string& expect);
+
+// `expect`: a path or "sha256:HASH". Throws kWrong "golden/missing" when there is nothing, data
+// "golden/malformed" for a broken record, and what ReadNpy throws.
+Golden LoadGolden(const std::string& expect, const NpyReadOptions& options);
+
+// The verdict on `actual`; `first` and `second` are the problem's operands.
+CheckResult CompareWith(const Golden& golden, const Problem& problem, const Tensor& first,
+                        const Tensor& second, const Tensor& actual, CompareOptions options,
+                        const Parallel& parallel);
+
+}  // namespace convgrad::cli

@@ -1,0 +1,91 @@
+// The tensors of one case, from files, standard input or fills. In two steps, so that every refusal
+// comes before anything large is read or made.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "cli/case/case.h"
+#include "cli/console/console.h"
+#include "cli/report/report.h"
+#include "problem/geometry.h"
+#include "tensor/npy.h"
+#include "tensor/tensor.h"
+#include "verify/truth/fill.h"
+
+namespace convgrad::cli {
+
+class Operands {
+ public:
+  // Reads headers, infers what is left open (the type and shape of fills) and makes the problem.
+  // Standard input can't be read twice: an operand from there is read here. Throws
+  // usage, data and I/O errors.
+  Operands(const CaseSpec& spec, const Console& console);
+
+  const Problem& problem() const { return *problem_; }
+
+  // Throws "memory/limit" if operands, result and scratch need more memory than the case's
+  // execution allows. Call it before Load().
+  void CheckMemory() const;
+
+  // Reads, maps and generates.
+  void Load(const Parallel& parallel);
+
+  // After Load(), in the order of InfoOf(problem().op).operands.
+  const Tensor& first() const { return sources_[0].tensor; }
+  const Tensor& second() const { return sources_[1].tensor; }
+
+  // Throws "io/file-changed" if a file changed since it was opened.
+  void CheckUnchanged() const;
+
+  // For the report.
+  std::vector<InputRecord> Records() const;
+
+  // The same with data hashes, after Load(). The operands are hashed side by side.
+  std::vector<InputRecord> HashedRecords(const Parallel& parallel) const;
+
+ private:
+  struct Source {
+    Role role = Role::kInput;
+    std::string text;              // as given
+    std::optional<FillSpec> fill;  // none: a file
+    std::optional<NpyHeader> header;
+    std::optional<Shape> shape;
+    std::optional<NpyArray> file;
+    Tensor tensor;
+  };
+
+  void OpenOperand(Source& source);
+  void OpenSizes();
+  void InferDType();
+  void InferShapes();
+  Shape InferOutBackprop() const;
+  std::string MisnamedOperand() const;
+  NpyReadOptions ReadOptions() const;
+
+  const CaseSpec& spec_;
+  const Console& console_;
+  const OpInfo& op_;
+  std::array<Source, 2> sources_;
+  std::optional<Sizes> sizes_;
+  std::optional<InputRecord> sizes_record_;
+  DType dtype_ = DType::kFloat32;
+  std::optional<Problem> problem_;
+};
+
+// Prints what a header warns of, and with --verbose what it says.
+void Describe(const Console& console, const std::string& path, const NpyHeader& header);
+
+// Whether the text of a sizes flag is "3,3,32,1" rather than a path. A file with such a name can be
+// given as ./NAME.
+bool IsInlineSizes(const std::string& text);
+
+// How much memory files that can't be mapped may take: the limit given, or (0) 80 % of what is
+// available.
+int64_t MaxCopiedBytes(int64_t max_memory_bytes);
+
+}  // namespace convgrad::cli

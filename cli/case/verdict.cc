@@ -1,0 +1,102 @@
+#include "cli/case/verdict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "cli/text/values.h"
+
+namespace convgrad::cli {
+namespace {
+
+Color ColorOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPassed: return Color::kGreen;
+    case Verdict::kSuspect: return Color::kYellow;
+    case Verdict::kFailed: return Color::kRed;
+  }
+  return Color::kNone;
+}
+
+std::string WorstLine(const char* measure, const std::optional<WorstElement>& worst, DType dtype) {
+  if (!worst) return "";
+  return fmt::format("  worst by {:<9} {:.6g} at {}: {} where {} is expected (0x{:x}, 0x{:x})\n",
+                     measure, worst->value, ToString(worst->index),
+                     FormatValue(worst->actual, dtype), FormatValue(worst->expected, dtype),
+                     worst->actual_bits, worst->expected_bits);
+}
+
+std::string NeedsLine(const CheckResult::Needs& needs) {
+  if (!std::isfinite(needs.ulp) && !std::isfinite(needs.abs) && !std::isfinite(needs.rel)) {
+    return "  would pass        no tolerance\n";
+  }
+  return fmt::format("  would pass        ulp:{:.0f}, abs:{} or rel:{}\n", needs.ulp, needs.abs,
+                     needs.rel);
+}
+
+std::string SideCounts(const SpecialCounts& counts) {
+  return fmt::format("{} NaN, {} infinite, {} subnormal", counts.nan, counts.inf, counts.subnormal);
+}
+
+std::string DiagnosisLines(const Diagnosis& diagnosis) {
+  std::string text =
+      fmt::format("  explained by      {}, {}\n                    {}\n", diagnosis.hypothesis,
+                  diagnosis.exactly ? "exactly" : "within its bound", diagnosis.sentence);
+  if (!diagnosis.also.empty()) {
+    text += fmt::format("                    as good on these data: {}\n",
+                        fmt::join(diagnosis.also, ", "));
+  }
+  return text;
+}
+
+// '.' for none, a digit for tenths begun, '#' for all.
+char MarkOf(double share) {
+  if (share <= 0) return '.';
+  return share >= 1 ? '#' : static_cast<char>('1' + static_cast<int>(share * 9));
+}
+
+std::string PictureLines(const HeatMap& map) {
+  std::string title = fmt::format("{} (0..{}) across", map.across, map.across_size - 1);
+  if (map.down_size > 1) title += fmt::format(", {} (0..{}) down", map.down, map.down_size - 1);
+  std::string text = fmt::format("                    {}; '.' none of a cell, '#' all\n", title);
+  for (const std::vector<double>& line : map.shares) {
+    text += "                    ";
+    for (const double share : line) text += MarkOf(share);
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string DescribeCheck(const Console& console, const std::string& title,
+                          const CheckResult& check, DType dtype) {
+  std::string text =
+      fmt::format("{}  {}\n", console.Paint(ColorOf(check.status), NameOf(check.status)),
+                  EscapeControls(title));
+  text += fmt::format("  reason            {} ({})\n", check.reason, check.policy);
+  if (!check.detail.empty()) text += fmt::format("                    {}\n", check.detail);
+  text +=
+      fmt::format("  elements          {}: {} differ, {} suspect, {} fail\n", check.counts.elements,
+                  check.counts.differ, check.counts.suspect, check.counts.fail);
+  text += fmt::format("  result            {}\n", SideCounts(check.actual));
+  text += fmt::format("  expected          {}\n", SideCounts(check.expected));
+  text += WorstLine("bound", check.worst.bound, dtype);
+  text += WorstLine("absolute", check.worst.abs, dtype);
+  text += WorstLine("relative", check.worst.rel, dtype);
+  text += WorstLine("ULP", check.worst.ulp, dtype);
+  if (check.diagnosis) text += DiagnosisLines(*check.diagnosis);
+  if (!check.where.empty()) text += fmt::format("  where             {}\n", check.where);
+  if (check.picture) text += PictureLines(*check.picture);
+  if (check.counts.differ > 0) text += NeedsLine(check.needs);
+  if (std::isfinite(check.power)) {
+    text += fmt::format("  power             a missing term of {:.6g} would have been seen\n",
+                        check.power);
+  }
+  return text;
+}
+
+}  // namespace convgrad::cli

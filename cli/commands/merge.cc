@@ -1,0 +1,61 @@
+// The command `merge`: the reports of shards as one.
+#include "cli/report/merge.h"
+
+#include <fmt/format.h>
+
+#include "base/output_file.h"
+#include "cli/options/commands.h"
+#include "cli/report/outcome_reports.h"
+#include "cli/session/session.h"
+#include "cli/text/json.h"
+
+namespace convgrad::cli {
+namespace {
+
+// In ReportWriter's layout; the entries as they are.
+void WriteMerged(const MergedReport& merged, const Session& session, const std::string& path) {
+  OutputFile file(path);
+  const Json context = merged.Context(session.arguments.CommandLine());
+  file.Write("{\n  \"context\": " + DumpJson(context) + ",\n  \"benchmarks\": [");
+  const char* before = "\n    ";
+  merged.ForEachEntry([&](std::string_view entry) {
+    file.Write(before);
+    file.Write(entry);
+    before = ",\n    ";
+  });
+  file.Write(merged.num_cases() == 0 ? "]\n}\n" : "\n  ]\n}\n");
+  merged.CheckUnchanged();
+  file.Commit();
+}
+
+// Where no other place is named, the report goes to standard output.
+void CheckStandardOutput(const Arguments& arguments) {
+  if (arguments.Has(FlagId::kReport)) return;
+  for (const FlagId id : {FlagId::kJunit, FlagId::kSummary}) {
+    if (arguments.Get(id, "") != "-") continue;
+    ThrowUsage("io/same-file", Spell(InfoOf(id)) + " -", "the report goes to standard output",
+               "give --report F");
+  }
+}
+
+}  // namespace
+
+ExitCode Merge(Session& session) {
+  const Arguments& arguments = session.arguments;
+  CheckStandardOutput(arguments);
+  const MergedReport merged(arguments.operands());
+  for (const std::string& warning : merged.Warnings()) session.console.Warn(warning);
+  OutcomeReports outcomes(arguments, "merged");
+  merged.ForEachEntry([&outcomes](std::string_view entry) { outcomes.Add(entry); });
+  outcomes.Write();
+  WriteMerged(merged, session, arguments.Get(FlagId::kReport, "-"));
+  session.report_is_written = true;
+  const ExitCode code = merged.exit_code();
+  session.console.Note(fmt::format("merged {} case{} of {} shard{}; the worst exit code is {}",
+                                   merged.num_cases(), merged.num_cases() == 1 ? "" : "s",
+                                   merged.num_shards(), merged.num_shards() == 1 ? "" : "s",
+                                   static_cast<int>(code)));
+  return code;
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,92 @@
+// The command `plan`: what a case would take, without running it.
+#include <fmt/format.h>
+
+#include "base/resources.h"
+#include "cli/case/case.h"
+#include "cli/case/case_run.h"
+#include "cli/case/operands.h"
+#include "cli/commands/plan_shards.h"
+#include "cli/options/commands.h"
+#include "order/canonical_order.h"
+#include "problem/explain.h"
+
+namespace convgrad::cli {
+namespace {
+
+std::string Row(const char* name, const std::string& text) {
+  return fmt::format("  {:<14}{}\n", name, text);
+}
+
+std::string DescribeShapes(const Problem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  const OpInfo& op = InfoOf(problem.op);
+  std::string text = fmt::format("{} {}\n", op.name, InfoOf(problem.dtype).name);
+  for (const Role role : op.operands) text += Row(NameOf(role), ToString(problem.ShapeOf(role)));
+  text += Row("result", fmt::format("{} {}", op.result, ToString(problem.ResultShape())));
+  text += Row("layout", fmt::format("{}, {} group{}", NameOf(problem.data_format), g.groups,
+                                    g.groups == 1 ? "" : "s"));
+  text += Row("strides", fmt::format("{},{}", g.stride_h, g.stride_w));
+  text += Row("dilations", fmt::format("{},{}", g.dilation_h, g.dilation_w));
+  text += Row("pads", fmt::format("top {}, bottom {}, left {}, right {} ({})", g.pad_top,
+                                  g.pad_bottom, g.pad_left, g.pad_right, NameOf(problem.padding)));
+  for (const std::string& line : ExplainSizes(problem)) text += Row("output size", line);
+  return text;
+}
+
+std::string DescribeWork(const Problem& problem) {
+  const int64_t bytes = problem.OperandBytes() + problem.ResultBytes();
+  return Row("terms", fmt::format("at most {} for an element", problem.MaxTerms())) +
+         Row("FLOPs", fmt::format("{}", problem.Flops())) +
+         Row("bytes", fmt::format("{} in, {} out; {:.3g} FLOPs a byte", problem.OperandBytes(),
+                                  problem.ResultBytes(),
+                                  bytes == 0 ? 0.0
+                                             : static_cast<double>(problem.Flops()) /
+                                                   static_cast<double>(bytes)));
+}
+
+std::string DescribeRun(const RunInfo& run) {
+  return Row("memory", fmt::format("{}, {} of them scratch", FormatExactBytes(run.memory_bytes),
+                                   run.scratch_bytes)) +
+         Row("algorithm", fmt::format("{}: {}", run.algorithm, run.why)) +
+         Row("target", fmt::format("{}, {} thread{}", NameOf(run.isa), run.num_threads,
+                                   run.num_threads == 1 ? "" : "s")) +
+         Row("tiles", run.tiles.empty() ? "none: no terms" : run.tiles) +
+         Row("precision", NameOf(run.precision)) + Row("algo", kAlgo);
+}
+
+// Whether `run` would start at all on this machine as it is now.
+std::string DescribeMemoryLimit(const Operands& operands) {
+  try {
+    operands.CheckMemory();
+    return "";
+  } catch (const Error& error) {
+    return Row("", "would be refused: " + error.message());
+  }
+}
+
+}  // namespace
+
+ExitCode Plan(Session& session) {
+  if (NamesManifest(session.arguments)) return PlanShards(session);
+  for (const FlagId id : {FlagId::kMatch, FlagId::kTag}) {
+    if (!session.arguments.Has(id)) continue;
+    ThrowUsage("flag/no-effect", Spell(InfoOf(id)), "has no effect on an operation's plan",
+               "leave it out, or name a manifest");
+  }
+  CaseRecord& entry = BeginCase(session);
+  const CaseSpec spec = ParseCase(RequestOf(session.arguments));
+  session.report.execution = spec.execution;
+  entry.use_cudnn_on_gpu = spec.use_cudnn_on_gpu;
+  const Operands operands(spec, session.console);
+  entry.problem = operands.problem();
+  if (spec.name.empty()) entry.name = operands.problem().ToLine();
+  entry.inputs = operands.Records();
+  entry.run = PlanRun(operands.problem(), spec.execution);
+  entry.status = CaseStatus::kSkipped;
+  entry.exit_code = ExitCode::kOk;
+  session.console.Result(DescribeShapes(*entry.problem) + DescribeWork(*entry.problem) +
+                         DescribeRun(*entry.run) + DescribeMemoryLimit(operands));
+  return ExitCode::kOk;
+}
+
+}  // namespace convgrad::cli

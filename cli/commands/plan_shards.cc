@@ -1,0 +1,115 @@
+// The command `plan` on a manifest: how its cases would be dealt to shards, and how long each would
+// take.
+#include "cli/commands/plan_shards.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/resources.h"
+#include "cli/batch/batch_case.h"
+#include "cli/case/operands.h"
+#include "cli/manifest/manifest_cost.h"
+#include "cli/manifest/manifest_flags.h"
+#include "cli/manifest/manifest_plan.h"
+#include "cli/shards/deal.h"
+#include "cli/shards/launchers.h"
+#include "cli/text/values.h"
+
+namespace convgrad::cli {
+namespace {
+
+// What describes a case has no effect where the manifest does.
+void CheckFlags(const Arguments& arguments) {
+  for (const FlagValues::Entry& entry : arguments.flags().entries()) {
+    if (!IsCaseKey(InfoOf(entry.id))) continue;
+    ThrowUsage("flag/no-effect", Spell(InfoOf(entry.id)), "has no effect on a manifest's plan",
+               "leave it out, or name an operation instead of a manifest");
+  }
+}
+
+std::string Seconds(double seconds) {
+  return seconds < 60 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.1f} min", seconds / 60);
+}
+
+std::string DescribeShards(const std::string& name, const PlanRecord& plan, double longest_case) {
+  std::string text =
+      fmt::format("{}: {} case{}, plan {}\n  {:>12}  {:>10}  predicted\n", name, plan.num_cases,
+                  plan.num_cases == 1 ? "" : "s", plan.sha256.substr(0, 12), "shard", "cases");
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    text += fmt::format("  {:>12}  {:>10}  {}\n", fmt::format("{}/{}", i + 1, plan.shards.size()),
+                        plan.shards[i].num_cases, Seconds(plan.shards[i].seconds));
+  }
+  const double mean = MeanSeconds(plan.shards);
+  text += fmt::format("  imbalance {:.2f} %: the longest shard takes {}, the mean one {}\n",
+                      100 * Imbalance(plan.shards), Seconds(LongestSeconds(plan.shards)),
+                      Seconds(mean));
+  if (longest_case > mean) {
+    text += fmt::format("  one case alone takes {}: more shards won't end sooner\n",
+                        Seconds(longest_case));
+  }
+  return text;
+}
+
+// What a batch would report of each case before it computes, streamed.
+void WriteEntries(Session& session, const ManifestFile& file, const ManifestOptions& options,
+                  const CaseSelection& selection) {
+  BatchOptions batch;
+  batch.num_threads = UsableCpus();
+  batch.max_memory_bytes = std::max<int64_t>(MaxCopiedBytes(0), 1);
+  const Console silent(Arguments({"convgrad", "--quiet"}));
+  const CaseRunner runner(session.arguments.program(), batch, silent);
+  ManifestReader reader(file, options);
+  int64_t index = 0, num_unplanned = 0;
+  while (std::optional<ManifestCase> one = reader.Next()) {
+    if (!selection(*one)) continue;
+    if (StopRequested()) throw Stopped{};
+    const CaseRecord entry = runner.Plan(JobOf(std::move(*one), index));
+    num_unplanned += entry.exit_code == ExitCode::kOk ? 0 : 1;
+    session.report_writer->Add(index++, RenderEntry(entry));
+  }
+  if (num_unplanned > 0) {
+    session.console.Warn(
+        fmt::format("{} of {} cases can't be planned now: their entries in the report say why",
+                    num_unplanned, index));
+  }
+}
+
+}  // namespace
+
+bool NamesManifest(const Arguments& arguments) {
+  const std::string& operand = arguments.operands().front();
+  return arguments.Has(FlagId::kShards) ||
+         std::any_of(std::begin(kManifestEndings), std::end(kManifestEndings),
+                     [&operand](const char* ending) { return operand.ends_with(ending); });
+}
+
+ExitCode PlanShards(Session& session) {
+  const Arguments& arguments = session.arguments;
+  CheckFlags(arguments);
+  const int64_t num_shards =
+      ParseInteger("--shards", arguments.Get(FlagId::kShards, "1"), 1, kMaxShards);
+  const ManifestFile file(arguments.operands().front());
+  const ManifestOptions options = ParseManifestOptions(arguments);
+  const CaseSelection selection = ParseSelection(arguments);
+  const Progress progress(session.console, "planning " + file.name());
+  const ManifestPlan plan = PlanManifest(file, options, selection, ParseBatchFiles(arguments));
+  const std::vector<double> costs = PredictCases(file, options, selection);
+  session.report.plan = {plan.sha256, plan.num_selected, std::nullopt,
+                         DealCases(costs, num_shards).loads};
+  if (const std::string* path = arguments.Find(FlagId::kReport)) {
+    session.report_writer = std::make_unique<ReportWriter>(*path, session.report);
+    WriteEntries(session, file, options, selection);
+  }
+  file.CheckUnchanged();
+  const double longest_case = costs.empty() ? 0 : *std::max_element(costs.begin(), costs.end());
+  session.console.Result(DescribeShards(file.name(), *session.report.plan, longest_case));
+  return ExitCode::kOk;
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,350 @@
+#include "cli/manifest/manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "cli/manifest/manifest_value.h"
+
+namespace convgrad::cli {
+namespace {
+
+constexpr const char* kSchema = "convgrad-manifest/1";
+constexpr std::string_view kSchemaFamily = "convgrad-manifest/";
+constexpr std::string_view kTopLevelKeys[] = {"schema", "defaults", "cases"};
+constexpr std::string_view kHeaderKeys[] = {"schema", "defaults"};
+constexpr size_t kMaxNameBytes = 4096;
+constexpr size_t kMaxStandardInputBytes = size_t{256} << 20;
+
+// What belongs to one case alone.
+constexpr FlagId kOwnFlags[] = {FlagId::kName, FlagId::kOutput, FlagId::kExpect};
+// What changes no bit of any result: another machine may run the same plan otherwise.
+constexpr FlagId kMachineFlags[] = {FlagId::kThreads, FlagId::kIsa, FlagId::kAlgorithm,
+                                    FlagId::kMaxMemory};
+
+bool IsOneOf(std::span<const FlagId> flags, FlagId id) {
+  return std::find(flags.begin(), flags.end(), id) != flags.end();
+}
+
+const std::map<std::string, const Flag*, std::less<>>& CaseKeys() {
+  static const auto* const keys = [] {
+    auto* table = new std::map<std::string, const Flag*, std::less<>>;
+    for (const Flag& flag : AllFlags()) {
+      if (IsCaseKey(flag)) table->emplace(KeyOf(flag), &flag);
+    }
+    return table;
+  }();
+  return *keys;
+}
+
+std::vector<std::string_view> CaseKeyNames() {
+  std::vector<std::string_view> names = {"op", "tags"};
+  for (const auto& [name, flag] : CaseKeys()) names.push_back(name);
+  return names;
+}
+
+bool IsControl(char letter) {
+  return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7F;
+}
+
+bool IsSwitchedOff(const FlagValues::Entry& entry) {
+  return InfoOf(entry.id).kind == FlagKind::kSwitch && entry.text == "false";
+}
+
+std::string ReadStandardInput() {
+  const std::shared_ptr<InputFile> file = InputFile::Open("-");
+  std::string contents;
+  std::vector<char> piece(size_t{64} << 10);
+  while (const int64_t got = file->Read(piece.data(), static_cast<int64_t>(piece.size()))) {
+    contents.append(piece.data(), static_cast<size_t>(got));
+    if (contents.size() > kMaxStandardInputBytes) {
+      ThrowIo("io/too-large", file->name(),
+              fmt::format("a manifest from there may have {} bytes", kMaxStandardInputBytes),
+              "give a file");
+    }
+  }
+  return contents;
+}
+
+// Whether the first line is a whole object without the key `cases`.
+bool LooksLikeLines(const std::string& contents) {
+  const std::string line = contents.substr(0, contents.find('\n'));
+  const size_t last = line.find_last_not_of(" \t\r");
+  return last != std::string::npos && line[last] == '}' &&
+         line.find("\"cases\"") == std::string::npos && line.find('{') != std::string::npos;
+}
+
+}  // namespace
+
+std::string ManifestCase::Identity() const {
+  std::string text = fmt::format("{}\n{}\n", request.op, InfoOf(request.command).name);
+  for (const FlagValues::Entry& entry : request.flags.entries()) {
+    if (IsOneOf(kMachineFlags, entry.id)) continue;
+    const std::string& value = entry.given.empty() ? entry.text : entry.given;
+    text += fmt::format("{}={}:{}\n", KeyOf(InfoOf(entry.id)), value.size(), value);
+  }
+  for (const std::string& tag : tags) text += fmt::format("tag={}:{}\n", tag.size(), tag);
+  return text;
+}
+
+ManifestFile::ManifestFile(const std::string& path)
+    : path_(path), name_(path == "-" ? "standard input" : path) {
+  if (path == "-") {
+    contents_ = std::make_shared<const std::string>(ReadStandardInput());
+    if (LooksLikeLines(*contents_)) form_ = JsonReader::Form::kLines;
+    return;
+  }
+  first_ = InputFile::Open(path);
+  if (path.ends_with(".jsonl") || path.ends_with(".ndjson")) form_ = JsonReader::Form::kLines;
+}
+
+JsonReader ManifestFile::Open() const {
+  if (contents_) {
+    return JsonReader(
+        name_,
+        [contents = contents_, at = size_t{0}](char* into, size_t bytes) mutable {
+          const size_t count = std::min(bytes, contents->size() - at);
+          std::memcpy(into, contents->data() + at, count);
+          at += count;
+          return count;
+        },
+        form_);
+  }
+  const std::shared_ptr<InputFile> file = InputFile::Open(path_);
+  if (file->identity() != first_->identity()) {
+    ThrowIo("io/file-changed", name_, "another file took its place while it was in use",
+            "run again when no other process writes it");
+  }
+  return JsonReader(
+      name_,
+      [file](char* into, size_t bytes) {
+        return static_cast<size_t>(file->Read(into, static_cast<int64_t>(bytes)));
+      },
+      form_);
+}
+
+void ManifestFile::CheckUnchanged() const {
+  if (first_) first_->CheckUnchanged();
+}
+
+ManifestReader::ManifestReader(const ManifestFile& file, const ManifestOptions& options)
+    : file_(file),
+      options_(options),
+      paths_(file.path(), options.paths),
+      source_(std::make_shared<const std::string>(file.name())),
+      json_(file.Open()),
+      is_document_(json_.form() == JsonReader::Form::kDocument),
+      keys_("a manifest", kTopLevelKeys) {
+  ReadHeader();
+}
+
+// Schema and defaults hold for every case, also where they stand behind the cases: so they are read
+// before the first.
+void ManifestReader::ReadHeader() {
+  if (!is_document_ && !FirstLineIsHeader()) return;
+  JsonReader json = file_.Open();
+  const JsonToken begin = json.Next();
+  if (begin.kind != JsonKind::kBeginObject) {
+    json.Refuse(begin.place, fmt::format("a manifest is an object, not {}", NameOf(begin.kind)),
+                "give it the keys schema and cases");
+  }
+  ReadHeaderKeys(json, begin.place);
+  if (!is_document_) json_.Skip(json_.Next());
+}
+
+void ManifestReader::ReadHeaderKeys(JsonReader& json, Place begin) {
+  KeySet keys = is_document_ ? KeySet("a manifest", kTopLevelKeys)
+                             : KeySet("a first line without op", kHeaderKeys);
+  for (JsonToken key = json.Next(); key.kind == JsonKind::kKey; key = json.Next()) {
+    keys.Add(json, key);
+    const JsonToken value = json.Next();
+    if (key.text == "schema") CheckSchema(json, value);
+    if (key.text == "defaults") defaults_ = ReadFields(json, value);
+    if (key.text == "cases") json.Skip(value);
+    // What follows is read with the cases.
+    if (is_document_ && keys.Has("schema") && keys.Has("defaults")) break;
+  }
+  if (is_document_ && !keys.Has("schema")) {
+    ThrowUsage("manifest/missing-key", FormatPlace(file_.name(), begin),
+               "the manifest has no key schema", fmt::format("add \"schema\": \"{}\"", kSchema));
+  }
+  CheckDefaults(json);
+}
+
+bool ManifestReader::FirstLineIsHeader() const {
+  JsonReader json = file_.Open();
+  const JsonToken begin = json.Next();
+  if (begin.kind == JsonKind::kEnd) {
+    json.Refuse(begin.place, "there is nothing in it", "see 'convgrad help batch'");
+  }
+  if (begin.kind != JsonKind::kBeginObject) return false;
+  for (JsonToken key = json.Next(); key.kind == JsonKind::kKey; key = json.Next()) {
+    if (key.text == "op") return false;
+    json.Skip(json.Next());
+  }
+  return true;
+}
+
+void ManifestReader::CheckSchema(const JsonReader& json, const JsonToken& value) {
+  if (value.kind != JsonKind::kString) RefuseType(json, value, "schema", "a string");
+  if (value.text == kSchema) return;
+  const bool is_newer = value.text.starts_with(kSchemaFamily);
+  ThrowUsage("manifest/schema",
+             fmt::format("{}: schema '{}'", FormatPlace(json.name(), value.place),
+                         value.text.substr(0, 100)),
+             fmt::format("this version reads {}", kSchema),
+             is_newer ? "use a version of convgrad that knows it" : "");
+}
+
+ManifestReader::Fields ManifestReader::ReadFields(JsonReader& json, const JsonToken& begin) {
+  if (begin.kind != JsonKind::kBeginObject) {
+    json.Refuse(begin.place, fmt::format("an object is wanted here, not {}", NameOf(begin.kind)));
+  }
+  Fields fields;
+  fields.place = begin.place;
+  for (JsonToken key = json.Next(); key.kind == JsonKind::kKey; key = json.Next()) {
+    ReadField(json, key, fields);
+  }
+  return fields;
+}
+
+void ManifestReader::ReadField(JsonReader& json, const JsonToken& key, Fields& fields) {
+  const JsonToken value = json.Next();
+  if (key.text == "op") {
+    if (fields.op_place.line > 0) RefuseDuplicate(json, key);
+    if (value.kind != JsonKind::kString) RefuseType(json, value, key.text, "a string");
+    fields.op = value.text;
+    fields.op_place = value.place;
+    return;
+  }
+  if (key.text == "tags") {
+    if (fields.tags) RefuseDuplicate(json, key);
+    fields.tags = ReadStrings(json, value, key.text);
+    return;
+  }
+  const auto row = CaseKeys().find(key.text);
+  if (row == CaseKeys().end()) RefuseKey(json, key, CaseKeyNames(), "a case");
+  const Flag& flag = *row->second;
+  for (const FlagValues::Entry& entry : fields.entries) {
+    if (entry.id == flag.id) RefuseDuplicate(json, key);
+  }
+  fields.entries.push_back(ReadFlagValue(json, value, flag, paths_));
+}
+
+void ManifestReader::CheckDefaults(const JsonReader& json) const {
+  for (const FlagValues::Entry& entry : defaults_.entries) {
+    if (!IsOneOf(kOwnFlags, entry.id)) continue;
+    ThrowUsage(
+        "manifest/value",
+        fmt::format("{}: {}", FormatPlace(json.name(), entry.place), KeyOf(InfoOf(entry.id))),
+        "can't be the same for all cases", "give each case its own");
+  }
+}
+
+std::optional<ManifestCase> ManifestReader::Next() {
+  if (ended_) return std::nullopt;
+  if (is_document_ && !in_cases_) FindCases();
+  const JsonToken begin = json_.Next();
+  ended_ = begin.kind == JsonKind::kEndArray || begin.kind == JsonKind::kEnd;
+  if (!ended_) return Merge(ReadFields(json_, begin));
+  if (is_document_) FinishDocument();
+  return std::nullopt;
+}
+
+// Moves to the first case.
+void ManifestReader::FindCases() {
+  const JsonToken begin = json_.Next();
+  for (JsonToken key = json_.Next(); key.kind == JsonKind::kKey; key = json_.Next()) {
+    keys_.Add(json_, key);
+    const JsonToken value = json_.Next();
+    if (key.text == "cases") {
+      if (value.kind != JsonKind::kBeginArray) RefuseType(json_, value, key.text, "an array");
+      in_cases_ = true;
+      return;
+    }
+    json_.Skip(value);
+  }
+  ThrowUsage("manifest/missing-key", FormatPlace(file_.name(), begin.place),
+             "the manifest has no key cases", "add an array of cases");
+}
+
+// Everything behind the cases is read, so that a text that goes wrong there is refused.
+void ManifestReader::FinishDocument() {
+  for (JsonToken key = json_.Next(); key.kind == JsonKind::kKey; key = json_.Next()) {
+    keys_.Add(json_, key);
+    json_.Skip(json_.Next());
+  }
+  json_.Next();
+}
+
+void ManifestReader::CheckName(const Fields& fields) const {
+  for (const FlagValues::Entry& entry : fields.entries) {
+    if (entry.id != FlagId::kName) continue;
+    const bool has_control = std::any_of(entry.text.begin(), entry.text.end(), IsControl);
+    if (!entry.text.empty() && entry.text.size() <= kMaxNameBytes && !has_control) return;
+    ThrowUsage("manifest/name", fmt::format("{}: name", FormatPlace(*source_, entry.place)),
+               has_control          ? "it contains a control character"
+               : entry.text.empty() ? "it is empty"
+                                    : fmt::format("it has {} bytes", entry.text.size()),
+               fmt::format("use 1 to {} printable characters", kMaxNameBytes));
+  }
+  ThrowUsage("manifest/missing-key", FormatPlace(*source_, fields.place),
+             "this case has no key name", "every case needs a name of its own");
+}
+
+// Which flags have an effect follows from the operation and from what the case itself asks for: a
+// golden or another flag of `check` alone makes it a check.
+ManifestCase ManifestReader::Merge(Fields own) {
+  CheckName(own);
+  ManifestCase merged;
+  merged.index = next_index_++;
+  merged.place = own.place;
+  merged.tags = own.tags ? *own.tags : defaults_.tags.value_or(std::vector<std::string>());
+  CaseRequest& request = merged.request;
+  request.flags = FlagValues(source_, own.place);
+  const Fields& op_fields = own.op_place.line > 0 ? own : defaults_;
+  request.op = op_fields.op;
+  request.op_place = op_fields.op_place;
+  if (request.op_place.line == 0) {
+    ThrowUsage("manifest/missing-key", FormatPlace(*source_, own.place), "this case has no key op",
+               "name an operation; 'convgrad info' lists them");
+  }
+  const auto is_checking = [](const FlagValues::Entry& entry) {
+    return !Contains(InfoOf(entry.id).commands, CommandId::kRun) && !IsSwitchedOff(entry);
+  };
+  const bool is_check = std::any_of(own.entries.begin(), own.entries.end(), is_checking);
+  request.command = is_check ? CommandId::kCheck : CommandId::kRun;
+  for (FlagValues::Entry& entry : own.entries) request.flags.Add(std::move(entry));
+  MergeDefaults(request);
+  MergeOverrides(request.flags, request.command);
+  return merged;
+}
+
+// A default that has no effect on a case is no error.
+void ManifestReader::MergeDefaults(CaseRequest& request) const {
+  const Op op = ParseOpOf(request);
+  const std::string* padding = request.flags.Find(FlagId::kPadding);
+  const bool has_no_paddings = padding != nullptr && *padding != NameOf(Padding::kExplicit);
+  for (const FlagValues::Entry& entry : defaults_.entries) {
+    const bool has_effect = Contains(InfoOf(entry.id).commands, request.command) &&
+                            TakesFlag(op, entry.id) &&
+                            !(has_no_paddings && entry.id == FlagId::kExplicitPaddings);
+    if (has_effect && !request.flags.Has(entry.id)) request.flags.Add(entry);
+  }
+  request.flags.RemoveIf(IsSwitchedOff);
+}
+
+void ManifestReader::MergeOverrides(FlagValues& flags, CommandId command) const {
+  for (const FlagValues::Entry& entry : options_.overrides.entries()) {
+    if (!Contains(InfoOf(entry.id).commands, command)) continue;
+    flags.RemoveIf([&](const FlagValues::Entry& other) { return other.id == entry.id; });
+    flags.Add(entry);
+  }
+}
+
+}  // namespace convgrad::cli

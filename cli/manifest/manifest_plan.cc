@@ -1,0 +1,250 @@
+#include "cli/manifest/manifest_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <compare>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "base/error.h"
+#include "cli/case/golden.h"
+#include "cli/record/pending.h"
+#include "tensor/tensor_hash.h"
+
+namespace convgrad::cli {
+namespace {
+
+// Stands for a text among millions: equal digests of different texts are not to be expected, and
+// would cost no more than a refusal.
+struct Digest {
+  uint64_t first, second;
+  auto operator<=>(const Digest&) const = default;
+};
+
+Digest DigestOf(std::string_view text) {
+  uint64_t fnv = 0xCBF29CE484222325;  // FNV-1a, beside the library's own
+  for (const char letter : text) {
+    fnv = (fnv ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
+  }
+  return {std::hash<std::string_view>()(text), fnv};
+}
+
+bool Contains(const std::vector<Digest>& sorted, const Digest& digest) {
+  return std::binary_search(sorted.begin(), sorted.end(), digest);
+}
+
+// Sorts; returns one that is there twice.
+std::optional<Digest> FindDouble(std::vector<Digest>& digests) {
+  std::sort(digests.begin(), digests.end());
+  const auto at = std::adjacent_find(digests.begin(), digests.end());
+  return at == digests.end() ? std::nullopt : std::optional(*at);
+}
+
+// The digests of a case's file `path`, each once.
+void AddKeys(const std::string& path, std::vector<Digest>& digests) {
+  for (const std::string& key : FileKeys(path)) digests.push_back(DigestOf(key));
+}
+
+// The digests of the file that the entry names, and of the record beside a golden.
+std::vector<Digest> DigestsOf(const FlagValues::Entry& entry) {
+  std::vector<Digest> digests;
+  AddKeys(entry.text, digests);
+  if (entry.id == FlagId::kExpect) AddKeys(RecordPathOf(entry.text), digests);
+  return digests;
+}
+
+// `records`: goldens are written, not read.
+bool IsWritten(const FlagValues::Entry& entry, bool records) {
+  const bool is_recorded = records && entry.id == FlagId::kExpect && !entry.given.empty();
+  return entry.id == FlagId::kOutput || is_recorded;
+}
+
+bool IsRead(const FlagValues::Entry& entry, bool records) {
+  const bool is_file = FileOf(InfoOf(entry.id)) == FlagFile::kRead && !entry.given.empty();
+  return is_file && !IsWritten(entry, records);
+}
+
+// The entry whose file has one of the sorted `outputs`, if any.
+const FlagValues::Entry* FindInput(const ManifestCase& one, const std::vector<Digest>& outputs,
+                                   bool records) {
+  for (const FlagValues::Entry& entry : one.request.flags.entries()) {
+    if (!IsRead(entry, records)) continue;
+    for (const Digest& digest : DigestsOf(entry)) {
+      if (Contains(outputs, digest)) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+// The entry that writes the file with this digest, if any.
+const FlagValues::Entry* FindOutput(const ManifestCase& one, const Digest& digest, bool records) {
+  for (const FlagValues::Entry& entry : one.request.flags.entries()) {
+    if (!IsWritten(entry, records)) continue;
+    const std::vector<Digest> digests = DigestsOf(entry);
+    if (std::find(digests.begin(), digests.end(), digest) != digests.end()) return &entry;
+  }
+  return nullptr;
+}
+
+class ManifestPlanner {
+ public:
+  ManifestPlanner(const ManifestFile& file, const ManifestOptions& options)
+      : file_(file), options_(options) {}
+
+  ManifestPlan Plan(const CaseSelection& selection) {
+    ManifestPlan plan;
+    ManifestReader reader(file_, options_);
+    while (const std::optional<ManifestCase> one = reader.Next()) {
+      ParseCase(one->request);
+      ++plan.num_cases;
+      names_.push_back(DigestOf(one->name()));
+      AddOutputs(*one);
+      if (options_.paths.pending) AddPending(*one);
+      if (!selection(*one)) continue;
+      ++plan.num_selected;
+      plan.sha256 = Extend(plan.sha256, one->Identity());
+    }
+    if (plan.sha256.empty()) plan.sha256 = Extend("", "");
+    return plan;
+  }
+
+  void CheckNames() {
+    const std::optional<Digest> twice = FindDouble(names_);
+    if (!twice) return;
+    const auto [first, second] =
+        FindPair([&](const ManifestCase& one) { return DigestOf(one.name()) == *twice; });
+    Refuse(second, FlagId::kName, "manifest/duplicate-name",
+           fmt::format("'{}' names the case at line {} too", second.name(), first.place.line),
+           "give each case a name of its own");
+  }
+
+  void CheckOutputs(const BatchFiles& batch_files) {
+    const std::optional<Digest> twice = FindDouble(outputs_);
+    if (twice) {
+      const auto [first, second] = FindPair(
+          [&](const ManifestCase& one) { return FindOutput(one, *twice, records()) != nullptr; });
+      Refuse(second, FindOutput(second, *twice, records())->id, "manifest/same-file",
+             fmt::format("the case '{}' writes this file too", first.name()),
+             "give each case an output of its own");
+    }
+    CheckPending();
+    for (const auto& files : {batch_files.inputs, batch_files.outputs}) {
+      for (const NamedPath& file : files) CheckBatchFile(file);
+    }
+  }
+
+  // A second pass, since an output may stand behind the input that it would change.
+  void CheckInputs(const BatchFiles& batch_files) {
+    std::vector<Digest> batch_outputs;
+    for (const NamedPath& file : batch_files.outputs) AddKeys(file.path, batch_outputs);
+    std::vector<Digest> written = outputs_;
+    written.insert(written.end(), batch_outputs.begin(), batch_outputs.end());
+    written.insert(written.end(), pending_.begin(), pending_.end());
+    if (written.empty()) return;
+    std::sort(written.begin(), written.end());
+    ManifestReader reader(file_, options_);
+    while (const std::optional<ManifestCase> one = reader.Next()) {
+      const FlagValues::Entry* entry = FindInput(*one, written, records());
+      if (entry == nullptr) continue;
+      Refuse(*one, entry->id, "manifest/same-file",
+             "a case or the batch itself writes this file, so what is read depends on the order",
+             "write to another file");
+    }
+  }
+
+ private:
+  bool records() const { return options_.paths.records; }
+
+  void AddOutputs(const ManifestCase& one) {
+    std::vector<Digest> own;
+    for (const FlagValues::Entry& entry : one.request.flags.entries()) {
+      if (!IsWritten(entry, records())) continue;
+      for (const Digest& digest : DigestsOf(entry)) own.push_back(digest);
+    }
+    outputs_.insert(outputs_.end(), own.begin(), own.end());
+    if (!FindDouble(own)) return;
+    Refuse(one, FlagId::kExpect, "manifest/same-file", "the case's output goes there too",
+           "leave the output out");
+  }
+
+  // Cases may share a golden, so also what is left of it.
+  void AddPending(const ManifestCase& one) {
+    for (const FlagValues::Entry& entry : one.request.flags.entries()) {
+      if (entry.id != FlagId::kExpect || entry.given.empty()) continue;
+      const std::string path = PendingPath(*options_.paths.pending, entry.given);
+      AddKeys(path, pending_);
+      AddKeys(RecordPathOf(path), pending_);
+    }
+  }
+
+  static std::string Extend(const std::string& hash, const std::string& text) {
+    const std::string both = hash + text;
+    return Sha256(both.data(), static_cast<int64_t>(both.size()));
+  }
+
+  template <class Predicate>
+  std::pair<ManifestCase, ManifestCase> FindPair(const Predicate& predicate) const {
+    ManifestReader reader(file_, options_);
+    std::optional<ManifestCase> first;
+    while (std::optional<ManifestCase> one = reader.Next()) {
+      if (!predicate(*one)) continue;
+      if (first) return {*first, *one};
+      first = one;
+    }
+    file_.CheckUnchanged();
+    ThrowInternal("a case of the manifest was lost");
+  }
+
+  [[noreturn]] static void Refuse(const ManifestCase& one, FlagId id, const std::string& code,
+                                  const std::string& why, const std::string& fix) {
+    const FlagValues& flags = one.request.flags;
+    flags.Refuse(id, Error(ExitCode::kUsage, code, flags.NameOf(id), why, fix));
+  }
+
+  void CheckPending() const {
+    for (const Digest& digest : pending_) {
+      if (Contains(outputs_, digest)) {
+        RefuseOutput(digest, "it is where a result is left for review (--write-pending)");
+      }
+    }
+  }
+
+  void CheckBatchFile(const NamedPath& file) const {
+    std::vector<Digest> digests;
+    AddKeys(file.path, digests);
+    for (const Digest& digest : digests) {
+      if (!Contains(outputs_, digest)) continue;
+      RefuseOutput(digest, fmt::format("it is the file of {} {}", file.name, file.path));
+    }
+  }
+
+  void RefuseOutput(const Digest& digest, const std::string& why) const {
+    ManifestReader reader(file_, options_);
+    while (const std::optional<ManifestCase> one = reader.Next()) {
+      const FlagValues::Entry* entry = FindOutput(*one, digest, records());
+      if (entry == nullptr) continue;
+      Refuse(*one, entry->id, "manifest/same-file", why, "write to another file");
+    }
+  }
+
+  const ManifestFile& file_;
+  const ManifestOptions& options_;
+  std::vector<Digest> names_, outputs_, pending_;
+};
+
+}  // namespace
+
+ManifestPlan PlanManifest(const ManifestFile& file, const ManifestOptions& options,
+                          const CaseSelection& selection, const BatchFiles& batch_files) {
+  ManifestPlanner planner(file, options);
+  const ManifestPlan plan = planner.Plan(selection);
+  planner.CheckNames();
+  planner.CheckOutputs(batch_files);
+  planner.CheckInputs(batch_files);
+  file.CheckUnchanged();
+  return plan;
+}
+
+}  // namespace convgrad::cli

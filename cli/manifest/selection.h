@@ -1,0 +1,24 @@
+// Which cases of a manifest a command works on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/manifest/manifest.h"
+#include "cli/options/flag_values.h"
+
+namespace convgrad::cli {
+
+// --match and --tag.
+class Selection {
+ public:
+  explicit Selection(const FlagValues& flags);
+
+  bool Takes(const ManifestCase& one) const;
+
+ private:
+  std::string glob_;               // of names; empty: any
+  std::vector<std::string> tags_;  // all of them
+};
+
+}  // namespace convgrad::cli

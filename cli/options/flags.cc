@@ -1,0 +1,238 @@
+#include "cli/options/flags.h"
+
+#include <algorithm>
+
+namespace convgrad::cli {
+namespace {
+
+constexpr CommandSet kRun = Only(CommandId::kRun);
+constexpr CommandSet kCheck = Only(CommandId::kCheck);
+constexpr CommandSet kDiff = Only(CommandId::kDiff);
+constexpr CommandSet kPlan = Only(CommandId::kPlan);
+constexpr CommandSet kGen = Only(CommandId::kGen);
+constexpr CommandSet kInspect = Only(CommandId::kInspect);
+constexpr CommandSet kBench = Only(CommandId::kBench);
+constexpr CommandSet kBatch = Only(CommandId::kBatch);
+constexpr CommandSet kMerge = Only(CommandId::kMerge);
+constexpr CommandSet kInfo = Only(CommandId::kInfo);
+constexpr CommandSet kHelp = Only(CommandId::kHelp);
+constexpr CommandSet kOneOp = kRun | kCheck | kPlan | kBench;
+constexpr CommandSet kComparing = kCheck | kDiff;
+constexpr CommandSet kWriting = kRun | kCheck | kGen;
+constexpr CommandSet kReported = kOneOp | kDiff;
+constexpr CommandSet kWorking = kReported | kGen | kInspect;
+constexpr CommandSet kManifests = kBatch | kMerge;
+constexpr CommandSet kSpeaking = kWorking | kManifests;
+constexpr CommandSet kEvery = kSpeaking | kInfo | kHelp;
+
+using enum FlagGroup;
+using enum FlagKind;
+
+constexpr Flag kFlags[] = {
+    {FlagId::kInput, "input", "F", kOperands, kOneOp, true, kOperand,
+     "a .npy file, '-' for standard input (one operand), or fill:SPEC"},
+    {FlagId::kFilter, "filter", "F", kOperands, kOneOp, true, kOperand, "likewise"},
+    {FlagId::kOutBackprop, "out-backprop", "F", kOperands, kOneOp, true, kOperand, "likewise"},
+    {FlagId::kFilterSizes, "filter-sizes", "S", kOperands, kOneOp, true, kSizes,
+     "shape of the filter: 3,3,32,1, or a .npy of int32 or int64"},
+    {FlagId::kInputSizes, "input-sizes", "S", kOperands, kOneOp, true, kSizes,
+     "shape of the input, likewise"},
+    {FlagId::kStrides, "strides", "N,...", kOperands, kOneOp, true, kIntegers,
+     "1, 2 (H,W) or 4 values in the order of the data format; default 1"},
+    {FlagId::kDilations, "dilations", "N,...", kOperands, kOneOp, true, kIntegers, "likewise"},
+    {FlagId::kPadding, "padding", "SAME|VALID|EXPLICIT", kOperands, kOneOp, true, kText,
+     "default SAME"},
+    {FlagId::kExplicitPaddings, "explicit-paddings", "N,...", kOperands, kOneOp, true, kIntegers,
+     "for EXPLICIT: top,bottom,left,right, or 8 values in the order of the data format"},
+    {FlagId::kDataFormat, "data-format", "NHWC|NCHW", kOperands, kOneOp, true, kText,
+     "default NHWC"},
+    {FlagId::kUseCudnnOnGpu, "use-cudnn-on-gpu", "true|false", kOperands, kOneOp, true, kBoolean,
+     "recorded in the report; changes no value"},
+    {FlagId::kName, "name", "TEXT", kOperands, kOneOp, true, kText,
+     "the case's name in the report; changes no value"},
+    {FlagId::kDtype, "dtype", "T", kData, kWorking, true, kText,
+     "float16, bfloat16, float32 or float64: what a '<V2', '|V2', '<u2' or '<i2' file holds, and "
+     "the type of fills (default: that of the other operand, else float32)"},
+    {FlagId::kSeed, "seed", "N", kData, kOneOp | kGen, true, kInteger,
+     "of generated tensors and of --probe; default 0"},
+    {FlagId::kFill, "fill", "SPEC", kData, kGen, true, kText,
+     "integer, normal, uniform:LOW:HIGH, zeros, ones or impulse:INDEX"},
+    {FlagId::kShape, "shape", "S", kData, kGen, true, kIntegers, "the tensor's shape: 8,56,56,32"},
+    {FlagId::kRole, "role", "R", kData, kGen, true, kText,
+     "input (default), filter or out_backprop: each role has its own numbers"},
+    {FlagId::kAllowTrailing, "allow-trailing", nullptr, kData, kReported | kInspect, true, kSwitch,
+     "accept bytes after the array in a .npy file"},
+    {FlagId::kOutput, "output", "F", kOutput, kWriting, false, kWritten,
+     "where the result goes, whole or not at all; '-' for standard output"},
+    {FlagId::kNoClobber, "no-clobber", nullptr, kOutput, kWriting | kDiff, false, kSwitch,
+     "refuse to replace an existing output or error map"},
+    {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kText,
+     "how bfloat16 is written; default V2, as NumPy with ml_dtypes does"},
+    {FlagId::kThreads, "threads", "N|all", kExecution, kOneOp | kDiff | kGen | kBatch, true,
+     kAmount,
+     "default all: the CPUs this process may use; changes no bit of a result. bench takes several, "
+     "1,2, and times each case with each"},
+    {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp | kBatch, true, kText,
+     "instruction set; changes no bit of a result"},
+    {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp | kBatch, true, kText,
+     "force one ('convgrad info' lists them); changes no bit of a result"},
+    {FlagId::kPrecision, "precision", "standard|double|exact", kExecution, kOneOp | kBatch, true,
+     kText,
+     "standard (default): fast, a small known error; double: sums in float64, of float64 in twice "
+     "that; exact: the exact sum, rounded once"},
+    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp | kBatch, true, kAmount,
+     "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
+    {FlagId::kExpect, "expect", "F", kChecking, kCheck, true, kGolden,
+     "the golden .npy file, or sha256:HASH; without it, the built-in reference"},
+    {FlagId::kTolerance, "tolerance", "T", kChecking, kComparing, true, kText,
+     "auto (default), bits, ulp:N, abs:X, rel:X or rtol:X,atol:Y"},
+    {FlagId::kGoldenAccumulator, "golden-accumulator", "f16|bf16|f32|f64", kChecking, kComparing,
+     true, kText, "what the golden's maker summed in; default f64 for float64, else f32"},
+    {FlagId::kProbe, "probe", nullptr, kChecking, kCheck, true, kSwitch,
+     "first run the same shape on small integers, where any slip shows"},
+    {FlagId::kStrict, "strict", nullptr, kChecking, kComparing | kBatch, true, kSwitch,
+     "the verdict SUSPECT exits with 1 too"},
+    {FlagId::kShards, "shards", "N", kManifest, kPlan, false, kInteger,
+     "predict how long each of N shards of the manifest takes"},
+    {FlagId::kShard, "shard", "I/N|auto", kManifest, kBatch, false, kText,
+     "run only part I (from 1) of N, dealt by predicted cost; auto: as the launcher's variables "
+     "say, auto/N where they don't tell how many"},
+    {FlagId::kMatch, "match", "GLOB", kManifest, kBatch | kBench | kPlan, false, kText,
+     "only cases of the manifest whose name matches: '*3x3*'; '*' stands for '/' too"},
+    {FlagId::kTag, "tag", "T,...", kManifest, kBatch | kBench | kPlan, false, kText,
+     "only cases that have all these tags"},
+    {FlagId::kList, "list", nullptr, kManifest, kBatch | kBench, false, kSwitch,
+     "run none: print the cases that would run, batch as command lines that run alone"},
+    {FlagId::kAllowEmpty, "allow-empty", nullptr, kManifest, kBatch | kBench, false, kSwitch,
+     "exit 0, not 6, when no case is selected"},
+    {FlagId::kJobs, "jobs", "N", kManifest, kBatch, false, kInteger,
+     "cases read, computed or written at the same time; default: twice the threads"},
+    {FlagId::kFailFast, "fail-fast", nullptr, kManifest, kBatch, false, kSwitch,
+     "start no case after the first that is not right"},
+    {FlagId::kTimeout, "timeout", "TIME", kManifest, kBatch, false, kAmount,
+     "stop a case that takes longer (30s, 500ms) and go on: status TIMEOUT, exit 4; what waits for "
+     "a file system that does not answer is stopped only with --isolate"},
+    {FlagId::kIsolate, "isolate", nullptr, kManifest, kBatch, false, kSwitch,
+     "run each case in another process, so that one that crashes or is killed costs no other"},
+    {FlagId::kOutputRoot, "output-root", "D", kManifest, kBatch, false, kText,
+     "outputs lie in this directory; default: the manifest's"},
+    {FlagId::kAllowOutside, "allow-outside", nullptr, kManifest, kBatch, false, kSwitch,
+     "outputs may lie anywhere, by absolute paths, '..' or symbolic links"},
+    {FlagId::kEvents, "events", "F", kManifest, kBatch, false, kWritten,
+     "append a line of JSON for each case when it has finished"},
+    {FlagId::kResume, "resume", nullptr, kManifest, kBatch, false, kSwitch,
+     "skip cases that finished according to --events, if inputs, flags, version and output are "
+     "still the same"},
+    {FlagId::kRecord, "record", nullptr, kManifest, kBatch, false, kSwitch,
+     "make results the goldens that their cases name in expect, each with F.golden.json beside it; "
+     "refused where the variable CI is true"},
+    {FlagId::kHashOnly, "hash-only", nullptr, kManifest, kBatch, false, kSwitch,
+     "with --record: write F.golden.json alone, which holds the hash"},
+    {FlagId::kForceRecord, "force-record", nullptr, kManifest, kBatch, false, kSwitch,
+     "with --record: replace goldens that differ"},
+    {FlagId::kAllowNonFinite, "allow-non-finite", nullptr, kManifest, kBatch, false, kSwitch,
+     "with --record: record results with NaN or infinity too"},
+    {FlagId::kReason, "reason", "TEXT", kManifest, kBatch, false, kText,
+     "with --record: why, kept in F.golden.json"},
+    {FlagId::kWritePending, "write-pending", "D", kManifest, kBatch, false, kText,
+     "leave results whose golden file fails or is missing in D, as its name in the manifest with "
+     ".new, for review; goldens stay as they are"},
+    {FlagId::kCache, "cache", "hot|cold", kTiming, kBench, true, kText,
+     "hot (default): runs follow each other; cold: the caches are emptied before each"},
+    {FlagId::kMaxTime, "max-time", "TIME", kTiming, kBench, true, kAmount,
+     "most time to spend on samples of a case, warm-up included: 2s (default), 500ms, 1min"},
+    {FlagId::kMinSamples, "min-samples", "N", kTiming, kBench, true, kInteger,
+     "take at least so many, unless time is up; default 10"},
+    {FlagId::kCi, "ci", "P%", kTiming, kBench, true, kText,
+     "sample until the 95 % confidence interval of the median is as narrow; default 2%"},
+    {FlagId::kBaseline, "baseline", "F", kTiming, kBench, false, kRead,
+     "compare each case with that of the same name and threads in this report of bench; exit 5 if "
+     "one is SLOWER"},
+    {FlagId::kBaselineBin, "baseline-bin", "F", kTiming, kBench, false, kRead,
+     "compare with this other convgrad: both run each case in turn"},
+    {FlagId::kRegress, "regress", "P%", kTiming, kBench, false, kText,
+     "how much slower or faster still counts as the same; default 5%"},
+    {FlagId::kRemeasure, "remeasure", nullptr, kTiming, kBench, false, kSwitch,
+     "measure the machine's peaks again, though they are known from before"},
+    {FlagId::kReport, "report", "F", kReporting, kReported | kManifests, false, kWritten,
+     "write the JSON report; '-' for standard output"},
+    {FlagId::kErrorMap, "error-map", "F", kReporting, kComparing, false, kWritten,
+     "write each element's error as a float32 .npy: as a share of its bound, or in the measure of "
+     "--tolerance (ULP for bits)"},
+    {FlagId::kJunit, "junit", "F", kReporting, kManifests, false, kWritten,
+     "write JUnit XML, which CI systems show"},
+    {FlagId::kSummary, "summary", "F", kReporting, kManifests, false, kWritten,
+     "write a short page of Markdown; '-' for standard output, e.g. >>$GITHUB_STEP_SUMMARY"},
+    {FlagId::kNoHash, "no-hash", nullptr, kReporting, kRun | kComparing | kBatch | kBench, false,
+     kSwitch, "leave the data hashes out"},
+    {FlagId::kJson, "json", nullptr, kReporting, kInfo, false, kSwitch, "print JSON"},
+    {FlagId::kMan, "man", nullptr, kReporting, kHelp, false, kSwitch,
+     "print the manual page's source (roff)"},
+    {FlagId::kQuiet, "quiet", nullptr, kReporting, kSpeaking, false, kSwitch,
+     "print nothing but errors"},
+    {FlagId::kVerbose, "verbose", nullptr, kReporting, kSpeaking, false, kSwitch,
+     "say more, on standard error"},
+    {FlagId::kColor, "color", "auto|always|never", kReporting, kEvery, false, kText,
+     "default auto: on a terminal, unless NO_COLOR is set or TERM is dumb"},
+    {FlagId::kHelp, "help", nullptr, kReporting, kEvery, false, kSwitch, "print this help"},
+    {FlagId::kVersion, "version", nullptr, kReporting, kEvery, false, kSwitch, "print the version"},
+};
+
+constexpr bool IsInEnumOrder() {
+  for (size_t i = 0; i < std::size(kFlags); ++i) {
+    if (static_cast<size_t>(kFlags[i].id) != i) return false;
+  }
+  return std::size(kFlags) == static_cast<size_t>(FlagId::kVersion) + 1;
+}
+static_assert(IsInEnumOrder());
+
+}  // namespace
+
+std::span<const Flag> AllFlags() {
+  return kFlags;
+}
+
+const Flag& InfoOf(FlagId id) {
+  return kFlags[static_cast<size_t>(id)];
+}
+
+const char* TitleOf(FlagGroup group) {
+  switch (group) {
+    case FlagGroup::kOperands: return "Operands and attributes";
+    case FlagGroup::kData: return "Data";
+    case FlagGroup::kOutput: return "Output";
+    case FlagGroup::kExecution: return "Execution";
+    case FlagGroup::kChecking: return "Checking";
+    case FlagGroup::kManifest: return "Manifest";
+    case FlagGroup::kTiming: return "Timing";
+    case FlagGroup::kReporting: return "Reporting";
+  }
+  return "";
+}
+
+std::string Spell(const Flag& flag) {
+  return std::string("--") + flag.name;
+}
+
+std::string KeyOf(const Flag& flag) {
+  std::string key = flag.name;
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+FlagFile FileOf(const Flag& flag) {
+  switch (flag.kind) {
+    case kOperand:
+    case kSizes:
+    case kRead:
+    case kGolden: return FlagFile::kRead;
+    case kWritten: return FlagFile::kWritten;
+    default: return FlagFile::kNone;
+  }
+}
+
+bool IsCaseKey(const Flag& flag) {
+  return (flag.commands & (kRun | kCheck)) != 0 && flag.group != kReporting;
+}
+
+}  // namespace convgrad::cli

@@ -1,0 +1,53 @@
+// A finished report seen from outside: where its entries are and what a merge must know of them,
+// without holding them. The text itself stays in the file.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/input_file.h"
+#include "cli/text/json.h"
+
+namespace convgrad::cli {
+
+// One of benchmarks[].
+struct IndexedEntry {
+  int64_t index = 0;                  // the case's number in the plan
+  std::optional<ExitCode> exit_code;  // there, once the report is read
+  std::string_view text;              // of the JSON object, in the report's memory
+};
+
+class IndexedReport {
+ public:
+  // Throws I/O errors, and data "report/malformed" for anything but a batch's report.
+  explicit IndexedReport(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const Json& context() const { return context_; }
+  const std::vector<IndexedEntry>& entries() const { return entries_; }
+  // What went wrong beside the cases, if anything did.
+  const std::optional<std::string>& error() const { return error_; }
+  void CheckUnchanged() const { file_->CheckUnchanged(); }
+
+  std::string plan_hash() const;
+  int64_t num_cases() const;  // of the whole plan
+  std::string shard() const;  // "3/8"; "1/1" for a report of all
+
+ private:
+  void Read();
+
+  std::string path_;
+  std::shared_ptr<InputFile> file_;
+  std::shared_ptr<const MappedFile> mapping_;
+  std::string copy_;  // of what can't be mapped
+  std::string_view text_;
+  Json context_;
+  std::vector<IndexedEntry> entries_;
+  std::optional<std::string> error_;
+};
+
+}  // namespace convgrad::cli

@@ -1,0 +1,15 @@
+// What a file's name says about which operand it holds. Only ever a hint in an error's text.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "problem/op.h"
+
+namespace convgrad::cli {
+
+// The operand that the path's last part names: "conv1_weights.npy" the filter, "x.npy" the input,
+// "dy.npy" out_backprop; none where it names no operand or several.
+std::optional<Role> RoleInName(const std::string& path);
+
+}  // namespace convgrad::cli

@@ -1,0 +1,67 @@
+#include "conv/axes/pixel_sum.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace convgrad {
+
+AxisGrid InputGrid(int64_t in, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel,
+                   bool sparse) {
+  if (!sparse || kernel != 1) return {0, 1, in, stride, dilation, -pad};
+  const int64_t first = (stride - pad % stride) % stride;  // congruent to -pad
+  const int64_t count = first < in ? CeilDiv(in - first, stride) : 0;
+  return {first, stride, count, 1, dilation, -(pad + first) / stride};
+}
+
+AxisGrid PaddedGrid(int64_t out, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel) {
+  return {-pad, 1, (out - 1) * stride + (kernel - 1) * dilation + 1, stride, dilation, 0};
+}
+
+AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int64_t pad,
+                  int64_t kernel, bool sparse) {
+  if (!sparse || kernel != 1) {
+    return {-stride, 1, in + stride, 2 * stride, dilation, stride - pad};
+  }
+  return {-pad, 2 * stride, CeilDiv(out, int64_t{2}), 1, dilation, 0};
+}
+
+void CountInPairs(std::vector<PixelBlock>& blocks) {
+  for (PixelBlock& block : blocks) {
+    block.col_begin /= 2;  // even
+    block.col_end = CeilDiv(block.col_end, int64_t{2});
+  }
+}
+
+std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
+                                    int64_t out_w, int64_t max_pixels, bool end_with_runs) {
+  std::vector<PixelStage> stages;
+  const int64_t num_blocks = static_cast<int64_t>(blocks.size());
+  for (int64_t i = 0; i < num_blocks; ++i) {
+    const PixelBlock& block = blocks[static_cast<size_t>(i)];
+    const bool begins_run = end_with_runs && i % kRunBlocks == 0;
+    if (!stages.empty() && !begins_run) {
+      PixelStage& last = stages.back();
+      Slab joined = last.output;
+      joined.image_end = block.image_end;
+      joined.row_end = std::max(joined.row_end, block.row_end);
+      const bool same_rows = block.row_end == last.output.row_end && block.col_begin > 0;
+      const bool next_rows = block.image_begin + 1 == last.output.image_end &&
+                             last.output.num_images() == 1 &&
+                             block.row_begin == last.output.row_end;
+      const bool next_image = last.output.num_rows() == out_h;
+      const bool fits =
+          joined.num_images() * (next_image ? out_h : joined.num_rows()) * out_w <= max_pixels;
+      if (same_rows || (fits && (next_rows || next_image))) {
+        last.output = joined;
+        last.block_end = i + 1;
+        continue;
+      }
+    }
+    stages.push_back(
+        {{block.image_begin, block.image_end, block.row_begin, block.row_end}, i, i + 1});
+  }
+  return stages;
+}
+
+}  // namespace convgrad

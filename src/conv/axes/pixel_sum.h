@@ -1,0 +1,54 @@
+// The filter gradient as sums over output pixels: in which order, in which pieces, and which pixel
+// of the input each tap of the filter meets. Nothing here touches data.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "conv/axes/slab.h"
+#include "order/canonical_order.h"
+#include "problem/geometry.h"
+
+namespace convgrad {
+
+// The positions of one axis of the input that are kept for the kernels: first + i * step for
+// i < count. Output position p meets tap k at index p * stride + offset + k * dilation, which may
+// lie outside [0, count): then it is padding, unless the grid is padded, where it never does.
+struct AxisGrid {
+  int64_t first, step, count;
+  int64_t stride, dilation, offset;
+
+  int64_t IndexOf(int64_t position, int64_t tap) const {
+    return position * stride + offset + tap * dilation;
+  }
+};
+
+// Every input position; with a single tap and `sparse`, only those the stride does not jump over.
+AxisGrid InputGrid(int64_t in, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel,
+                   bool sparse);
+// Every position that output positions [0, out) meet, padding included: `first` is negative then.
+AxisGrid PaddedGrid(int64_t out, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel);
+// The same for pairs of output columns: index i holds first + i * step and the position `stride`
+// further, of which one at least is on the input; positions are those of pairs. With a single tap
+// and `sparse` every output pair has one.
+AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int64_t pad,
+                  int64_t kernel, bool sparse);
+// Columns of blocks count pairs from now on.
+void CountInPairs(std::vector<PixelBlock>& blocks);
+
+// Consecutive blocks whose operands are packed together: whole images, or rows of one image.
+struct PixelStage {
+  Slab output;
+  int64_t block_begin, block_end;
+
+  int64_t num_pixels(int64_t out_w) const {
+    return output.num_images() * output.num_rows() * out_w;
+  }
+};
+
+// `blocks` in stages of at most about max_pixels output pixels, at least one row of blocks each;
+// or, with `end_with_runs`, what of that row belongs to one run of the canonical order.
+std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
+                                    int64_t out_w, int64_t max_pixels, bool end_with_runs);
+
+}  // namespace convgrad

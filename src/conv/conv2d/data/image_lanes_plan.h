@@ -1,0 +1,78 @@
+// How lanes along images share out a convolution: which places are the lanes of a vector, and how
+// the rows, columns and groups of channels are cut so that what is worked on stays in a cache.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "conv/axes/tap_sum.h"
+#include "conv/move/staging.h"
+#include "kernels/kernel_table.h"
+#include "problem/geometry.h"
+
+namespace convgrad {
+
+// Source positions that one axis' taps meet: position p of any phase needs p * step + low to
+// p * step + high.
+struct AxisReach {
+  int64_t step, low, high;
+
+  explicit AxisReach(const std::vector<AxisPhase>& phases);
+  // Of the source, for positions [begin, end).
+  RowRange Of(int64_t begin, int64_t end) const {
+    return {begin * step + low, (end - 1) * step + high + 1};
+  }
+};
+
+// A place is an image, or a band of an image's rows: `count` bands of `positions` positions of each
+// phase's rows. A lane group is as many places as a vector has lanes.
+struct Bands {
+  int64_t count, positions, lane_groups;
+};
+// The bands that leave the fewest lanes and the least overlap of bands unused.
+Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes);
+
+// The most rows of taps down which sums slide; fewer than two don't.
+inline constexpr int64_t kMostSlidingRows = 5;
+// Whether sums slide down the rows (sliding_rows.h): one channel of the result, and results of a
+// column that share all but one of their rows of the source.
+bool SlidesDownRows(const TapSum& sum);
+
+// Whether what eight columns of the result read of the source, vectors for all of it, fits a cache.
+bool FitsImageLanes(const TapSum& sum);
+
+// What one call works on: positions of rows (in a band) and columns, and groups of channels.
+struct ImageLanesPart {
+  int64_t lane_group, first_group, num_groups;
+  int64_t col_begin, col_end, row_begin, row_end;
+};
+
+// Sizes of the parts, for compute types of `bytes` bytes.
+struct ImageLanesCuts {
+  ImageLanesCuts(const TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
+                 int num_threads);
+
+  int64_t NumParts() const { return bands.lane_groups * num_chunks * col_blocks * row_parts; }
+  ImageLanesPart PartAt(int64_t index) const;
+  RowRange SourceCols(const ImageLanesPart& part) const;
+  RowRange ResultCols(const ImageLanesPart& part) const;
+  bool whole_images() const { return bands.count == 1; }
+
+  AxisReach rows, cols;
+  Bands bands;
+  bool slides;  // each strip of the source is read once, so scratch holds one
+  int64_t groups, chunk_groups, num_chunks;  // groups of channels taken together
+  int64_t col_positions, col_blocks;         // positions of columns in all, and cut into this many
+  int64_t row_parts;                         // a band's positions are cut into
+  int64_t strip_rows;                        // positions of rows computed and stored at a time
+  int64_t source_w, result_w, result_col_step;
+  int64_t source_vectors, result_vectors;  // that a part needs at most
+  int64_t sliding_vectors;                 // sums that are passed from strip to strip
+
+ private:
+  int64_t ChunkGroups(const TapSum& sum, DataFormat format, int64_t vector_bytes) const;
+  int64_t SlidingParts(int64_t others, int64_t num_threads) const;
+};
+
+}  // namespace convgrad

@@ -1,0 +1,140 @@
+// Packing an operand of a filter gradient with lanes along blocks, as block_lanes_plan.h says:
+// numbers of the compute type, one lane for each of some blocks. Multiplies nothing.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "base/memory.h"
+#include "conv/conv2d/filter/block_lanes_plan.h"
+#include "kernels/pack/pack.h"
+
+namespace convgrad {
+
+// One thread's.
+template <class Stored>
+class BlockLanesPacker {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  BlockLanesPacker(const BlockLanesPlan& plan, const PackKernels<Stored>& kernels, int64_t lanes)
+      : plan_(plan), kernels_(kernels), lanes_(lanes), places_(static_cast<size_t>(lanes)) {
+    if (plan.whole_rows) return;
+    part_size_ =
+        std::max(plan.input.cols * plan.input.channels, plan.output.cols * plan.output.channels);
+    parts_ = AlignedArray<Stored>(part_size_ * lanes);
+  }
+
+  // Lane i is block first + i, for i < count; surplus lanes are zeros.
+  void SetBlocks(int64_t first, int64_t count) {
+    first_block_ = first;
+    num_blocks_ = count;
+  }
+
+  // What the blocks have of the groups of a unit of `data`, the tensor of operand `form`. Columns
+  // beside the image are left alone where they are the same in all blocks.
+  void Pack(const BlockLanesOperand& form, const Stored* data, int64_t unit, Compute* to) {
+    form_ = &form;
+    data_ = data;
+    first_channel_ = unit * form.channels;
+    num_channels_ = plan_.GroupsOf(unit) * form.group_c;
+    for (int64_t image = 0; image < plan_.most_images; ++image) {
+      for (int64_t row = 0; row < form.rows; ++row, to += form.cols * form.pixel * lanes_) {
+        PackRow(image, row, to);
+      }
+    }
+  }
+
+ private:
+  const Stored* PutBetweenZeros(const PixelBlock& block, int64_t lane, const Stored* row);
+  const Stored* RowOf(const PixelBlock& block, int64_t lane, int64_t image, int64_t row,
+                      int64_t channel);
+  void FindPlaces(int64_t image, int64_t row, int64_t channel);
+  void PackRow(int64_t image, int64_t row, Compute* to);
+
+  const BlockLanesPlan& plan_;
+  const PackKernels<Stored>& kernels_;
+  const int64_t lanes_;
+  std::vector<const Stored*> places_;  // by lane; null: zeros
+  AlignedArray<Stored> parts_;         // of a row of each lane, between zeros
+  int64_t part_size_ = 0;
+  int64_t first_block_ = 0, num_blocks_ = 0;
+  // What is packed now.
+  const BlockLanesOperand* form_ = nullptr;
+  const Stored* data_ = nullptr;
+  int64_t first_channel_ = 0, num_channels_ = 0;
+};
+
+// Part of a row of the image in its place among zeros, where rows are cut.
+template <class Stored>
+const Stored* BlockLanesPacker<Stored>::PutBetweenZeros(const PixelBlock& block, int64_t lane,
+                                                        const Stored* row) {
+  const RowRange cols = form_->OnImage(block);
+  const int64_t size = form_->whole_pixels ? form_->channels : 1;
+  const int64_t first = block.col_begin * form_->col_step + form_->col_first;
+  // The output's columns behind a block's last belong to the next one.
+  const int64_t end = form_ == &plan_.output ? block.col_end - block.col_begin : cols.end;
+  Stored* part = parts_.data() + lane * part_size_;
+  std::fill_n(part, form_->cols * size, Stored{});
+  std::copy_n(row + (first + cols.begin) * size, (std::min(end, cols.end) - cols.begin) * size,
+              part + cols.begin * size);
+  return part;
+}
+
+// Where a row of a block begins, from channel `channel` of the unit on; null if there is none.
+template <class Stored>
+const Stored* BlockLanesPacker<Stored>::RowOf(const PixelBlock& block, int64_t lane, int64_t image,
+                                              int64_t row, int64_t channel) {
+  const DataShape& shape = form_->shape;
+  const int64_t at_row = block.row_begin * form_->row_step + form_->row_first + row;
+  const int64_t at_image = block.image_begin + image;
+  if (at_image >= block.image_end || at_row < 0 || at_row >= shape.h) return nullptr;
+  if (form_ == &plan_.output && at_row >= block.row_end) return nullptr;
+  const bool nhwc = shape.format == DataFormat::kNHWC;
+  const int64_t at_channel = first_channel_ + channel;
+  const Stored* begin =
+      data_ + at_image * shape.Image() +
+      (nhwc ? at_row * shape.w * shape.c + at_channel : (at_channel * shape.h + at_row) * shape.w);
+  if (!plan_.whole_rows) return PutBetweenZeros(block, lane, begin);
+  return begin + std::max<int64_t>(form_->col_first, 0) * (nhwc ? shape.c : 1);
+}
+
+template <class Stored>
+void BlockLanesPacker<Stored>::FindPlaces(int64_t image, int64_t row, int64_t channel) {
+  for (int64_t lane = 0; lane < lanes_; ++lane) {
+    places_[static_cast<size_t>(lane)] =
+        lane < num_blocks_ ? RowOf(plan_.blocks[static_cast<size_t>(first_block_ + lane)], lane,
+                                   image, row, channel)
+                           : nullptr;
+  }
+}
+
+// One row of every lane's block.
+template <class Stored>
+void BlockLanesPacker<Stored>::PackRow(int64_t image, int64_t row, Compute* to) {
+  constexpr int64_t kPixelsAhead = 8;
+  const DataShape& shape = form_->shape;
+  const RowRange on_image =
+      plan_.whole_rows ? form_->OnImage(plan_.blocks.front()) : RowRange{0, form_->cols};
+  const int64_t pixels = on_image.end - on_image.begin;
+  to += on_image.begin * form_->pixel * lanes_;
+  if (shape.format == DataFormat::kNCHW) {
+    for (int64_t c = 0; c < num_channels_; ++c) {
+      FindPlaces(image, row, c);
+      kernels_.gather_widen(places_.data(), pixels, to + c * lanes_, form_->pixel * lanes_,
+                            plan_.whole_rows ? shape.h * shape.w : 0);
+    }
+    return;
+  }
+  FindPlaces(image, row, 0);
+  if (form_->whole_pixels) {
+    kernels_.gather_widen(places_.data(), pixels * num_channels_, to, lanes_, 0);
+    return;
+  }
+  for (int64_t i = 0; i < pixels; ++i, to += form_->pixel * lanes_) {
+    kernels_.gather_widen(places_.data(), num_channels_, to, lanes_, kPixelsAhead * shape.c);
+    for (const Stored*& place : places_) place += place == nullptr ? 0 : shape.c;
+  }
+}
+
+}  // namespace convgrad

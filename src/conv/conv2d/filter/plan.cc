@@ -1,0 +1,336 @@
+#include "conv/conv2d/filter/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace convgrad {
+namespace {
+
+// Packed operands of a stage: little enough to be in cache when they are used, with what is fetched
+// for the next one, but no less than the sums, which every stage reads and writes again. Threads,
+// which wait for each other in every stage, take more.
+constexpr int64_t kStageBytes = 512 << 10;
+constexpr int64_t kStageBytesPerThread = int64_t{2} << 20;
+constexpr int64_t kMostStageBytes = int64_t{32} << 20;
+constexpr int64_t kImageBytes = int64_t{6} << 20;  // of both operands: taken whole
+constexpr int64_t kSumBytes = int64_t{24} << 20;   // of tiles' sums
+constexpr int64_t kDealtSumBytes = 640 << 10;      // those of a run, beside a stage's operands
+// Of a panel, for one call of the micro-kernel: stays in the second-level cache.
+constexpr int64_t kChunkBytes = 256 << 10;
+constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
+constexpr int64_t kOneCallPixels = 2560;      // there; every panel reads all of their input again
+constexpr int64_t kGroupBytes = 384 << 10;    // of the input, for a group of row blocks
+
+constexpr int64_t kListBytes = 1 << 20;  // of all pixels of a stage for all taps
+
+// With fewer, threads also take runs side by side.
+constexpr int64_t kTilesPerThread = 32;
+
+}  // namespace
+
+FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& sizes_in,
+                                       int num_threads_in, FilterForm form_in)
+    : geometry(problem.geometry),
+      format(problem.data_format),
+      sizes(sizes_in),
+      form(form_in),
+      joined(Joins(form)),
+      inputs_in_lanes(PutsInputsInLanes(form)),
+      in_pairs(TermsInPairs(problem) && !sizes.pairs),
+      num_threads(num_threads_in),
+      out_cols(sizes.pairs ? CeilDiv(geometry.out_w, int64_t{2}) : geometry.out_w),
+      num_taps(geometry.kernel_h * geometry.kernel_w),
+      tile_taps(joined ? 1 : num_taps),
+      row_blocks(CeilDiv(NumRows(), sizes.tile_rows)),
+      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w, TermsInPairs(problem))) {
+  const ConvGeometry& g = geometry;
+  if (sizes.pairs) CountInPairs(blocks);
+  PlaceGrid();
+
+  const int64_t num_pixels = g.batch * g.out_h * out_cols;
+  const int64_t chunk_bytes = num_pixels * PanelBytes();
+  one_call =
+      NumRuns() == 1 && num_pixels <= kOneCallPixels && chunk_bytes <= kOneCallBytes &&
+      num_pixels * PixelNumbers({0, g.groups, 0, sizes.panels.count}) * sizes.element_bytes <=
+          kMostStageBytes;
+
+  CutPasses();
+  deals_runs = PaysToDealRuns();
+  const int packing_threads = deals_runs ? num_threads : 1;  // each on its own
+  const int stage_threads = deals_runs ? 1 : num_threads;
+
+  const Pass& widest = passes.front();
+  const int64_t pixel_bytes = PixelNumbers(widest) * sizes.element_bytes;
+  const int64_t stage_bytes = std::min(
+      std::max(SumBytes(), stage_threads == 1 ? kStageBytes : kStageBytesPerThread * stage_threads),
+      kMostStageBytes);
+  // Only whole images of planes lie together, so that they can be fetched ahead.
+  const int64_t image_bytes = pixel_bytes * g.out_h * out_cols;
+  const bool whole_images = format == DataFormat::kNCHW && image_bytes <= kImageBytes &&
+                            packing_threads * image_bytes <= kMostStageBytes;
+  int64_t stage_pixels = num_pixels;
+  if (!one_call) {
+    stage_pixels =
+        std::max<int64_t>(whole_images ? g.out_h * out_cols : 1, stage_bytes / pixel_bytes);
+  }
+  // What one thread packs is alike for all runs: then it has its tiles' lists from the last one.
+  const bool end_with_runs = stage_threads == 1 && !one_call;
+  if (end_with_runs) {
+    const int64_t run_pixels = kRunBlocks * MostBlockPixels();
+    stage_pixels = CeilDiv(run_pixels, CeilDiv(run_pixels, stage_pixels));
+  }
+  stages = SplitStages(blocks, g.out_h, out_cols, stage_pixels, end_with_runs);
+
+  chunk_blocks = one_call
+                     ? kRunBlocks
+                     : std::clamp<int64_t>(
+                           kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.element_bytes), 1,
+                           kRunBlocks);
+  const int64_t row_block_bytes =
+      std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.element_bytes;
+  // Joined, all rows read the same numbers.
+  group_row_blocks =
+      joined ? kMostGroupRowBlocks
+             : std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
+  group_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, group_row_blocks));  // groups alike
+  runs_at_once = RunsAtOnce();
+  lists_stages =
+      joined || tile_taps * MostStageSegments() * int64_t{sizeof(GemmSegment)} <= kListBytes;
+}
+
+void FilterGradientPlan::CutPasses() {
+  const ConvGeometry& g = geometry;
+  const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
+  const int64_t all_panels = g.groups * sizes.panels.count;
+  // Of a result that is rounded once it is whole no more is held than of sums.
+  const int64_t panel_held = !one_call        ? panel_sums
+                             : RoundsResult() ? ResultRows() * PanelBytes()
+                                              : 0;
+  const int64_t panels_held =
+      panel_held == 0 ? all_panels : std::max<int64_t>(1, kSumBytes / panel_held);
+  if (panels_held >= sizes.panels.count) {
+    const int64_t groups_held = std::min(g.groups, panels_held / sizes.panels.count);
+    for (int64_t group = 0; group < g.groups; group += groups_held) {
+      passes.push_back({group, std::min(g.groups, group + groups_held), 0, sizes.panels.count});
+    }
+  } else {
+    for (int64_t group = 0; group < g.groups; ++group) {
+      for (int64_t panel = 0; panel < sizes.panels.count; panel += panels_held) {
+        passes.push_back(
+            {group, group + 1, panel, std::min(sizes.panels.count, panel + panels_held)});
+      }
+    }
+  }
+}
+
+int64_t FilterGradientPlan::SumBytes() const {
+  return TilesOf(passes.front()) * sizes.tile_sums * int64_t{sizeof(double)};
+}
+
+int64_t FilterGradientPlan::MostBlockPixels() const {
+  int64_t most = 0;
+  for (const PixelBlock& block : blocks) most = std::max(most, block.num_pixels());
+  return most;
+}
+
+// Where every thread has a whole run, and room for all its sums in its own cache.
+bool FilterGradientPlan::PaysToDealRuns() const {
+  if (num_threads == 1) return false;
+  return static_cast<int64_t>(blocks.size()) >= num_threads * kRunBlocks &&
+         SumBytes() <= std::min(kDealtSumBytes, kSumBytes / num_threads);
+}
+
+int64_t FilterGradientPlan::RunsAtOnce() const {
+  if (num_threads == 1) return 1;
+  if (deals_runs) return std::min(NumRuns(), kSumBytes / SumBytes());
+  int64_t stage_runs = 1;
+  for (const PixelStage& stage : stages) {
+    stage_runs =
+        std::max(stage_runs, CeilDiv(stage.block_end, kRunBlocks) - stage.block_begin / kRunBlocks);
+  }
+  const int64_t wanted_runs = CeilDiv(kTilesPerThread * num_threads, TilesOf(passes.front()));
+  return std::clamp<int64_t>(std::min(wanted_runs, kSumBytes / SumBytes()), 1, stage_runs);
+}
+
+std::vector<FilterGradientPlan::Share> FilterGradientPlan::Shares(const Pass& pass,
+                                                                  int64_t first_run,
+                                                                  int64_t last_run) const {
+  const int64_t tiles = TilesOf(pass), num_blocks = static_cast<int64_t>(blocks.size());
+  const int64_t first_block = first_run * kRunBlocks;
+  const int64_t work = tiles * (std::min(last_run * kRunBlocks, num_blocks) - first_block);
+  std::vector<Share> shares;
+  for (int64_t run = first_run; run < last_run; ++run) {
+    const int64_t begin = run * kRunBlocks;
+    const int64_t run_blocks = std::min(kRunBlocks, num_blocks - begin);
+    int64_t tile = 0;
+    for (int64_t thread = 1; thread <= num_threads; ++thread) {
+      const int64_t into = work * thread / num_threads - tiles * (begin - first_block);
+      const int64_t end = std::clamp<int64_t>(into / run_blocks, tile, tiles);
+      if (end > tile) shares.push_back({run, tile, end});
+      tile = end;
+    }
+  }
+  return shares;
+}
+
+bool FilterGradientPlan::Alike(const PixelStage& a, const PixelStage& b) const {
+  const int64_t count = a.block_end - a.block_begin;
+  if (b.block_end - b.block_begin != count) return false;
+  if (a.block_begin % kRunBlocks != b.block_begin % kRunBlocks) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    PixelBlock one = blocks[static_cast<size_t>(a.block_begin + i)];
+    const PixelBlock& other = blocks[static_cast<size_t>(b.block_begin + i)];
+    const int64_t images = b.output.image_begin - a.output.image_begin;
+    one.image_begin += images;
+    one.image_end += images;
+    if (one != other) return false;
+  }
+  return true;
+}
+
+std::span<const PixelStage> FilterGradientPlan::StagesOfRun(int64_t run) const {
+  const auto first_from = [&](int64_t block) {
+    return std::partition_point(stages.begin(), stages.end(),
+                                [&](const PixelStage& stage) { return stage.block_begin < block; });
+  };
+  return {first_from(run * kRunBlocks), first_from((run + 1) * kRunBlocks)};
+}
+
+void FilterGradientPlan::PlaceGrid() {
+  const ConvGeometry& g = geometry;
+  if (joined && inputs_in_lanes) {
+    rows = {0, 1, g.out_h, 1, 0, 0};
+    cols = SharesColumns(g) ? AxisGrid{0, 1, PaddedWidth(), g.stride_w, 0, 0}
+                            : AxisGrid{0, 1, g.out_w * g.kernel_w, g.kernel_w, 0, 0};
+    return;
+  }
+  if (joined) {
+    rows = PaddedGrid(g.out_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
+    cols = PaddedGrid(g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
+    if (sizes.pairs) cols.stride *= 2;
+    return;
+  }
+  rows = InputGrid(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h, true);
+  // Planes are used, or transposed, by whole rows.
+  const bool sparse = format == DataFormat::kNHWC;
+  cols = !sizes.pairs ? InputGrid(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, sparse)
+                      : PairGrid(g.in_w, g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w,
+                                 sparse || PlanesHoldPairs());
+}
+
+FilterGradientPlan::TilePlace FilterGradientPlan::PlaceOf(int64_t tile) const {
+  const int64_t panel_tiles = row_blocks * tile_taps;
+  const int64_t group_tiles = group_row_blocks * tile_taps;
+  const int64_t panel = tile / panel_tiles, in_panel = tile % panel_tiles;
+  const int64_t group = in_panel / group_tiles, in_group = in_panel % group_tiles;
+  const int64_t first_row_block = group * group_row_blocks;
+  const int64_t group_rows = std::min(group_row_blocks, row_blocks - first_row_block);
+  const int64_t tap = in_group / group_rows, row_block = in_group % group_rows;
+  return {panel, first_row_block + row_block, tap, tile - row_block + group_rows,
+          tile - in_group + group_rows * tile_taps};
+}
+
+Slab FilterGradientPlan::GridSlab(const PixelStage& stage) const {
+  const Slab& out = stage.output;
+  const int64_t begin = rows.IndexOf(out.row_begin, 0);
+  const int64_t end = rows.IndexOf(out.row_end - 1, geometry.kernel_h - 1) + 1;
+  const int64_t first = std::clamp<int64_t>(begin, 0, rows.count);
+  return {out.image_begin, out.image_end, first, std::clamp(end, first, rows.count)};
+}
+
+int64_t FilterGradientPlan::InputWidth(const Pass& pass) const {
+  if (inputs_in_lanes) {
+    return joined ? (pass.group_end - pass.group_begin) * ColumnNumbers()
+                  : pass.num_panels() * sizes.panels.cols;
+  }
+  const int64_t block = joined || InputIsPlanar() ? 1 : ChannelBlock();
+  return (pass.group_end - pass.group_begin) * RoundUp(geometry.group_in_c, block);
+}
+
+int64_t FilterGradientPlan::OutputWidth(const Pass& pass) const {
+  if (inputs_in_lanes) return (pass.group_end - pass.group_begin) * geometry.group_out_c;
+  return pass.num_panels() * sizes.panels.cols;
+}
+
+int64_t FilterGradientPlan::PixelNumbers(const Pass& pass) const {
+  const int64_t grid_pixels = CeilDiv(rows.count * cols.count, geometry.out_h * out_cols);
+  return grid_pixels * InputWidth(pass) + OutputWidth(pass);
+}
+
+int64_t FilterGradientPlan::InputElements(const PixelStage& stage, const Pass& pass) const {
+  const Slab grid = GridSlab(stage);
+  // Where pixels have no surplus columns of their own, the last panel of the last one may read on.
+  const int64_t surplus = joined && inputs_in_lanes ? sizes.panels.cols : 0;
+  return grid.num_images() * grid.num_rows() * cols.count * InputWidth(pass) + surplus;
+}
+
+int64_t FilterGradientPlan::OutputElements(const PixelStage& stage, const Pass& pass) const {
+  return stage.num_pixels(out_cols) * OutputWidth(pass);
+}
+
+Slab FilterGradientPlan::PaddedSlab(const PixelStage& stage) const {
+  const Slab& out = stage.output;
+  const ConvGeometry& g = geometry;
+  return {out.image_begin, out.image_end, out.row_begin * g.stride_h,
+          (out.row_end - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h + 1};
+}
+
+int64_t FilterGradientPlan::PaddedElements(const PixelStage& stage) const {
+  if (!joined || !inputs_in_lanes) return 0;
+  const Slab padded = PaddedSlab(stage);
+  return padded.num_images() * padded.num_rows() * PaddedWidth() * geometry.in_c;
+}
+
+int64_t FilterGradientPlan::MostStageBlocks() const {
+  int64_t most = 0;
+  for (const PixelStage& stage : stages) {
+    most = std::max(most, stage.block_end - stage.block_begin);
+  }
+  return most;
+}
+
+int64_t FilterGradientPlan::MostStageSegments() const {
+  int64_t most = 0;
+  for (const PixelStage& stage : stages) {
+    most = std::max(most, stage.block_end - stage.block_begin +
+                              stage.output.num_images() * stage.output.num_rows());
+  }
+  return most * (in_pairs ? 3 : 1);
+}
+
+int64_t FilterGradientPlan::UnfinishedElements() const {
+  if (inputs_in_lanes) return ResultRows() * geometry.out_c;
+  return RoundsResult() ? ResultRows() * ResultColumns(passes.front()).count() : 0;
+}
+
+int64_t FilterGradientPlan::ScratchBytes() const {
+  const Pass& widest = passes.front();
+  int64_t elements = 0;
+  for (const PixelStage& stage : stages) {
+    const int64_t input = UsesInputInPlace() ? 0 : InputElements(stage, widest);
+    const int64_t output = UsesOutputInPlace() ? 0 : OutputElements(stage, widest);
+    elements = std::max(elements, input + output + PaddedElements(stage));
+  }
+  const int64_t sums =
+      (one_call ? num_threads : TilesOf(widest) * (runs_at_once + (NumRuns() > 1))) *
+      sizes.tile_sums;
+  const int64_t packing_threads = deals_runs ? num_threads : 1;
+  elements *= packing_threads;
+  const int64_t most_segments = lists_stages
+                                    ? packing_threads * tile_taps * MostStageSegments()
+                                    : num_threads * kBlockTerms * chunk_blocks * (in_pairs ? 3 : 1);
+  const int64_t segments = most_segments * 2 * int64_t{sizeof(GemmSegment)};
+  return (elements + UnfinishedElements()) * sizes.element_bytes + sums * int64_t{sizeof(double)} +
+         segments + static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
+}
+
+std::string FilterGradientPlan::Tiles() const {
+  const char* inputs = joined ? "taps and channels" : "channels";
+  return fmt::format("{}x{} {} x {}, {} panels, {} blocks in {} runs{}", sizes.tile_rows,
+                     sizes.panels.cols, inputs_in_lanes ? "channels" : inputs,
+                     inputs_in_lanes ? inputs : "channels", geometry.groups * sizes.panels.count,
+                     blocks.size(), NumRuns(), sizes.pairs ? ", in pairs" : "");
+}
+
+}  // namespace convgrad

@@ -1,0 +1,220 @@
+// How the filter gradient's work is cut: rows and columns of tiles, passes, stages, runs. Follows
+// from problem, kernels and threads; touches no data.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "conv/axes/pixel_sum.h"
+#include "conv/gemm/tiles.h"
+#include "conv/move/grid_columns.h"
+#include "conv/plan/algorithm.h"
+
+namespace convgrad {
+
+// What the rows and columns of tiles are.
+enum class FilterForm {
+  kApart,        // input channels of one tap, by output channels; padding is skipped
+  kJoined,       // the same of all taps together; padding is multiplied
+  kInputsApart,  // output channels, by input channels of one tap; padding is skipped
+  kInputsJoined  // output channels, by taps and input channels; padding is multiplied
+};
+
+// Row blocks that are computed tap by tap together.
+inline constexpr int64_t kMostGroupRowBlocks = 16;
+
+// The result of one group is a matrix for each tap, or, joined, one for all taps. Its rows are cut
+// into row blocks of a tile's rows, its columns into panels. Tiles are numbered in the order in
+// which they are computed: panel by panel, in a panel some row blocks at a time, of these tap by
+// tap.
+struct FilterGradientPlan {
+  struct Sizes {  // of the kernels
+    int64_t tile_rows, tile_sums;
+    Panels panels;             // of one group
+    int64_t element_bytes;     // of an operand's element
+    bool stores_compute_type;  // not a 16-bit type
+    bool pairs;                // elements are pairs of output columns and what they meet
+  };
+
+  FilterGradientPlan(const Problem& problem, const Sizes& sizes, int num_threads, FilterForm form);
+
+  static bool Joins(FilterForm form) {
+    return form == FilterForm::kJoined || form == FilterForm::kInputsJoined;
+  }
+  static bool PutsInputsInLanes(FilterForm form) {
+    return form == FilterForm::kInputsApart || form == FilterForm::kInputsJoined;
+  }
+  // Rows and columns of a group's matrix.
+  static int64_t NumRows(const ConvGeometry& g, FilterForm form) {
+    if (PutsInputsInLanes(form)) return g.group_out_c;
+    return (Joins(form) ? g.kernel_h * g.kernel_w : 1) * g.group_in_c;
+  }
+  static int64_t NumCols(const ConvGeometry& g, FilterForm form) {
+    if (!PutsInputsInLanes(form)) return g.group_out_c;
+    return (Joins(form) ? g.kernel_h * g.kernel_w : 1) * g.group_in_c;
+  }
+
+  // Groups, or panels of the only group, whose sums are held at a time.
+  struct Pass {
+    int64_t group_begin, group_end;
+    int64_t panel_begin, panel_end;  // of each group
+    int64_t num_panels() const { return (group_end - group_begin) * (panel_end - panel_begin); }
+  };
+  // The columns of the result that a pass makes, unless inputs are in lanes.
+  struct Columns {
+    int64_t begin, end;
+    int64_t count() const { return end - begin; }
+  };
+  Columns ResultColumns(const Pass& pass) const {
+    const int64_t group_out_c = geometry.group_out_c, panel_cols = sizes.panels.cols;
+    return {
+        pass.group_begin * group_out_c + pass.panel_begin * panel_cols,
+        (pass.group_end - 1) * group_out_c + std::min(group_out_c, pass.panel_end * panel_cols)};
+  }
+
+  int64_t NumRows() const { return NumRows(geometry, form); }
+  // Rows of the result, [tap][input channel], by all groups' output channels.
+  int64_t ResultRows() const { return num_taps * geometry.group_in_c; }
+  int64_t NumRuns() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
+  int64_t PanelBytes() const { return sizes.panels.cols * sizes.element_bytes; }  // of a pixel
+  // Pixels of out_backprop already hold the columns of every panel side by side, or are its rows.
+  bool UsesOutputInPlace() const {
+    if (!sizes.stores_compute_type) return false;
+    return inputs_in_lanes || (format == DataFormat::kNHWC && PanelsServeInPlace());
+  }
+  // Where pixels are longer than a panel every tile that meets one pays for its distance, about as
+  // much as it costs to copy one number; packed, they are neighbours.
+  bool PanelsServeInPlace() const {
+    if (geometry.group_out_c % sizes.panels.cols != 0) return false;
+    return geometry.out_c == sizes.panels.cols || tile_taps * row_blocks <= PanelBytes();
+  }
+  // Rows of tiles are planes.
+  bool InputIsPlanar() const { return format == DataFormat::kNCHW && !joined && !inputs_in_lanes; }
+  bool UsesInputInPlace() const {
+    if (sizes.pairs) return InputIsPlanar() && PlanesHoldPairs();
+    if (!sizes.stores_compute_type) return false;
+    if (InputIsPlanar()) return true;
+    if (joined || format == DataFormat::kNCHW) return false;
+    return inputs_in_lanes ? geometry.group_in_c % sizes.panels.cols == 0
+                           : PixelsServeAsRows(geometry, sizes.panels.cols);
+  }
+  // Pixels of NHWC are no longer than a panel's part of one, which every term reads as well: a copy
+  // by channel blocks gains nothing then. Narrow panels compute too little for a longer one.
+  static bool PixelsServeAsRows(const ConvGeometry& g, int64_t panel_cols) {
+    return g.in_c <= panel_cols;
+  }
+  // The input's planes hold what the only tap of a filter row meets as pairs already.
+  bool PlanesHoldPairs() const {
+    const ConvGeometry& g = geometry;
+    return g.kernel_w == 1 && g.stride_w == 1 && g.out_w == g.in_w && g.in_w % 2 == 0;
+  }
+  // The columns that a stage holds of a row of the input, and of out_backprop.
+  GridColumns InputColumns() const {
+    return {cols.first, cols.step, geometry.stride_w, geometry.in_w, cols.count};
+  }
+  GridColumns OutputColumns() const {
+    return {0, sizes.pairs ? 2 : 1, 1, geometry.out_w, out_cols};
+  }
+  // Channels of the input that are packed side by side: those of a tile where tiles read them
+  // often, for the little that they compute with them, else a cache line, so that packing moves
+  // whole lines.
+  int64_t ChannelBlock() const {
+    constexpr int64_t kLine = 64;
+    const bool often = 10 * tile_taps * sizes.panels.count > PanelBytes();
+    return std::min(geometry.group_in_c, often ? sizes.tile_rows : kLine / sizes.element_bytes);
+  }
+  // Numbers that a stage holds of one pixel of the input's grid, and of one of out_backprop, when
+  // they are packed.
+  int64_t InputWidth(const Pass& pass) const;
+  int64_t OutputWidth(const Pass& pass) const;
+  int64_t PixelNumbers(const Pass& pass) const;  // of both, for an output pixel
+  int64_t TilesOf(const Pass& pass) const { return pass.num_panels() * row_blocks * tile_taps; }
+  struct TilePlace {
+    int64_t panel, row_block, tap;  // panel of the pass
+    int64_t next_tap, next_group;   // the first tiles of another tap, and of other row blocks
+  };
+  TilePlace PlaceOf(int64_t tile) const;
+  // The tiles of one run that a thread takes at a time where runs are dealt.
+  struct Share {
+    int64_t run, tile_begin, tile_end;
+  };
+  // Of runs [first_run, last_run), whole but where a thread's part, alike in tiles x blocks, ends.
+  std::vector<Share> Shares(const Pass& pass, int64_t first_run, int64_t last_run) const;
+  // Whether the pixels of both lie alike, and their runs' ends: what tiles meet is listed alike.
+  bool Alike(const PixelStage& a, const PixelStage& b) const;
+  // The stages of a run, where runs are dealt.
+  std::span<const PixelStage> StagesOfRun(int64_t run) const;
+  // Of so many tiles: groups, or for threads smaller where there are few.
+  int64_t TasksOf(int64_t tiles) const {
+    const int64_t least = num_threads == 1 ? 1 : 8 * int64_t{num_threads};
+    return std::min(tiles, std::max(least, CeilDiv(tiles, group_row_blocks * tile_taps)));
+  }
+  int64_t MostStageBlocks() const;
+  // Segments of a stage's pixels for one tap, at most.
+  int64_t MostStageSegments() const;
+  // The micro-kernel's results are rounded to 16 bits afterwards.
+  bool RoundsResult() const {
+    return !inputs_in_lanes && !sizes.stores_compute_type && !sizes.pairs;
+  }
+  // Of the result's numbers that are held before they are turned, or rounded to 16 bits.
+  int64_t UnfinishedElements() const;
+  // Of packed input and out_backprop for a stage, in elements.
+  int64_t InputElements(const PixelStage& stage, const Pass& pass) const;
+  int64_t OutputElements(const PixelStage& stage, const Pass& pass) const;
+  // The rows of the grid that a stage's output rows meet.
+  Slab GridSlab(const PixelStage& stage) const;
+  // The rows of the padded input that they meet.
+  Slab PaddedSlab(const PixelStage& stage) const;
+  int64_t PaddedWidth() const {
+    return (geometry.out_w - 1) * geometry.stride_w +
+           (geometry.kernel_w - 1) * geometry.dilation_w + 1;
+  }
+  // Inputs joined: columns of the grid hold what a column of taps meets. Output pixels share them
+  // where their taps' columns follow each other; else each has its own.
+  static bool SharesColumns(const ConvGeometry& g) {
+    return g.dilation_w == 1 && g.stride_w < g.kernel_w;
+  }
+  int64_t ColumnNumbers() const { return geometry.kernel_h * geometry.group_in_c; }
+  // The padded input of all groups, from which the grid is filled.
+  int64_t PaddedElements(const PixelStage& stage) const;
+  int64_t ScratchBytes() const;
+  std::string Tiles() const;
+
+  // How rows and columns of the input are kept.
+  void PlaceGrid();
+  // Which columns and groups are summed up at a time.
+  void CutPasses();
+  bool PaysToDealRuns() const;
+  int64_t RunsAtOnce() const;
+  int64_t MostBlockPixels() const;
+  // Of tiles' sums, in a pass.
+  int64_t SumBytes() const;
+
+  ConvGeometry geometry;
+  DataFormat format;
+  Sizes sizes;
+  FilterForm form;
+  bool joined, inputs_in_lanes;  // that form
+  bool in_pairs;                 // terms are taken two by two, elements one by one
+  int num_threads;
+  int64_t out_cols;  // elements of a row of out_backprop
+  int64_t num_taps;
+  int64_t tile_taps;               // taps that are tiles of their own: all, or 1 when joined
+  int64_t row_blocks;              // of one group and tap
+  AxisGrid rows, cols;             // of the input; cols from elements of out_backprop
+  std::vector<PixelBlock> blocks;  // their columns count elements
+  bool one_call;                   // of the micro-kernel makes a tile: no sums need to be kept
+  std::vector<Pass> passes;
+  std::vector<PixelStage> stages;  // of every pass; those one thread packs end with runs
+  int64_t chunk_blocks;            // taken by one call of the micro-kernel
+  int64_t group_row_blocks;        // whose input stays in a cache from tap to tap
+  // Threads take runs of their own, for which each packs the operands: nobody waits until runs'
+  // sums are folded. Else all work on what they packed together.
+  bool deals_runs;
+  int64_t runs_at_once;  // whose sums are held side by side
+  bool lists_stages;     // what all tiles meet is listed once for a stage, else anew for each call
+};
+
+}  // namespace convgrad

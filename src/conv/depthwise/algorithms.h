@@ -1,0 +1,14 @@
+// The depthwise algorithms: all three directions, every type and layout.
+#pragma once
+
+#include "conv/plan/algorithm.h"
+
+namespace convgrad {
+
+// Forward and input gradient, then filter gradient, best first.
+extern const Algorithm kDepthwiseWholePlanesAlgorithm;
+extern const Algorithm kDepthwisePlanesAlgorithm;
+extern const Algorithm kDepthwiseForwardAlgorithm;
+extern const Algorithm kDepthwiseFilterAlgorithm;
+
+}  // namespace convgrad

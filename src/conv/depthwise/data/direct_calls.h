@@ -1,0 +1,85 @@
+// The kernel calls that make one row of results of a depthwise forward or input gradient, from
+// where sources and weights lie. Knows nothing of how the numbers came to their places.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "conv/axes/lines.h"
+#include "conv/depthwise/data/direct_plan.h"
+#include "kernels/depthwise/depthwise.h"
+
+namespace convgrad {
+
+// Columns of results that are computed together, the source columns they read, and their lines.
+struct ColBand {
+  Range results, sources;
+  std::vector<TapLine> lines;
+  // Source columns that are so far apart lie next to each other in a strip, those of the first
+  // column before those of the second; 1: they lie in order.
+  int64_t residues;
+
+  // Where source column sources.begin + `offset` lies, for the first one of a residue.
+  int64_t PlaceOf(int64_t offset) const;
+};
+
+// Those of the plan. Where the source is in place, each has all its columns.
+std::vector<ColBand> ColBandsOf(const ForwardPlan& plan);
+
+// Where the numbers of a piece lie. Sources: column cols->sources.begin and the first channel of
+// source row `first_row + i` is at source + slots[i] * row_size, or without slots (then all of the
+// source is there) at source + i * row_size.
+template <class Element>
+struct ForwardPlace {
+  const ColBand* cols;
+  int64_t channels;
+  const Element* source;
+  int64_t row_size, pixel_size;
+  int64_t first_row;
+  std::vector<int64_t> slots;
+  const Element* filter;
+  int64_t result_pixel_size;
+};
+
+// The call for one line. Its `out` is set when it is made, since results move on while calls stay.
+template <class Element>
+struct LineCall {
+  DepthwiseForwardRow<Element> row;
+  int64_t first_out;  // of the row's results
+  std::vector<DepthwiseSegment<Element>> segments;
+  std::vector<int64_t> block_ends;
+};
+
+template <class Element>
+struct RowCalls {
+  std::vector<LineCall<Element>> lines;
+  int64_t sources_end;  // the row reads source rows before this one, or none: 0
+};
+
+template <class Element>
+class ForwardCallFinder {
+ public:
+  ForwardCallFinder(const ForwardPlan& plan, const ForwardPlace<Element>& place);
+
+  // Replaces *calls by those of result row `row`.
+  void Find(int64_t row, RowCalls<Element>* calls);
+
+ private:
+  void FindLine(const TapLine& line, LineCall<Element>* call) const;
+  void FindSegments(const TapLine& line, LineCall<Element>* call) const;
+  void AddSegments(const TapLine& line, const PointTap& tap, int64_t begin, int64_t end,
+                   LineCall<Element>* call) const;
+  const Element* SourceRow(int64_t row) const;
+  const Element* Weights(const TapLine& line, int64_t row_tap, int64_t term) const;
+  // True where the terms of a line's taps lie at equal distances in the source.
+  bool EvenTerms(const TapLine& line) const {
+    return plan_.tap_terms() == 1 || line.source_step == place_.cols->residues;
+  }
+
+  const ForwardPlan& plan_;
+  const ForwardPlace<Element>& place_;
+  int64_t taps_of_row_;  // packed
+  PointTaps taps_;       // of the current row
+};
+
+}  // namespace convgrad

@@ -1,0 +1,206 @@
+#include "conv/depthwise/data/direct_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked.h"
+#include "conv/move/stream_result.h"
+#include "order/canonical_order.h"
+
+namespace convgrad {
+namespace {
+
+// A source strip and the rows of results made from it should stay in the second cache together.
+constexpr int64_t kStripBytes = int64_t{640} << 10;
+// A strip made of planes has one vector of them, so that transposing writes line after line (four
+// take a fifth longer at 56x56, two or four a tenth longer at 14x14), but as many as make it this
+// many pixels, so that the smallest planes are not all overhead.
+constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
+// Pieces of work a thread should get, for balance.
+constexpr int64_t kPiecesPerThread = 4;
+constexpr int64_t kGatherTerms = 12;
+// Columns a piece should keep when only columns are left to deal out.
+constexpr int64_t kLeastCols = 64;
+// The calls of all rows of a band are kept.
+constexpr int64_t kMostBandRows = 4096;
+
+}  // namespace
+
+int64_t ForwardPlan::SourceRows(int64_t result_rows) const {
+  return std::min(MostSources(rows, result_rows), result_rows * rows.kernel);
+}
+int64_t ForwardPlan::SourceCols(int64_t result_cols) const {
+  return MostSources(cols, result_cols);
+}
+int64_t ForwardPlan::StripSize(int64_t result_rows, int64_t result_cols) const {
+  return SourceRows(result_rows) * SourceCols(result_cols) * SourceSize(chunks.widest());
+}
+
+// As many channels as let the rows that one row of results reads stay in cache; where they are
+// packed, those that as many rows of results read, or most of them would be packed once more for
+// the next piece.
+void ForwardPlan::ChooseChunks(int64_t num_channels) {
+  const int64_t unit = ChunkUnit();
+  int64_t wanted = num_channels;
+  if (by_plane) {
+    const int64_t vectors =
+        std::clamp<int64_t>(CeilDiv(kPlanePixels, source.plane()), 1, kMostPlaneVectors);
+    wanted = std::min(wanted, vectors * unit);
+  }
+  chunks = ChannelChunks(num_channels, unit, wanted);
+  // In NHWC by plane every chunk reads the same lines: rather cut columns.
+  if (by_plane && source.format == DataFormat::kNHWC) return;
+  const int64_t num_rows = source_in_place ? 1 : std::min(rows.num_results(), SourceRows(1));
+  while (wanted > unit && StripSize(num_rows, cols.num_results()) * element_bytes > kStripBytes) {
+    wanted = std::max(unit, RoundUp(wanted / 2, unit));
+    chunks = ChannelChunks(num_channels, unit, wanted);
+  }
+}
+
+void ForwardPlan::ChooseBands() {
+  row_bands = col_bands = 1;
+  if (source_in_place && result_in_place) return;
+  const int64_t num_cols = cols.num_results(), num_rows = rows.num_results();
+  // In NHWC by plane, where packing is dear, bands are high enough to share most source rows.
+  const bool gathered = by_plane && source.format == DataFormat::kNHWC;
+  const int64_t least_rows = gathered ? std::min(num_rows, 4 * rows.kernel) : 1;
+  const int64_t least_cols = gathered ? kLeastCols / 4 : kLeastCols;
+  int64_t band_cols = num_cols;
+  while (band_cols > least_cols && StripSize(least_rows, band_cols) * element_bytes > kStripBytes) {
+    band_cols = CeilDiv(band_cols, 2);
+  }
+  col_bands = CeilDiv(num_cols, band_cols);
+  // As many rows as fit; by halving, since there may be millions of one column each.
+  int64_t band_rows = 1, most_rows = std::min(num_rows, kMostBandRows);
+  while (band_rows < most_rows) {
+    const int64_t tried = band_rows + (most_rows - band_rows + 1) / 2;
+    if (StripSize(tried, band_cols) * element_bytes <= kStripBytes) {
+      band_rows = tried;
+    } else {
+      most_rows = tried - 1;
+    }
+  }
+  row_bands = CeilDiv(num_rows, band_rows);
+}
+
+// More pieces when there are too few for the threads: first rows, then channels, then columns.
+void ForwardPlan::FillThreads(int64_t num_channels, int num_threads) {
+  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  const auto grow = [&](int64_t& count, int64_t most) {
+    if (num_pieces() < wanted) {
+      count = std::max(count, std::min(most, CeilDiv(wanted, num_pieces() / count)));
+    }
+  };
+  grow(row_bands, rows.num_results());
+  if (num_pieces() < wanted) {
+    const int64_t unit = ChunkUnit();
+    const int64_t more = CeilDiv(wanted, num_images * row_bands * col_bands);
+    chunks = ChannelChunks(num_channels, unit, std::max(unit, num_channels / more));
+  }
+  grow(col_bands, CeilDiv(cols.num_results(), kLeastCols));
+}
+
+// In place, where results of a piece are whole lines.
+bool ForwardPlan::StreamsResult() const {
+  constexpr int64_t kLine = kAlignment, kLeastVector = 16;
+  const int64_t unit = ChunkUnit();
+  const int64_t pixel_bytes = result.c * stored_bytes, vector_bytes = lanes * element_bytes;
+  const bool whole_lines = chunks.count() == 1 || ResultSize(unit) * element_bytes % kLine == 0;
+  return result_in_place && pixel_bytes % kLine == 0 && whole_lines &&
+         vector_bytes >= kLeastVector && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
+         result.batch * result.plane() * pixel_bytes >= kLeavesTheCaches;
+}
+
+// Where chunks of planes are alike in every image.
+int64_t ForwardPlan::ChunksOfImage() const {
+  const int64_t size = chunks.widest(), of_image = num_channels() / size;
+  const bool alike = by_plane && source.format == DataFormat::kNCHW && num_channels() % size == 0 &&
+                     chunks.count() == source.batch * of_image;
+  return alike ? of_image : 0;
+}
+
+void ForwardPlan::MeasurePiece() {
+  const int64_t channels = chunks.widest();
+  const int64_t band_rows = CeilDiv(rows.num_results(), row_bands);
+  const int64_t band_cols = CeilDiv(cols.num_results(), col_bands);
+  // A vector more than the strip, for pixels narrower than a vector.
+  if (!source_in_place) {
+    filter_size = rows.kernel * cols.kernel * SourceSize(channels) + lanes;
+    strip_size = StripSize(band_rows, band_cols) + lanes;
+    if (multiplier > 1) intermediate_size = strip_size;
+    if (by_plane && source.format == DataFormat::kNHWC) {
+      intermediate_size = std::max(intermediate_size, channels * kGatheredPixels * source.c);
+    }
+  }
+  // As many rows as make a whole number of transposes, if a band has so many.
+  const int64_t together = PixelsTogether(result.plane());
+  waiting_rows = std::min(band_rows, together / std::gcd(together, band_cols));
+  if (!result_in_place) out_size = waiting_rows * band_cols * ResultSize(channels) + lanes;
+  for (int64_t* size : {&filter_size, &strip_size, &intermediate_size, &out_size}) {
+    *size = RoundUp(*size, static_cast<int64_t>(kAlignment));
+  }
+}
+
+// What is used where it lies, and in which form the kernels read it.
+void ForwardPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
+  const ConvGeometry& g = problem.geometry;
+  const bool f64 = problem.dtype == DType::kFloat64;
+  const bool nhwc = problem.data_format == DataFormat::kNHWC;
+  const int64_t taps = g.kernel_h * g.kernel_w;
+  const int64_t group = VisitFloat(problem.dtype, [&](auto tag) {
+    return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
+  });
+  stored_bytes = InfoOf(problem.dtype).bytes;
+  element_bytes = f64 ? 8 : 4;
+  lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  const bool widened = stored_bytes < element_bytes;
+  by_plane = result_in_place = source_in_place = false;
+  if (nhwc && multiplier == 1 && g.in_c >= group && (!widened || taps <= kBlockTerms)) {
+    source_in_place = result_in_place = true;
+    element_bytes = stored_bytes;
+    lanes = group;
+    return;
+  }
+  // Putting images side by side takes about as long as kGatherTerms terms a channel.
+  const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward) &&
+                      (g.in_c == 1 || taps * multiplier > kGatherTerms * g.in_c);
+  by_plane = !nhwc || narrow;
+  result_in_place = !by_plane && !widened;
+}
+
+ForwardPiece ForwardPlan::PieceAt(int64_t index) const {
+  // NHWC: chunks of the same pixels follow each other, since they share lines. NCHW: the same
+  // planes of all images do if they can, since they share weights.
+  const int64_t num_chunks = chunks.count(), num_bands = row_bands * col_bands;
+  const bool chunks_inside = source.format == DataFormat::kNHWC;
+  int64_t chunk = chunks_inside ? index % num_chunks : index / num_bands % num_chunks;
+  if (chunks_of_image > 0) {
+    chunk = chunk % source.batch * chunks_of_image + chunk / source.batch;
+  }
+  const int64_t band = chunks_inside ? index / num_chunks % num_bands : index % num_bands;
+  return {index / (num_chunks * num_bands), chunks[chunk],
+          PartOf(rows.num_results(), row_bands, band / col_bands), band % col_bands};
+}
+
+ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const ConvGeometry& g = problem.geometry;
+  forward = InfoOf(problem.op).direction == Direction::kForward;
+  rows = Dimension::Rows(g, forward);
+  cols = Dimension::Cols(g, forward);
+  const DataLayout input = {problem.data_format, g.batch, g.in_h, g.in_w, g.in_c};
+  const DataLayout output = {problem.data_format, g.batch, g.out_h, g.out_w, g.out_c};
+  source = forward ? input : output;
+  result = forward ? output : input;
+  multiplier = g.group_out_c;
+  ChoosePlaces(problem, kernels);
+  num_images = by_plane ? 1 : g.batch;
+  const int64_t num_channels = by_plane ? g.batch * g.in_c : g.in_c;
+  ChooseChunks(num_channels);
+  ChooseBands();
+  FillThreads(num_channels, num_threads);
+  streams = StreamsResult();
+  chunks_of_image = ChunksOfImage();
+  MeasurePiece();
+}
+
+}  // namespace convgrad

@@ -1,0 +1,73 @@
+// How a depthwise forward or input gradient is dealt out: images or planes, chunks of channels,
+// bands of rows and columns, and the memory a piece of work takes. Knows no kernels but their
+// vectors' width.
+#pragma once
+
+#include <cstdint>
+
+#include "conv/axes/lines.h"
+#include "conv/depthwise/chunks.h"
+#include "conv/depthwise/strips.h"
+#include "kernels/kernel_table.h"
+#include "problem/geometry.h"
+
+namespace convgrad {
+
+// One piece of work.
+struct ForwardPiece {
+  int64_t image;  // 0 by plane
+  Range channels, rows;
+  int64_t col_band;
+};
+
+// What is dealt out how, and how much memory a piece takes.
+struct ForwardPlan {
+  ForwardPlan(const Problem& problem, const KernelTable& kernels, int num_threads);
+
+  bool forward;
+  Dimension rows, cols;
+  DataLayout source, result;
+  int64_t multiplier;
+  int64_t stored_bytes;
+  int64_t element_bytes;  // of what the kernels read: of the compute type, or stored
+  int64_t lanes;          // channels that the kernels take at a time
+  bool source_in_place, result_in_place;
+  // Planes of all images are dealt out like channels: NCHW, and images with too few channels.
+  bool by_plane;
+  int64_t num_images;  // 1 by plane
+  ChannelChunks chunks;
+  int64_t row_bands, col_bands;
+  int64_t waiting_rows;  // of results that are stored together, where not in place
+  bool streams;          // results are written around the caches
+  // Chunks of an image, where those of the same channels of all images follow each other; else 0.
+  int64_t chunks_of_image;
+
+  int64_t num_channels() const { return forward ? source.c : result.c; }  // of the input
+  // Terms of one tap, which lie side by side in the source.
+  int64_t tap_terms() const { return forward ? 1 : multiplier; }
+  int64_t SourceSize(int64_t channels) const { return channels * multiplier; }
+  int64_t ResultSize(int64_t channels) const { return forward ? channels * multiplier : channels; }
+  int64_t num_pieces() const { return num_images * chunks.count() * row_bands * col_bands; }
+  ForwardPiece PieceAt(int64_t index) const;
+
+  // Elements, for the largest piece.
+  int64_t filter_size = 0, strip_size = 0, intermediate_size = 0, out_size = 0;
+  int64_t piece_bytes() const {
+    return (filter_size + strip_size + intermediate_size + out_size) * element_bytes;
+  }
+
+ private:
+  int64_t ChunkUnit() const { return forward ? ChannelsOfVectors(lanes, multiplier) : lanes; }
+  void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
+  int64_t SourceRows(int64_t result_rows) const;
+  int64_t SourceCols(int64_t result_cols) const;
+  int64_t StripSize(int64_t result_rows, int64_t result_cols) const;
+  void ChooseChunks(int64_t num_channels);
+  void ChooseBands();
+  void FillThreads(int64_t num_channels, int num_threads);
+  bool StreamsResult() const;
+  int64_t ChunksOfImage() const;
+  void MeasurePiece();
+};
+
+}  // namespace convgrad

@@ -1,0 +1,249 @@
+#include "conv/depthwise/filter/plan.h"
+
+#include <iterator>
+
+namespace convgrad {
+namespace {
+
+// Block sums of a unit: most of the smallest first cache.
+constexpr int64_t kSumBytes = int64_t{24} << 10;
+// Fewer channels than this a unit read too few bytes of every pixel; rather fewer taps.
+constexpr int64_t kLeastUnitBytes = 256;
+// Threads that share pixels in narrower parts than this slow each other down (3x3 56x56x128 with
+// parts of 256 bytes: twice the time).
+constexpr int64_t kSharedPixelBytes = 512;
+// Lines of pixels that are a multiple of 4 KiB apart share a set of the first cache, which holds
+// too few of them to come back for their other half. Strips are as wide as misses that.
+constexpr int64_t kLineSets = 64, kApartBytes = 960;
+// Strips of input and of out_backprop together, in the second cache.
+constexpr int64_t kStripBytes = int64_t{448} << 10;
+// Sums of runs that wait to be folded: at most, and of all units together rather no more than.
+constexpr int64_t kMostWaitingBytes = int64_t{24} << 20;
+constexpr int64_t kWaitingBytes = int64_t{4} << 20;
+constexpr int64_t kMostRuns = 64;  // of a piece: a request to stop waits for it
+constexpr int64_t kPiecesPerThread = 4;
+
+}  // namespace
+
+FilterUnit FilterPlan::UnitAt(int64_t index) const {
+  FilterUnit unit;
+  unit.col_taps = PartOf(cols.kernel, col_groups, index % col_groups);
+  index /= col_groups;
+  unit.row_taps = PartOf(rows.kernel, row_groups, index % row_groups);
+  unit.channels = chunks[index / row_groups];
+  return unit;
+}
+
+StripPart FilterPlan::InputPart(const FilterUnit& unit, const PixelBlock& bounds) const {
+  return {bounds.image_begin, unit.channels,
+          SourcesOf(WithTaps(rows, unit.row_taps), {bounds.row_begin, bounds.row_end}),
+          SourcesOf(WithTaps(cols, unit.col_taps), {bounds.col_begin, bounds.col_end})};
+}
+
+StripPart FilterPlan::OutputPart(Range channels, const PixelBlock& bounds) const {
+  return {bounds.image_begin,
+          {channels.begin * multiplier, channels.end * multiplier},
+          {bounds.row_begin, bounds.row_end},
+          {bounds.col_begin, bounds.col_end}};
+}
+
+int64_t FilterPlan::InputPixels(const PixelBlock& bounds) const {
+  const int64_t row_taps = CeilDiv(rows.kernel, row_groups);
+  const int64_t col_taps = CeilDiv(cols.kernel, col_groups);
+  const int64_t out_rows = bounds.row_end - bounds.row_begin;
+  const int64_t in_rows =
+      std::min(MostSources(WithTaps(rows, {0, row_taps}), out_rows), out_rows * row_taps);
+  return in_rows * MostSources(WithTaps(cols, {0, col_taps}), bounds.col_end - bounds.col_begin);
+}
+
+int64_t FilterPlan::StripBytes(const PixelBlock& bounds) const {
+  const int64_t output_pixels =
+      (bounds.row_end - bounds.row_begin) * (bounds.col_end - bounds.col_begin);
+  const int64_t parts_of_pixels =
+      (input_in_place ? 0 : InputPixels(bounds)) + (output_in_place ? 0 : output_pixels * parts);
+  return parts_of_pixels * PartSize(chunks.widest()) * compute_bytes;
+}
+
+// What `num_blocks` neighbouring blocks of an image cover at most; only its size counts.
+PixelBlock FilterPlan::LargestBand(int64_t num_blocks) const {
+  PixelBlock largest = largest_block;
+  if (largest.col_end == cols.out) {
+    largest.row_end = std::min(rows.out, largest.row_end * num_blocks);
+  } else if (num_blocks > 1) {  // parts of a row, which need not begin with it
+    const int64_t row_blocks = blocks_of_image / rows.out;
+    largest.row_end = std::min(rows.out, (num_blocks + row_blocks - 2) / row_blocks + 1);
+    largest.col_end = cols.out;
+  }
+  return largest;
+}
+
+// Neighbouring blocks of an image, as many to a band as fit, or nearly.
+std::vector<Band> FilterPlan::BandsOf(Range runs) const {
+  std::vector<Band> bands;
+  const int64_t end = std::min(std::ssize(blocks), runs.end * kRunBlocks);
+  for (int64_t i = runs.begin * kRunBlocks; i < end;) {
+    const int64_t count = std::min(end, (i / blocks_of_image + 1) * blocks_of_image) - i;
+    const int64_t num_bands = CeilDiv(count, blocks_of_band);
+    for (int64_t band = 0; band < num_bands; ++band) {
+      const Range part = PartOf(count, num_bands, band);
+      PixelBlock bounds = blocks[i + part.begin];
+      for (int64_t j = i + part.begin; j < i + part.end; ++j) {
+        bounds.row_end = blocks[j].row_end;
+        bounds.col_begin = std::min(bounds.col_begin, blocks[j].col_begin);
+        bounds.col_end = std::max(bounds.col_end, blocks[j].col_end);
+      }
+      bands.push_back({i + part.begin, i + part.end, bounds});
+    }
+    i += count;
+  }
+  return bands;
+}
+
+// Channels by what block sums leave room for, fewer if their strips are too large; then taps.
+void FilterPlan::ChooseUnits() {
+  const int64_t unit = ChunkUnit();
+  const int64_t num_taps = rows.kernel * cols.kernel;
+  const int64_t least = std::max(unit, kLeastUnitBytes / element_bytes / multiplier);
+  int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
+  if (crowds_sets) wanted = std::min(wanted, kApartBytes / compute_bytes);
+  // Planes that are transposed together are streams: one vector of them.
+  if (input.format == DataFormat::kNCHW) wanted = unit;
+  chunks = ChannelChunks(input.c, unit, wanted);
+  GroupTaps();
+  while (wanted > unit && StripBytes(LargestBand(1)) > kStripBytes) {
+    wanted = std::max(unit, wanted / 2);
+    chunks = ChannelChunks(input.c, unit, wanted);
+    GroupTaps();
+  }
+}
+
+// Parts of a block are summed one after the other: only one's sums need stay in cache.
+void FilterPlan::GroupTaps() {
+  const int64_t taps_at_once =
+      std::max<int64_t>(1, kSumBytes / compute_bytes / PartSums(chunks.widest()));
+  col_groups = CeilDiv(cols.kernel, taps_at_once);
+  row_groups = CeilDiv(rows.kernel, std::max<int64_t>(1, taps_at_once / cols.kernel));
+}
+
+// More pieces when there are too few for the threads. Runs are there anyway. Channels next, as long
+// as a pixel has enough of them: they share no number of either operand. Then narrower chunks, and
+// taps, which all read the same numbers, only for threads that would have no work.
+void FilterPlan::FillThreads(int num_threads) {
+  const int64_t unit = ChunkUnit();
+  const int64_t pieces = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  const int64_t least = num_threads == 1 ? 1 : 2 * num_threads;
+  const auto grow_chunks = [&](int64_t most_pieces, int64_t least_channels) {
+    if (num_units() * num_runs() >= most_pieces) return;
+    const int64_t others = num_units() / chunks.count() * num_runs();
+    const int64_t wanted = RoundUp(CeilDiv(input.c, CeilDiv(most_pieces, others)), unit);
+    const ChannelChunks more(input.c, unit, std::max(wanted, least_channels));
+    if (more.count() <= chunks.count()) return;
+    chunks = more;
+    GroupTaps();
+  };
+  const int64_t by_caches = chunks.count();
+  grow_chunks(pieces, std::max(unit, kSharedPixelBytes / element_bytes / multiplier));
+  BalanceChunks(by_caches, num_threads);
+  grow_chunks(least, unit);
+  const auto grow_groups = [&](int64_t& groups, int64_t most) {
+    const int64_t others = num_units() / groups * num_runs();
+    groups = std::max(groups, std::min(most, CeilDiv(least, others)));
+  };
+  grow_groups(row_groups, rows.kernel);
+  grow_groups(col_groups, cols.kernel);
+  ChooseRuns(pieces);
+}
+
+// Where every thread gets only a few pieces, as many chunks as give all of them equally many: five
+// pieces take two threads as long as six. Rather fewer, but `least`, if there were more only for
+// the threads.
+void FilterPlan::BalanceChunks(int64_t least, int num_threads) {
+  const int64_t others = num_units() / chunks.count() * num_runs(), count = chunks.count();
+  if (num_units() * num_runs() >= int64_t{2} * num_threads * kPiecesPerThread) return;
+  const int64_t unit = ChunkUnit();
+  const int64_t narrowest = std::max(unit, kSharedPixelBytes / element_bytes / multiplier);
+  const auto try_count = [&](int64_t tried) {
+    if (tried * others % num_threads != 0) return false;
+    const int64_t width = RoundUp(CeilDiv(input.c, tried), unit);
+    const ChannelChunks even(input.c, unit, width);
+    if (width < narrowest || even.count() != tried) return false;
+    chunks = even;
+    GroupTaps();
+    return true;
+  };
+  for (int64_t tried = count; tried >= least; --tried) {
+    if (try_count(tried)) return;
+  }
+  for (int64_t tried = count + 1; tried < count + num_threads; ++tried) {
+    if (try_count(tried)) return;
+  }
+}
+
+// Few parts of the runs, since a piece of neighbouring ones need not cut images at a run's end.
+void FilterPlan::ChooseRuns(int64_t pieces) {
+  const int64_t fold_bytes = FoldSize() * int64_t{sizeof(double)};
+  run_parts = std::min(num_runs(), CeilDiv(pieces, num_units()));
+  const int64_t runs = kWaitingBytes / (fold_bytes * num_units()) - 1;
+  runs_at_once = std::clamp(std::min(runs, run_parts * kMostRuns), run_parts, num_runs());
+  units_at_once =
+      std::clamp<int64_t>(kMostWaitingBytes / (fold_bytes * (runs_at_once + 1)), 1, num_units());
+}
+
+// The blocks of a band, and the strips of the largest.
+void FilterPlan::MeasureStrips() {
+  blocks_of_band = 1;
+  while (blocks_of_band < blocks_of_image &&
+         StripBytes(LargestBand(blocks_of_band + 1)) <= kStripBytes) {
+    ++blocks_of_band;
+  }
+  const PixelBlock largest = LargestBand(blocks_of_band);
+  const int64_t channels = chunks.widest(), input_pixels = InputPixels(largest);
+  // A vector more than the strip, for pixels narrower than a vector.
+  const auto size = [&](int64_t pixels, int64_t pixel_size) {
+    return RoundUp(pixels * pixel_size + lanes, int64_t{kAlignment});
+  };
+  input_size = input_in_place ? 0 : size(input_pixels, PartSize(channels));
+  output_size =
+      output_in_place ? 0 : size(largest.row_end * largest.col_end, channels * multiplier);
+  intermediate_size = multiplier == parts ? 0 : size(input_pixels, channels);
+}
+
+// What is used where it lies, and in which form the kernels read it.
+void FilterPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
+  const bool nhwc = problem.data_format == DataFormat::kNHWC;
+  const int64_t stored_bytes = InfoOf(problem.dtype).bytes;
+  const int64_t group = VisitFloat(problem.dtype, [&](auto tag) {
+    return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
+  });
+  crowds_sets = nhwc && multiplier == 1 && stored_bytes == compute_bytes &&
+                output.c * stored_bytes % (kLineSets * kernels.vector_bytes) == 0;
+  input_in_place = nhwc && multiplier == 1 && output.c >= group && !crowds_sets;
+  lanes = input_in_place ? group : f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  element_bytes = input_in_place ? stored_bytes : compute_bytes;
+  output_in_place = nhwc && stored_bytes == element_bytes && output.c >= lanes && !crowds_sets;
+  parts = !nhwc && input.c >= lanes ? multiplier : 1;
+}
+
+FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  const ConvGeometry& g = problem.geometry;
+  rows = Dimension::Rows(g, true);
+  cols = Dimension::Cols(g, true);
+  input = {problem.data_format, g.batch, g.in_h, g.in_w, g.in_c};
+  output = {problem.data_format, g.batch, g.out_h, g.out_w, g.out_c};
+  multiplier = g.group_out_c;
+  f64 = problem.dtype == DType::kFloat64;
+  compute_bytes = f64 ? 8 : 4;
+  ChoosePlaces(problem, kernels);
+  blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
+  const std::vector<PixelBlock> of_image = PixelBlocks(1, g.out_h, g.out_w);
+  blocks_of_image = std::ssize(of_image);
+  for (const PixelBlock& block : of_image) {
+    largest_block.row_end = std::max(largest_block.row_end, block.row_end - block.row_begin);
+    largest_block.col_end = std::max(largest_block.col_end, block.col_end - block.col_begin);
+  }
+  ChooseUnits();
+  FillThreads(num_threads);
+  MeasureStrips();
+}
+
+}  // namespace convgrad

@@ -1,0 +1,97 @@
+// How a depthwise filter gradient is dealt out: units of channels and taps, runs of blocks of
+// output pixels, bands of blocks that share strips, and the memory they take.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/checked.h"
+#include "conv/axes/lines.h"
+#include "conv/depthwise/chunks.h"
+#include "conv/depthwise/strips.h"
+#include "kernels/kernel_table.h"
+#include "order/canonical_order.h"
+#include "problem/geometry.h"
+
+namespace convgrad {
+
+// Blocks [begin, end) that are read from the same strips: some of one image, or one of several
+// images, which are in the strips one at a time.
+struct Band {
+  int64_t begin, end;
+  PixelBlock bounds;  // what they cover together
+};
+
+// What one piece of work sums up: some taps of some channels.
+struct FilterUnit {
+  Range channels, row_taps, col_taps;
+};
+
+struct FilterPlan {
+  FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads);
+
+  Dimension rows, cols;
+  DataLayout input, output;
+  int64_t multiplier;
+  // Outputs of a channel that strips and sums hold in parts, [output][channel]: all, which share an
+  // input that is not repeated; or 1, and the channels of all outputs are as in memory.
+  int64_t parts;
+  int64_t compute_bytes;
+  int64_t element_bytes;  // of what the kernels read: of the compute type, or stored
+  int64_t lanes;          // channels that the kernels take at a time
+  bool f64;
+  bool input_in_place, output_in_place;
+  bool crowds_sets;                // lines of neighbouring pixels share few sets of the first cache
+  ChannelChunks chunks;            // of input channels
+  int64_t row_groups, col_groups;  // of taps
+  // Runs whose sums are kept at once, of as many units, and in how many parts they are dealt out.
+  int64_t runs_at_once, run_parts, units_at_once;
+  std::vector<PixelBlock> blocks;
+  int64_t blocks_of_image;                        // 1 where blocks are of several images
+  PixelBlock largest_block = {0, 1, 0, 0, 0, 0};  // of an image; only its size counts
+  int64_t blocks_of_band;                         // at most
+
+  int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
+  int64_t num_runs() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
+  // Outputs that are computed together, and their sums: whole vectors.
+  int64_t PartSize(int64_t channels) const { return channels * multiplier / parts; }
+  int64_t PartSums(int64_t channels) const { return RoundUp(PartSize(channels), lanes); }
+  // The sums of a tap.
+  int64_t TapSize(int64_t channels) const { return parts * PartSums(channels); }
+  // Sums of the largest unit.
+  int64_t UnitSize() const {
+    return CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
+           TapSize(chunks.widest());
+  }
+  // Doubles of one unit for one run or the total: sums, then errors for f64.
+  int64_t FoldSize() const { return UnitSize() * (f64 ? 2 : 1); }
+
+  // Elements of what one piece of work allocates.
+  int64_t input_size = 0, output_size = 0, intermediate_size = 0;
+  int64_t piece_bytes() const {
+    return (UnitSize() + input_size + output_size + intermediate_size) * compute_bytes;
+  }
+
+  FilterUnit UnitAt(int64_t index) const;
+  // Of the first image of `bounds`; not all its rows need be read.
+  StripPart InputPart(const FilterUnit& unit, const PixelBlock& bounds) const;
+  StripPart OutputPart(Range channels, const PixelBlock& bounds) const;
+  // Pixels of input of one image that a unit reads at most, and the bytes of all its strips.
+  int64_t InputPixels(const PixelBlock& bounds) const;
+  int64_t StripBytes(const PixelBlock& bounds) const;
+  std::vector<Band> BandsOf(Range runs) const;
+
+ private:
+  int64_t ChunkUnit() const { return ChannelsOfVectors(lanes, multiplier / parts); }
+  PixelBlock LargestBand(int64_t num_blocks) const;
+  void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
+  void ChooseUnits();
+  void GroupTaps();
+  void FillThreads(int num_threads);
+  void BalanceChunks(int64_t least, int num_threads);
+  void ChooseRuns(int64_t pieces);
+  void MeasureStrips();
+};
+
+}  // namespace convgrad

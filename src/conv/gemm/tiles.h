@@ -1,0 +1,200 @@
+// How algorithms cut a matrix product into the micro-kernel's tiles: panels of columns of one
+// width, and rows gathered one by one until a tile is full. Knows offsets, not convolutions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/memory.h"
+#include "conv/move/stream_result.h"
+#include "kernels/gemm/indirect_gemm.h"
+
+namespace convgrad {
+
+// Columns cut into `count` panels of `cols` columns (whole vectors), the last one maybe narrower.
+struct Panels {
+  int64_t count, cols;
+
+  int64_t ColsOf(int64_t panel, int64_t num_cols) const {
+    return std::min(cols, num_cols - panel * cols);
+  }
+};
+
+// Panels as even as vectors are, of no more than most_cols.
+template <class Compute>
+Panels CutPanels(const IndirectGemmKernels<Compute>& kernels, int64_t num_cols, int64_t most_cols) {
+  const int64_t vectors = CeilDiv(num_cols, int64_t{kernels.lanes});
+  const int64_t count = CeilDiv(vectors, most_cols / kernels.lanes);
+  const int64_t cols = CeilDiv(vectors, count) * kernels.lanes;
+  return {CeilDiv(num_cols, cols), cols};
+}
+
+template <class Compute>
+Panels CutPanels(const IndirectGemmKernels<Compute>& kernels, int64_t num_cols) {
+  return CutPanels(kernels, num_cols, kernels.tiles.back().cols);
+}
+
+// The tiles of the least width that has num_cols columns, most rows first.
+template <class Compute>
+std::span<const GemmTile<Compute>> TilesOfWidth(const IndirectGemmKernels<Compute>& kernels,
+                                                int64_t num_cols) {
+  const auto& tiles = kernels.tiles;
+  size_t begin = 0;
+  while (begin + 1 < tiles.size() && tiles[begin].cols < num_cols) ++begin;
+  size_t end = begin;
+  while (end < tiles.size() && tiles[end].cols == tiles[begin].cols) ++end;
+  return tiles.subspan(begin, end - begin);
+}
+
+// The tile with the fewest rows that has num_rows, else the one with most.
+template <class Compute>
+const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, int64_t num_rows) {
+  const GemmTile<Compute>* tile = &tiles.front();
+  for (const auto& smaller : tiles) {
+    if (smaller.rows >= num_rows) tile = &smaller;
+  }
+  return *tile;
+}
+
+// The panels in whose tiles the fewest lanes and rows are surplus, for a matrix of so many rows.
+template <class Compute>
+Panels CutPanelsForRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
+                        int64_t num_cols) {
+  // Of a tile of `rows` and `vectors`, a term's: its multiply-adds, which take 4 cycles one after
+  // the other, and a part of its loads.
+  const auto cycles = [](int64_t rows, int64_t vectors) {
+    return 4 * std::max<int64_t>(rows * vectors, 4) + rows + vectors;
+  };
+  const int64_t lanes = kernels.lanes;
+  // All panels' rows are cut as those of the widest.
+  const auto panel_cycles = [&](int64_t cols, int64_t tile_rows) {
+    const auto tiles = TilesOfWidth(kernels, cols);
+    const auto block_cycles = [&](int64_t rows) {
+      return cycles(SmallestTile(tiles, rows).rows, tiles.front().cols / lanes);
+    };
+    const int64_t rest = num_rows % tile_rows;
+    return num_rows / tile_rows * block_cycles(tile_rows) + (rest == 0 ? 0 : block_cycles(rest));
+  };
+  Panels best{};
+  int64_t least = std::numeric_limits<int64_t>::max();
+  const int64_t widest = std::min<int64_t>(kernels.tiles.back().cols, RoundUp(num_cols, lanes));
+  for (int64_t cols = widest; cols > 0; cols -= lanes) {
+    const int64_t count = CeilDiv(num_cols, cols);
+    const int64_t tile_rows = TilesOfWidth(kernels, cols).front().rows;
+    const int64_t all = (count - 1) * panel_cycles(cols, tile_rows) +
+                        panel_cycles(num_cols - (count - 1) * cols, tile_rows);
+    if (all < least) {
+      least = all;
+      best = {count, cols};
+    }
+  }
+  return best;
+}
+
+inline constexpr int kMaxTileRows = 16;
+
+// How the terms of a segment follow each other.
+struct TermSteps {
+  int64_t a, b;
+  bool in_pairs;
+};
+
+// Adds terms behind those of segments[block_begin...], joined to the last ones where they go on
+// from there. In pairs an odd last term gets a segment of its own, and starts no pair with what
+// follows.
+inline void AppendTerms(GemmSegment next, const TermSteps& steps, size_t block_begin,
+                        std::vector<GemmSegment>& segments) {
+  const int64_t alone = steps.in_pairs && next.length > 1 ? next.length % 2 : 0;
+  next.length -= alone;
+  GemmSegment* last = segments.size() > block_begin ? &segments.back() : nullptr;
+  if (last != nullptr && last->a + last->length * steps.a == next.a &&
+      last->b + last->length * steps.b == next.b &&
+      !(steps.in_pairs && (last->length | next.length) % 2 != 0)) {
+    last->length += next.length;
+  } else {
+    segments.push_back(next);
+  }
+  if (alone > 0) {
+    segments.push_back({next.a + next.length * steps.a, next.b + next.length * steps.b, 1});
+  }
+}
+
+// Doubles that the sums of one tile take.
+template <class Compute>
+int64_t SumsOfTile(const GemmTile<Compute>& tile) {
+  return int64_t{tile.rows} * tile.cols * int64_t{sizeof(Compute) / sizeof(float)};
+}
+
+// Runs the micro-kernel on rows that are handed over one at a time. `args` holds everything but the
+// rows; when its sums are kept, those of all tiles lie one behind the other from args.sums.
+template <class Compute>
+class RowGatherer {
+ public:
+  RowGatherer(std::span<const GemmTile<Compute>> tiles, const GemmTileArgs<Compute>& args)
+      : tiles_(tiles), args_(args) {}
+
+  void SetSegments(const GemmSegment* segments, const int64_t* block_ends, int64_t num_blocks) {
+    args_.segments = segments;
+    args_.block_ends = block_ends;
+    args_.num_blocks = num_blocks;
+  }
+
+  void Add(int64_t a_row, int64_t c_row) {
+    a_rows_[num_rows_] = a_row;
+    c_rows_[num_rows_] = c_row;
+    if (++num_rows_ == kTilesAtOnce * tiles_.front().rows) Flush();
+  }
+
+  // `count` rows, these steps apart.
+  void AddRun(int64_t count, int64_t a_row, int64_t a_step, int64_t c_row, int64_t c_step) {
+    const int64_t most = kTilesAtOnce * tiles_.front().rows;
+    while (count > 0) {
+      const int64_t now = std::min(count, most - num_rows_);
+      for (int64_t i = num_rows_; i < num_rows_ + now; ++i, a_row += a_step, c_row += c_step) {
+        a_rows_[i] = a_row;
+        c_rows_[i] = c_row;
+      }
+      num_rows_ += now;
+      count -= now;
+      if (num_rows_ == most) Flush();
+    }
+  }
+
+  // Runs what is left, the last tile maybe unfilled.
+  void Flush() {
+    const GemmTile<Compute>& tile = tiles_.front();
+    const int64_t whole = num_rows_ / tile.rows, left = num_rows_ % tile.rows;
+    if (whole > 0) RunTiles(tile, 0, whole, tile.rows);
+    if (left > 0) {
+      const GemmTile<Compute>& smaller = SmallestTile(tiles_, left);
+      std::fill_n(a_rows_ + num_rows_, smaller.rows - left, a_rows_[num_rows_ - 1]);
+      RunTiles(smaller, whole * tile.rows, 1, left);
+    }
+    num_rows_ = 0;
+  }
+
+ private:
+  static constexpr int64_t kTilesAtOnce = 16;
+
+  // From the row `first` on; the last tile has num_rows.
+  void RunTiles(const GemmTile<Compute>& tile, int64_t first, int64_t num_tiles, int64_t num_rows) {
+    args_.a_rows = a_rows_ + first;
+    args_.c_rows = c_rows_ + first;
+    args_.num_tiles = num_tiles;
+    args_.num_rows = num_rows;
+    tile.run(args_);
+    if (args_.keep || args_.resume) args_.sums += num_tiles * SumsOfTile(tile);
+  }
+
+  std::span<const GemmTile<Compute>> tiles_;
+  GemmTileArgs<Compute> args_;
+  int64_t num_rows_ = 0;
+  int64_t a_rows_[(kTilesAtOnce + 1) * kMaxTileRows];
+  int64_t c_rows_[(kTilesAtOnce + 1) * kMaxTileRows];
+};
+
+}  // namespace convgrad

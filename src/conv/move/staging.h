@@ -1,0 +1,125 @@
+// Slabs of a tensor as channels-innermost numbers of the compute type, and back: what an algorithm
+// needs when the tensor is NCHW or of a 16-bit type.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "base/checked.h"
+#include "base/parallel.h"
+#include "conv/axes/slab.h"
+#include "kernels/pack/pack.h"
+#include "problem/geometry.h"
+
+namespace convgrad {
+
+// A data tensor's logical sizes, and how it lies in memory.
+struct DataShape {
+  DataFormat format;
+  int64_t h, w, c;
+
+  int64_t Image() const { return h * w * c; }
+};
+
+// Where the pixel (image, row, col) of some rows of some images starts in channels-innermost
+// memory.
+struct PixelOffsets {
+  int64_t image_stride, row_stride, col_stride, origin;
+
+  PixelOffsets(const DataShape& shape, int64_t first_image, int64_t first_row, int64_t num_rows)
+      : image_stride(num_rows * shape.w * shape.c),
+        row_stride(shape.w * shape.c),
+        col_stride(shape.c),
+        origin(first_image * image_stride + first_row * row_stride) {}
+  int64_t At(int64_t image, int64_t row, int64_t col) const {
+    return image * image_stride + row * row_stride + col * col_stride - origin;
+  }
+};
+
+namespace staging {
+
+// Pieces of a slab's image plane for threads: all of it, in runs of pixels.
+inline constexpr int64_t kPiecePixels = 512;
+
+// body(image index in the slab, first pixel, pixels) for pieces of every image's rows.
+template <class Body>
+void ForPieces(const Parallel& parallel, const DataShape& shape, const Slab& slab,
+               const Body& body) {
+  const int64_t plane = slab.num_rows() * shape.w;
+  const int64_t pieces = CeilDiv(plane, kPiecePixels);
+  parallel.For(slab.num_images() * pieces, [&](int64_t i) {
+    const int64_t pixel = i % pieces * kPiecePixels;
+    body(i / pieces, pixel, std::min(kPiecePixels, plane - pixel));
+  });
+}
+
+// body(image, line, first pixel, pixels) for pieces of `lines` lines of every image, so short that
+// their cache lines stay cached from channel block to channel block.
+template <class Body>
+void ForLines(const Parallel& parallel, int64_t images, int64_t lines, int64_t line_pixels,
+              const Body& body) {
+  constexpr int64_t kLinePixels = 128;
+  const int64_t pieces = CeilDiv(line_pixels, kLinePixels);
+  parallel.For(images * lines * pieces, [&](int64_t i) {
+    const int64_t pixel = i % pieces * kLinePixels, line = i / pieces % lines;
+    body(i / pieces / lines, line, pixel, std::min(kLinePixels, line_pixels - pixel));
+  });
+}
+
+}  // namespace staging
+
+// `pixels` pixels of `channels` planes, from `first` of the first plane on, side by side
+// `to_stride` numbers apart. What is read next is fetched meanwhile: these pixels of the planes
+// that follow, behind the last ones the next pixels.
+template <class Stored>
+void LoadPlanes(const PackKernels<Stored>& kernels, const Stored* first, int64_t plane,
+                int64_t channels, int64_t pixels, ComputeType<Stored>* to, int64_t to_stride) {
+  constexpr int64_t kTogether = 16;
+  for (int64_t c = 0; c < channels; c += kTogether) {
+    const bool wraps = c + kTogether >= channels && pixels < plane;
+    kernels.transpose_widen(first + c * plane, plane, to + c, to_stride,
+                            std::min(kTogether, channels - c), pixels,
+                            wraps ? pixels - c * plane : kTogether * plane);
+  }
+}
+
+// `to`: [images][rows][w][c] of the slab.
+template <class Stored>
+void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
+              const Slab& slab, const Stored* tensor, ComputeType<Stored>* to) {
+  const int64_t plane = slab.num_rows() * shape.w;
+  staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
+    const Stored* image = tensor + (slab.image_begin + n) * shape.Image();
+    const int64_t first = slab.row_begin * shape.w + pixel;
+    auto* piece = to + (n * plane + pixel) * shape.c;
+    if (shape.format == DataFormat::kNHWC) {
+      kernels.widen(image + first * shape.c, piece, pixels * shape.c);
+    } else {
+      LoadPlanes(kernels, image + first, shape.h * shape.w, shape.c, pixels, piece, shape.c);
+    }
+  });
+}
+
+// The opposite of LoadSlab. `stream`: planes are written around the caches.
+template <class Stored>
+void StoreSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
+               const Slab& slab, const ComputeType<Stored>* from, Stored* tensor, bool stream) {
+  const int64_t plane = slab.num_rows() * shape.w;
+  staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
+    Stored* image = tensor + (slab.image_begin + n) * shape.Image();
+    const int64_t first = slab.row_begin * shape.w + pixel;
+    const auto* piece = from + (n * plane + pixel) * shape.c;
+    if (shape.format == DataFormat::kNHWC) {
+      kernels.narrow(piece, image + first * shape.c, pixels * shape.c);
+    } else if (stream) {
+      kernels.transpose_stream(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    } else {
+      kernels.transpose_narrow(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c,
+                               0);
+    }
+  });
+}
+
+}  // namespace convgrad

@@ -1,0 +1,57 @@
+#include "conv/precise/product_unit.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/checked.h"
+
+namespace convgrad {
+namespace {
+
+constexpr int kNone = std::numeric_limits<int>::max();
+
+// The exponent of the lowest bit set in any finite, non-zero element.
+template <class Stored>
+int UnitExponent(const Stored* elements, int64_t begin, int64_t end) {
+  int least = kNone;
+  for (int64_t i = begin; i < end; ++i) {
+    const uint64_t bits = std::bit_cast<uint64_t>(Widen(elements[i]));
+    const int field = static_cast<int>(bits >> 52) & 0x7FF;
+    const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+    if (field == 0x7FF || (field | fraction) == 0) continue;
+    const uint64_t significand = field == 0 ? fraction : fraction | uint64_t{1} << 52;
+    least = std::min(least, std::max(field, 1) - 1075 + std::countr_zero(significand));
+  }
+  return least;
+}
+
+template <class Stored>
+int UnitExponent(const Stored* elements, int64_t count, const Parallel& parallel) {
+  constexpr int64_t kPiece = 1 << 16;
+  std::atomic<int> least = kNone;
+  parallel.For(CeilDiv(count, kPiece), [&](int64_t piece) {
+    const int64_t begin = piece * kPiece;
+    const int mine = UnitExponent(elements, begin, std::min(count, begin + kPiece));
+    int seen = least.load();
+    while (mine < seen && !least.compare_exchange_weak(seen, mine)) {
+    }
+  });
+  return least;
+}
+
+}  // namespace
+
+int ProductUnit(DType dtype, const void* first, int64_t first_count, const void* second,
+                int64_t second_count, const Parallel& parallel) {
+  return VisitFloat(dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    const int x = UnitExponent(static_cast<const Stored*>(first), first_count, parallel);
+    const int y = UnitExponent(static_cast<const Stored*>(second), second_count, parallel);
+    return x == kNone || y == kNone ? 0 : x + y;
+  });
+}
+
+}  // namespace convgrad

@@ -1,0 +1,186 @@
+// What is between the rows of depthwise convolutions; see depthwise.h. Included once per target.
+#if defined(CONVGRAD_KERNELS_DEPTHWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_DEPTHWISE_INL_H_
+#undef CONVGRAD_KERNELS_DEPTHWISE_INL_H_
+#else
+#define CONVGRAD_KERNELS_DEPTHWISE_INL_H_
+#endif
+
+#include <cstring>
+
+#include "kernels/kernel_table.h"
+#include "kernels/simd/convert-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+// Multipliers.
+
+#if HWY_TARGET == HWY_SCALAR
+template <class T>
+int64_t RepeatVectors(const T*, T*, int64_t, int64_t) {
+  return 0;
+}
+template <int64_t kMultiplier, class T>
+bool PartVectors(const T*, T*, int64_t) {
+  return false;
+}
+#else
+// DepthwiseRepeat of whole vectors of numbers; how many numbers they hold. A vector of numbers
+// becomes `multiplier` vectors, lane l of the r-th of them number (r * lanes + l) / multiplier.
+template <class T>
+int64_t RepeatVectors(const T* from, T* to, int64_t count, int64_t multiplier) {
+  const hn::ScalableTag<T> d;
+  using Index = hn::TFromD<hn::RebindToSigned<decltype(d)> >;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  const int64_t num_vectors = count / kLanes;
+  for (int64_t r = 0; r < multiplier; ++r) {
+    Index number[kLanes];
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      number[lane] = static_cast<Index>((r * kLanes + lane) / multiplier);
+    }
+    const auto table = hn::SetTableIndices(d, number);
+    for (int64_t v = 0; v < num_vectors; ++v) {
+      hn::StoreU(hn::TableLookupLanes(hn::LoadU(d, from + v * kLanes), table), d,
+                 to + (v * multiplier + r) * kLanes);
+    }
+  }
+  return num_vectors * kLanes;
+}
+
+// DepthwisePart of one pixel, multiplier 2 or 3, by vectors, the last of which ends with the last
+// channel; false if there are too few.
+template <int64_t kMultiplier, class T>
+bool PartVectors(const T* from, T* to, int64_t channels) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  if (channels < kLanes) return false;
+  for (int64_t i = 0; i < channels; i += kLanes) {
+    const int64_t c = HWY_MIN(i, channels - kLanes);
+    hn::Vec<decltype(d)> v[3];
+    if constexpr (kMultiplier == 2) {
+      const auto low = hn::LoadU(d, from + 2 * c), high = hn::LoadU(d, from + 2 * c + kLanes);
+      v[0] = hn::ConcatEven(d, high, low);
+      v[1] = hn::ConcatOdd(d, high, low);
+    } else {
+      hn::LoadInterleaved3(d, from + 3 * c, v[0], v[1], v[2]);
+    }
+    for (int64_t m = 0; m < kMultiplier; ++m) hn::StoreU(v[m], d, to + m * channels + c);
+  }
+  return true;
+}
+#endif
+
+template <class T>
+void DepthwiseRepeat(const T* from, T* to, int64_t count, int64_t multiplier) {
+  for (int64_t i = RepeatVectors(from, to, count, multiplier); i < count; ++i) {
+    for (int64_t m = 0; m < multiplier; ++m) to[i * multiplier + m] = from[i];
+  }
+}
+
+template <class T>
+void DepthwisePart(const T* from, T* to, int64_t pixels, int64_t channels, int64_t multiplier) {
+  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+    const bool parted = multiplier == 2   ? PartVectors<2>(from, to, channels)
+                        : multiplier == 3 ? PartVectors<3>(from, to, channels)
+                                          : false;
+    for (int64_t c = 0; !parted && c < channels; ++c) {
+      for (int64_t m = 0; m < multiplier; ++m) to[m * channels + c] = from[c * multiplier + m];
+    }
+    from += channels * multiplier;
+    to += channels * multiplier;
+  }
+}
+
+// Folding.
+
+template <class T>
+void DepthwiseFoldBlock(T* sums, double* sum, double* error, int64_t count) {
+  const hn::ScalableTag<T> d;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::MaxLanes(d))) {
+    FoldBlock(d, hn::LoadU(d, sums + i), sum + i, error + i);
+    hn::StoreU(hn::Zero(d), d, sums + i);
+  }
+}
+
+template <class T>
+void DepthwiseFoldRun(const double* run_sum, const double* run_error, double* sum, double* error,
+                      int64_t count) {
+  const hn::ScalableTag<double> d;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::MaxLanes(d))) {
+    const auto term = hn::LoadU(d, run_sum + i);
+    if constexpr (sizeof(T) == 8) {
+      AddCompensated(d, term, sum + i, error + i);
+      hn::StoreU(hn::Add(hn::LoadU(d, error + i), hn::LoadU(d, run_error + i)), d, error + i);
+    } else {
+      hn::StoreU(hn::Add(hn::LoadU(d, sum + i), term), d, sum + i);
+    }
+  }
+}
+
+template <class T>
+void DepthwiseFinish(const double* sum, const double* error, T* to, int64_t count,
+                     bool round_to_odd) {
+  const hn::ScalableTag<T> d;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::MaxLanes(d))) {
+    const auto result = round_to_odd ? FoldResult<Finish::kOdd>(d, sum + i, error + i)
+                                     : FoldResult<Finish::kNearest>(d, sum + i, error + i);
+    hn::StoreU(result, d, to + i);
+  }
+}
+
+// Around the caches.
+
+inline void DepthwiseStream(const void* from, void* to, int64_t bytes) {
+  const auto* source = static_cast<const uint8_t*>(from);
+  auto* line = static_cast<uint8_t*>(to);
+  constexpr int64_t kLine = LinesAhead::kLineBytes;
+  const int64_t misaligned = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kLine);
+  const int64_t before = HWY_MIN(bytes, (kLine - misaligned) % kLine);
+  std::memcpy(line, source, static_cast<size_t>(before));
+  int64_t i = before;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint8_t> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  for (; i + kLine <= bytes; i += kLine) {
+#pragma GCC unroll 4
+    for (int64_t at = i; at < i + kLine; at += kLanes) {
+      hn::Stream(hn::LoadU(d, source + at), d, line + at);
+    }
+  }
+#endif
+  std::memcpy(line + i, source + i, static_cast<size_t>(bytes - i));
+}
+
+template <class T>
+DepthwiseKernels<T> MakeDepthwiseKernels() {
+  return {static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>())),
+          DepthwiseRepeat<T>,
+          DepthwisePart<T>,
+          DepthwiseFoldBlock<T>,
+          DepthwiseFoldRun<T>,
+          DepthwiseFinish<T>,
+          DepthwiseStream};
+}
+
+template <class T>
+void SetGroups(DepthwiseRowKernels<T>* kernels) {
+  kernels->group = kGroupSize<T>;
+  kernels->parts = kGroupParts<T>;
+}
+
+inline void FillDepthwise(KernelTable& table) {
+  SetGroups(&table.depthwise_rows_f16);
+  SetGroups(&table.depthwise_rows_bf16);
+  SetGroups(&table.depthwise_rows_f32);
+  SetGroups(&table.depthwise_rows_f64);
+  table.depthwise_f32 = MakeDepthwiseKernels<float>();
+  table.depthwise_f64 = MakeDepthwiseKernels<double>();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

@@ -1,0 +1,17 @@
+// Compiles indirect_gemm-inl.h for every target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm/indirect_gemm.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "kernels/dispatch.h"
+#include "kernels/gemm/indirect_gemm-inl.h"
+
+#if HWY_ONCE
+namespace convgrad {
+
+void FillIndirectGemmKernels(KernelTable& table) {
+  CONVGRAD_FOR_ISA(table, FillIndirectGemm);
+}
+
+}  // namespace convgrad
+#endif

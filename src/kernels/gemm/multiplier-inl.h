@@ -1,0 +1,88 @@
+// How the matrix micro-kernels multiply: numbers of the compute type one by one, bfloat16 numbers
+// in pairs. Included once per target.
+#if defined(CONVGRAD_KERNELS_MULTIPLIER_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_MULTIPLIER_INL_H_
+#undef CONVGRAD_KERNELS_MULTIPLIER_INL_H_
+#else
+#define CONVGRAD_KERNELS_MULTIPLIER_INL_H_
+#endif
+
+#include <cstring>
+#include <type_traits>
+
+#include "base/float16.h"
+#include "kernels/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+// How the micro-kernel multiplies two operands' elements into a vector of sums, D.
+template <class Element, class D>
+struct Multiplier {
+  using V = hn::Vec<D>;
+  static HWY_INLINE V Load(const Element* from) { return hn::LoadU(D(), from); }
+  static HWY_INLINE V Broadcast(const Element* from) { return hn::Set(D(), *from); }
+  static HWY_INLINE V Add(V factor, V column, V sum) { return Fma(factor, column, sum); }
+#if HWY_TARGET == HWY_AVX3
+  // The same with one factor for all lanes, which the multiply-add itself reads. As assembly: the
+  // compiler would read it once for several vectors.
+  static HWY_INLINE V AddTimes(const Element* factor, V column, V sum) {
+    if constexpr (sizeof(Element) == 4) {
+      asm("vfmadd231ps %1%{1to%c3%}, %2, %0"
+          : "+v"(sum.raw)
+          : "m"(*factor), "v"(column.raw), "i"(hn::MaxLanes(D())));
+    } else {
+      asm("vfmadd231pd %1%{1to%c3%}, %2, %0"
+          : "+v"(sum.raw)
+          : "m"(*factor), "v"(column.raw), "i"(hn::MaxLanes(D())));
+    }
+    return sum;
+  }
+#endif
+};
+
+#if HWY_TARGET == HWY_AVX3
+// Two chained fused multiply-adds, the second numbers' first; subnormals count as zero. As
+// assembly, since the target's other code must run on processors without this instruction.
+template <class D>
+struct Multiplier<BFloat16Pair, D> {
+  using Pairs = hn::Rebind<uint32_t, D>;
+  using V = hn::Vec<Pairs>;
+  static HWY_INLINE V Load(const BFloat16Pair* from) {
+    return hn::LoadU(Pairs(), reinterpret_cast<const uint32_t*>(from));
+  }
+  static HWY_INLINE V Broadcast(const BFloat16Pair* from) {
+    uint32_t bits;
+    std::memcpy(&bits, from, sizeof(bits));
+    return hn::Set(Pairs(), bits);
+  }
+  static HWY_INLINE hn::Vec<D> Add(V factor, V column, hn::Vec<D> sum) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(factor.raw), "v"(column.raw));
+    return sum;
+  }
+  static HWY_INLINE hn::Vec<D> AddTimes(const BFloat16Pair* factor, V column, hn::Vec<D> sum) {
+    asm("vdpbf16ps %1%{1to%c3%}, %2, %0"
+        : "+v"(sum.raw)
+        : "m"(*factor), "v"(column.raw), "i"(hn::MaxLanes(D())));
+    return sum;
+  }
+};
+#endif
+
+template <class Element>
+inline constexpr bool kOfPairs = std::is_same_v<Element, BFloat16Pair>;
+
+// The result that is one block's sum. Where -0 and NaN may be, they become +0 and the canonical
+// NaN; sums of pairs are neither (indirect_gemm.h).
+template <class Element, class D>
+HWY_INLINE hn::Vec<D> OnlyBlock(D d, hn::Vec<D> sum) {
+  if constexpr (kOfPairs<Element>) return sum;
+  return CanonicalNaN(d, hn::Add(sum, hn::Zero(d)));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

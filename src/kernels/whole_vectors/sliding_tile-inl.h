@@ -1,0 +1,192 @@
+// The matrix micro-kernel on whole vectors whose sums slide over lines; see vector_gemm.h. Included
+// once per target.
+//
+// A vector of a line is loaded once for all results that have terms of it, and a line is left for
+// good when its step is done: neither loads nor the way from the second-level cache bound it, as
+// they do tiles of a single column.
+#if defined(CONVGRAD_KERNELS_SLIDING_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_SLIDING_TILE_INL_H_
+#undef CONVGRAD_KERNELS_SLIDING_TILE_INL_H_
+#else
+#define CONVGRAD_KERNELS_SLIDING_TILE_INL_H_
+#endif
+
+#include "kernels/gemm/multiplier-inl.h"
+#include "kernels/kernel_table.h"
+#include "kernels/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+template <class Element, int kRows, int kCols>
+class SlidingTileKernel {
+ public:
+  static void Run(const SlidingTileArgs<Element>& args) {
+    V acc[kRows][kCols];
+    Load(args.chains, acc);
+    const Element* line = args.a;
+    T* to = args.c;
+    for (int64_t step = args.step_begin; step < args.step_end; ++step) {
+      const bool has_terms = step >= args.line_begin && step < args.line_end;
+      for (const SlidingPiece& piece : args.pieces) {
+        if (has_terms) AddSegment(args, line, piece.segment, acc);
+        if (args.num_blocks > 1 && piece.ends != 0) Fold(args, step, piece.ends, acc);
+      }
+      if (step >= kCols - 1) {
+        StoreResult(args, step, acc, to);
+        to += args.c_line * static_cast<int64_t>(hn::Lanes(D()));
+      }
+      if (args.num_blocks > 1) ZeroSumsOf(args, step - (kCols - 1));
+      Slide(acc);
+      line += args.a_line * static_cast<int64_t>(hn::Lanes(D()));
+    }
+    Store(acc, args.chains);
+  }
+
+ private:
+  using T = ComputeType<Element>;
+  using D = hn::ScalableTag<T>;
+  using Times = Multiplier<Element, D>;
+  using V = hn::Vec<D>;
+  // Vectors of doubles, as long as V, that a vector's sums are: for double its errors too.
+  static constexpr int64_t kSums = sizeof(T) / 4;
+
+  static HWY_INLINE void AddSegment(const SlidingTileArgs<Element>& args, const Element* line,
+                                    const GemmSegment& segment, V (&acc)[kRows][kCols]) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+    const Element* rows[kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) rows[i] = line + (i * args.a_step + segment.a) * lanes;
+    const Element* b = args.b + segment.b;
+    int64_t at = 0;
+    for (int64_t k = segment.length; k > 0; --k, at += lanes, b += kCols) {
+      typename Times::V factors[kCols];
+#pragma GCC unroll 16
+      for (int j = 0; j < kCols; ++j) factors[j] = Times::Broadcast(b + j);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        const auto vector = Times::Load(rows[i] + at);
+#pragma GCC unroll 16
+        for (int j = 0; j < kCols; ++j) acc[i][j] = Times::Add(factors[j], vector, acc[i][j]);
+      }
+    }
+  }
+
+  // The sums of result y > -kCols, which gives their place to result y + kCols.
+  static HWY_INLINE double* SumsOf(const SlidingTileArgs<Element>& args, int64_t y) {
+    return args.sums + (y + kCols) % kCols * kRows * kSums * static_cast<int64_t>(hn::Lanes(D()));
+  }
+  static HWY_INLINE void ZeroSumsOf(const SlidingTileArgs<Element>& args, int64_t y) {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    double* sums = SumsOf(args, y);
+    for (int i = 0; i < kRows; ++i, sums += lanes * kSums) ZeroSums(d, sums, sums + lanes);
+  }
+
+  // The blocks of these columns: they start anew from zero.
+  static HWY_INLINE void Fold(const SlidingTileArgs<Element>& args, int64_t step, uint32_t ends,
+                              V (&acc)[kRows][kCols]) {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+#pragma GCC unroll 16
+    for (int j = 0; j < kCols; ++j) {
+      if ((ends >> j & 1) == 0) continue;
+      double* sums = SumsOf(args, step - j);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i, sums += lanes * kSums) {
+        FoldBlock(d, acc[i][j], sums, sums + lanes);
+        acc[i][j] = hn::Zero(d);
+      }
+    }
+  }
+
+  // The result that has had its last line.
+  static HWY_INLINE void StoreResult(const SlidingTileArgs<Element>& args, int64_t step,
+                                     const V (&acc)[kRows][kCols], T* to) {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    if (args.num_blocks == 1) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i, to += args.c_step * lanes) {
+        const V sum = hn::Add(acc[i][kCols - 1], hn::Zero(d));  // -0 made +0
+        hn::StoreU(CanonicalNaN(d, sum), d, to);
+      }
+      return;
+    }
+    const double* sums = SumsOf(args, step - (kCols - 1));
+    for (int i = 0; i < kRows; ++i, sums += lanes * kSums, to += args.c_step * lanes) {
+      hn::StoreU(args.odd ? FoldResult<Finish::kOdd>(d, sums, sums + lanes)
+                          : FoldResult<Finish::kNearest>(d, sums, sums + lanes),
+                 d, to);
+    }
+  }
+
+  // Every result's next line is the one of the next column.
+  static HWY_INLINE void Slide(V (&acc)[kRows][kCols]) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int j = kCols - 1; j > 0; --j) acc[i][j] = acc[i][j - 1];
+      acc[i][0] = hn::Zero(D());
+    }
+  }
+
+  static HWY_INLINE void Load(const T* chains, V (&acc)[kRows][kCols]) {
+    const D d;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int j = 0; j < kCols; ++j) {
+        acc[i][j] = hn::LoadU(d, chains + (i * kCols + j) * static_cast<int64_t>(hn::Lanes(d)));
+      }
+    }
+  }
+
+  static HWY_INLINE void Store(const V (&acc)[kRows][kCols], T* chains) {
+    const D d;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int j = 0; j < kCols; ++j) {
+        hn::StoreU(acc[i][j], d, chains + (i * kCols + j) * static_cast<int64_t>(hn::Lanes(d)));
+      }
+    }
+  }
+};
+
+template <class Element, int kRows, int kCols>
+SlidingTile<Element> MakeSlidingTile() {
+  return {kRows, kCols, SlidingTileKernel<Element, kRows, kCols>::Run};
+}
+
+// Sizes by registers: accumulators, the factors of a term and one vector must fit.
+template <class Element>
+std::span<const SlidingTile<Element>> SlidingTiles() {
+  if constexpr (kManyRegisters) {
+    static const SlidingTile<Element> tiles[] = {
+        MakeSlidingTile<Element, 8, 2>(), MakeSlidingTile<Element, 2, 2>(),
+        MakeSlidingTile<Element, 1, 2>(), MakeSlidingTile<Element, 8, 3>(),
+        MakeSlidingTile<Element, 2, 3>(), MakeSlidingTile<Element, 1, 3>(),
+        MakeSlidingTile<Element, 6, 4>(), MakeSlidingTile<Element, 2, 4>(),
+        MakeSlidingTile<Element, 1, 4>(), MakeSlidingTile<Element, 4, 5>(),
+        MakeSlidingTile<Element, 2, 5>(), MakeSlidingTile<Element, 1, 5>(),
+    };
+    return tiles;
+  } else {
+    static const SlidingTile<Element> tiles[] = {
+        MakeSlidingTile<Element, 6, 2>(), MakeSlidingTile<Element, 2, 2>(),
+        MakeSlidingTile<Element, 1, 2>(), MakeSlidingTile<Element, 4, 3>(),
+        MakeSlidingTile<Element, 2, 3>(), MakeSlidingTile<Element, 1, 3>(),
+        MakeSlidingTile<Element, 2, 4>(), MakeSlidingTile<Element, 1, 4>(),
+        MakeSlidingTile<Element, 2, 5>(), MakeSlidingTile<Element, 1, 5>(),
+    };
+    return tiles;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

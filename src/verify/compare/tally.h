@@ -1,0 +1,62 @@
+// What a comparison has seen so far: counts, worst elements, positions. Tallies of pieces join to
+// the tally of the whole in any order with the same outcome.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "tensor/statistics.h"
+#include "verify/compare/distance.h"
+#include "verify/truth/bound.h"
+#include "verify/where/where.h"
+
+namespace convgrad {
+
+// The element that is worst by one measure; the first of equals.
+struct WorstSoFar {
+  double value = 0;
+  int64_t element = -1;
+
+  void Offer(double offered, int64_t at) {
+    if (offered > value || (offered == value && offered > 0 && at < element)) {
+      value = offered;
+      element = at;
+    }
+  }
+  void Join(const WorstSoFar& other) {
+    if (other.element >= 0) Offer(other.value, other.element);
+  }
+};
+
+struct Tally {
+  int64_t elements = 0;
+  int64_t differ = 0;        // other values
+  int64_t nan = 0, inf = 0;  // on either side
+  SpecialCounts actual, expected;
+  WorstSoFar bound, abs, rel, ulp;
+  Whereabouts suspect, fail;
+
+  int64_t exact_class = 0;  // elements that were judged as such
+  int64_t own_suspect = 0;  // elements at which this program's own result is
+  int64_t own_fail = 0;
+  int64_t narrow_explains = 0;  // failing ones that a 16-bit accumulator could give
+  double least_seen = std::numeric_limits<double>::infinity();  // smallest error that would be seen
+  double hidden_terms = 0;  // most terms of average size that a bound could hide
+
+  // Counts one element and measures how far apart its two values are.
+  template <class Stored>
+  Distance Measure(Stored actual_value, Stored expected_value, DType dtype, int64_t element) {
+    const Distance distance = DistanceBetween(actual_value, expected_value);
+    MeasureValues(distance, ValueOf(actual_value), ValueOf(expected_value), dtype, element);
+    return distance;
+  }
+  void Count(Verdict verdict, const Layout& layout, int64_t element);
+  void Join(const Tally& other);
+
+ private:
+  void MeasureValues(const Distance& distance, double actual_value, double expected_value,
+                     DType dtype, int64_t element);
+};
+
+}  // namespace convgrad

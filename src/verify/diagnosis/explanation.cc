@@ -1,0 +1,132 @@
+#include "verify/diagnosis/explanation.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace convgrad {
+namespace {
+
+// A unit that no accumulator has: then no element is in the exact class.
+constexpr int kNoUnit = -(1 << 20);
+
+// That of the scaled products; none where the factor is not a power of two.
+int UnitOf(std::optional<int> unit_exponent, double factor) {
+  int exponent = 0;
+  const bool is_power_of_two = std::fabs(std::frexp(factor, &exponent)) == 0.5;
+  return unit_exponent && is_power_of_two ? *unit_exponent + exponent - 1 : kNoUnit;
+}
+
+double LeastNormal(DType dtype) {
+  return std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
+}
+
+// high, with a last bit that tells whether low is zero: rounding it again to a format at least two
+// bits shorter is then rounding high + low once (Boldo and Melquiond, "Emulation of FMA and
+// correctly rounded sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57
+// (2008)).
+double RoundToOdd(double high, double low) {
+  const uint64_t bits = std::bit_cast<uint64_t>(high);
+  if (low == 0 || !std::isfinite(high) || (bits & 1) != 0) return high;
+  const bool away_from_zero = (low > 0) == (high > 0);
+  return std::bit_cast<double>(away_from_zero ? bits + 1 : bits - 1);
+}
+
+// The sum rounded to `dtype`, to nearest even; unlike Truth::rounded, to any type and of sums that
+// no oracle has seen.
+double Rounded(const Truth& truth, DType dtype) {
+  if (dtype == DType::kFloat64) return std::ldexp(truth.high, truth.exponent);
+  const double odd = std::ldexp(RoundToOdd(truth.high, truth.low), truth.exponent);
+  return VisitFloat(dtype,
+                    [&](auto tag) { return Widen(Narrow<typename decltype(tag)::Type>(odd)); });
+}
+
+bool IsOfType(double value, DType dtype) {
+  if (std::isnan(value)) return true;
+  return VisitFloat(
+      dtype, [&](auto tag) { return Widen(Narrow<typename decltype(tag)::Type>(value)) == value; });
+}
+
+// The next number of `dtype` away from zero.
+double NextAway(double value, DType dtype) {
+  const DTypeInfo& info = InfoOf(dtype);
+  const int exponent = std::max(value == 0 ? -2000 : std::ilogb(value), 1 - info.max_exponent);
+  return value + std::copysign(std::ldexp(1.0, exponent - info.fraction_bits), value);
+}
+
+}  // namespace
+
+Explanation::Explanation(const Alternative& alternative, DType accumulator,
+                         std::optional<int> unit_exponent)
+    : stored_(alternative.stored),
+      finish_(alternative.finish),
+      factor_(alternative.factor),
+      judge_(ForeignArithmetic(stored_, alternative.accumulator.value_or(accumulator)),
+             UnitOf(unit_exponent, factor_)),
+      unrounded_(ForeignArithmetic(DType::kFloat64, accumulator), UnitOf(unit_exponent, factor_)) {}
+
+Truth Explanation::Scaled(Truth truth) const {
+  truth.high *= factor_;
+  truth.low *= factor_;
+  truth.magnitude *= std::fabs(factor_);
+  truth.norm *= std::fabs(factor_);
+  return truth;
+}
+
+bool Explanation::Explains(double value, const Truth& truth) const {
+  return IsOfType(value, stored_) && Finished(value, factor_ == 1 ? truth : Scaled(truth));
+}
+
+bool Explanation::Finished(double value, const Truth& truth) const {
+  const double rounded = Rounded(truth, stored_);
+  const auto passes = [&] { return judge_.Of(value, truth, rounded).verdict == Verdict::kPassed; };
+  switch (finish_) {
+    case Finish::kTruncated: return IsTruncated(value, truth);
+    case Finish::kFlushed: {
+      const double least = LeastNormal(stored_);
+      if (value == 0 && std::fabs(rounded) < least) return true;
+      return (value == 0 || std::fabs(value) >= least) && passes();
+    }
+    case Finish::kRectified:
+      if (value == 0 && rounded <= 0) return true;
+      return !(value < 0) && passes();
+    case Finish::kRounded:
+    case Finish::kSequential:
+    case Finish::kNarrowSums: break;
+  }
+  return passes();
+}
+
+// Whether some sum near enough to the exact one is cut off to `value`: the nearest of those that
+// are is.
+bool Explanation::IsTruncated(double value, const Truth& truth) const {
+  if (!std::isfinite(value) || !std::isfinite(truth.high)) {
+    return judge_.Of(value, truth, Rounded(truth, stored_)).verdict == Verdict::kPassed;
+  }
+  const double exact = std::ldexp(truth.high, truth.exponent);
+  const double beyond = NextAway(value == 0 ? std::copysign(0.0, exact) : value, stored_);
+  const double sum = std::clamp(exact, std::min(value, beyond), std::max(value, beyond));
+  return unrounded_.Of(sum, truth, Rounded(truth, DType::kFloat64)).verdict == Verdict::kPassed;
+}
+
+bool Explanation::IsExact(double value, const Truth& truth) const {
+  if (finish_ == Finish::kNarrowSums) return false;
+  if (finish_ != Finish::kRounded) return true;  // no further from it than Explains demands
+  const double rounded = Rounded(factor_ == 1 ? truth : Scaled(truth), stored_);
+  return value == rounded || (std::isnan(value) && std::isnan(rounded));
+}
+
+double Explanation::Surprise(const Truth& truth) const {
+  constexpr double kMost = 24;
+  if (finish_ == Finish::kTruncated || !std::isfinite(truth.high)) return 1;
+  if (finish_ == Finish::kSequential) return 2;
+  const Truth scaled = Scaled(truth);
+  const double size = std::ldexp(std::max(scaled.norm, std::fabs(scaled.high)), truth.exponent);
+  const Judgement judgement = judge_.Of(0, scaled, 0);
+  if (!(size > 0) || !(judgement.least_seen > 0)) return 1;
+  const double numbers = size / judgement.least_seen;  // of either sign, in the exact class
+  return std::min(kMost, std::log2(1 + (judgement.exact_class ? 2 * numbers : numbers)));
+}
+
+}  // namespace convgrad

@@ -1,0 +1,224 @@
+#include "verify/truth/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "conv/precise/compensated_engine.h"
+#include "conv/precise/exact_elements.h"
+#include "order/compensated_chain.h"
+
+namespace convgrad {
+namespace {
+
+// high the nearest double to the whole.
+Truth TruthOf(const ElementSum& sum) {
+  Truth truth;
+  truth.high = sum.high + sum.low;
+  truth.low = sum.low - (truth.high - sum.high);
+  truth.magnitude = sum.magnitude;
+  truth.norm = std::sqrt(sum.squares);
+  truth.terms = sum.terms;
+  return truth;
+}
+
+// As CompensatedEngine has it, for a single element.
+template <class Stored>
+class SumVisitor {
+ public:
+  SumVisitor(const Stored* first, const Stored* second) : first_(first), second_(second) {}
+
+  void Term(int64_t first, int64_t second) {
+    const double x = Widen(first_[first]), y = Widen(second_[second]);
+    const double product = x * y;
+    chain_.AddProduct(x, y);
+    magnitude_ += std::fabs(product);
+    squares_ += product * product;
+    ++terms_;
+  }
+  void EndBlock() {}
+  void EndRun() {}
+
+  ElementSum Result() const { return {chain_.high(), chain_.low(), magnitude_, squares_, terms_}; }
+
+ private:
+  const Stored* first_;
+  const Stored* second_;
+  CompensatedSum chain_;
+  double magnitude_ = 0;
+  double squares_ = 0;
+  int64_t terms_ = 0;
+};
+
+// What kinds of product there are, and the exponent of the largest finite one.
+template <class Stored>
+class SurveyVisitor {
+ public:
+  SurveyVisitor(const Stored* first, const Stored* second) : first_(first), second_(second) {}
+
+  void Term(int64_t first, int64_t second) {
+    const double x = Widen(first_[first]), y = Widen(second_[second]);
+    if (std::isfinite(x) && std::isfinite(y)) {
+      if (x != 0 && y != 0) exponent_ = std::max(exponent_, std::ilogb(x) + std::ilogb(y) + 2);
+    } else {
+      infinite_ += x * y;  // NaN, or infinities, whose sum is NaN when their signs differ
+    }
+  }
+  void EndBlock() {}
+  void EndRun() {}
+
+  bool finite() const { return infinite_ == 0; }
+  double infinite() const { return infinite_; }
+  int exponent() const { return exponent_ == kNone ? 0 : exponent_; }  // every |x*y| is below 2^it
+
+ private:
+  static constexpr int kNone = std::numeric_limits<int>::min();
+  const Stored* first_;
+  const Stored* second_;
+  double infinite_ = 0;
+  int exponent_ = kNone;
+};
+
+// The finite products, each divided by 2^exponent.
+template <class Stored>
+class ScaledVisitor {
+ public:
+  ScaledVisitor(const Stored* first, const Stored* second, int exponent)
+      : first_(first), second_(second), exponent_(exponent) {}
+
+  void Term(int64_t first, int64_t second) {
+    ++terms_;
+    int x_exponent = 0, y_exponent = 0;
+    const double x = std::frexp(Widen(first_[first]), &x_exponent);
+    const double y = std::frexp(Widen(second_[second]), &y_exponent);
+    if (!std::isfinite(x) || !std::isfinite(y)) return;
+    const int shift = x_exponent + y_exponent - exponent_;
+    const double product = std::ldexp(x * y, shift);
+    sum_.Add(product, std::ldexp(std::fma(x, y, -(x * y)), shift));
+    magnitude_ += std::fabs(product);
+    squares_ += product * product;
+  }
+  void EndBlock() {}
+  void EndRun() {}
+
+  Truth Result() const {
+    Truth truth = TruthOf({sum_.high(), sum_.low(), magnitude_, squares_, terms_});
+    truth.exponent = exponent_;
+    return truth;
+  }
+
+ private:
+  const Stored* first_;
+  const Stored* second_;
+  int exponent_;
+  CompensatedSum sum_;
+  double magnitude_ = 0;
+  double squares_ = 0;
+  int64_t terms_ = 0;
+};
+
+}  // namespace
+
+// What the sums of one type mean.
+class Oracle::Elements {
+ public:
+  virtual ~Elements() = default;
+  virtual int unit() const = 0;
+  // `sum` as CompensatedEngine gives it.
+  virtual Truth Of(int64_t element, const ElementSum& sum) const = 0;
+  virtual Truth At(int64_t element) const = 0;
+};
+
+template <class Stored>
+class Oracle::ElementsOf : public Oracle::Elements {
+ public:
+  explicit ElementsOf(ExactElements<Stored> exact) : exact_(std::move(exact)) {}
+
+  int unit() const override { return exact_.unit(); }
+  Truth Of(int64_t element, const ElementSum& sum) const override {
+    Truth truth = InRange(sum) ? TruthOf(sum) : Scaled(element);
+    const std::optional<Stored> rounded =
+        truth.exponent == 0 ? RoundCertified<Stored>(sum, exact_) : std::nullopt;
+    truth.rounded = Widen(rounded ? *rounded : exact_.Sum(element));
+    return truth;
+  }
+  Truth At(int64_t element) const override {
+    SumVisitor<Stored> sum(exact_.first(), exact_.second());
+    exact_.Visit(element, sum);
+    return Of(element, sum.Result());
+  }
+
+ private:
+  // Whether every number met is finite and, with its square and its error, far from double's ends.
+  bool InRange(const ElementSum& sum) const {
+    constexpr double kSmallestSafe = 0x1p-400, kLargestSafe = 0x1p+500;
+    if (!std::isfinite(sum.high) || !std::isfinite(sum.low)) return false;
+    if (!std::is_same_v<Stored, double>) return true;
+    if (sum.magnitude == 0) return !exact_.ProductsUnderflow();
+    return kSmallestSafe < sum.magnitude && sum.magnitude < kLargestSafe;
+  }
+
+  Truth Scaled(int64_t element) const {
+    SurveyVisitor<Stored> survey(exact_.first(), exact_.second());
+    exact_.Visit(element, survey);
+    ScaledVisitor<Stored> scaled(exact_.first(), exact_.second(), survey.exponent());
+    exact_.Visit(element, scaled);
+    Truth truth = scaled.Result();
+    if (!survey.finite()) {
+      truth.high = survey.infinite();
+      truth.low = 0;
+    }
+    return truth;
+  }
+
+  ExactElements<Stored> exact_;
+};
+
+Oracle::Oracle(const Problem& problem, const Tensor& first, const Tensor& second,
+               const Parallel& parallel)
+    : problem_(problem), first_(first), second_(second), parallel_(parallel) {
+  VisitFloat(problem.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    elements_ = std::make_unique<ElementsOf<Stored>>(
+        ExactElements<Stored>(problem_, first.data<Stored>(), second.data<Stored>(), parallel));
+  });
+}
+
+Oracle::~Oracle() = default;
+
+int Oracle::unit_exponent() const {
+  return elements_->unit();
+}
+
+void Oracle::ForEachPiece(const Visit& visit) const {
+  CompensatedEngine(problem_).ForEachPiece(
+      first_.raw(), second_.raw(), parallel_, [&](int64_t begin, std::span<const ElementSum> sums) {
+        std::vector<Truth> truths(sums.size());
+        for (size_t i = 0; i < sums.size(); ++i) {
+          truths[i] = elements_->Of(begin + static_cast<int64_t>(i), sums[i]);
+        }
+        visit(begin, truths);
+      });
+}
+
+Truth Oracle::At(int64_t element) const {
+  return elements_->At(element);
+}
+
+Tensor Oracle::Rounded() const {
+  Tensor result(problem_.dtype, problem_.ResultShape());
+  VisitFloat(problem_.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    Stored* elements = result.mutable_data<Stored>();
+    ForEachPiece([&](int64_t begin, std::span<const Truth> truths) {
+      for (const Truth& truth : truths) elements[begin++] = Narrow<Stored>(truth.rounded);
+    });
+  });
+  return result;
+}
+
+}  // namespace convgrad

@@ -1,0 +1,16 @@
+// A part of a golden that was never written: a box, or a run in memory, of zeros or NaNs where the
+// result has numbers.
+#pragma once
+
+#include <vector>
+
+#include "tensor/tensor.h"
+#include "verify/diagnosis/hypotheses.h"
+
+namespace convgrad {
+
+// What such a part would explain; none where there is no such part. `actual` is the right result.
+std::vector<Hypothesis> UnwrittenParts(const Problem& problem, const Tensor& actual,
+                                       const Tensor& golden);
+
+}  // namespace convgrad

@@ -1,0 +1,74 @@
+// Where in a result the bad elements sit, in words: the border, a channel tail, one image, one tap.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "problem/geometry.h"
+#include "tensor/tensor.h"
+#include "verify/where/heat_map.h"
+
+namespace convgrad {
+
+// What is known of a tensor's axes before any element is looked at.
+class Layout {
+ public:
+  // Of a tensor of which nothing but the shape is known.
+  explicit Layout(const Shape& shape);
+  // Of a problem's result.
+  explicit Layout(const Problem& problem);
+
+  const Shape& shape() const { return shape_; }
+  Shape IndexOf(int64_t element) const;
+
+ private:
+  friend class Whereabouts;
+  // Elements at which some tap of the filter meets padding, by position along an axis.
+  struct Border {
+    size_t axis;
+    std::vector<bool> is_border;
+  };
+  void AddBorder(size_t axis, std::vector<bool> is_border);
+
+  Shape shape_;
+  std::vector<std::string> axis_names_;  // "image", "row", ...; "axis 2"
+  std::vector<Border> borders_;
+  bool has_inside_ = false;                    // some element is not at the border
+  std::optional<size_t> row_axis_, col_axis_;  // of a filter's taps
+  std::optional<size_t> channel_axis_;         // the one that vector lanes run along
+  GridPlan grids_;
+};
+
+// Positions of a set of elements, as much of them as Describe needs; can be joined piece by piece.
+class Whereabouts {
+ public:
+  void Add(const Layout& layout, int64_t element);
+  void Join(const Whereabouts& other);
+
+  int64_t count() const { return count_; }
+  // "" for no element; else for instance "border, one image (3)", "all of [0..2,8..15,0..7,5..5]",
+  // "scattered in [0..2,0..2,16..18,0..0]" or "scattered".
+  std::string Describe(const Layout& layout) const;
+  // None for no element, or where all parts of the tensor have an equal share.
+  std::optional<HeatMap> Picture(const Layout& layout) const;
+
+ private:
+  struct Range {
+    int64_t first, last;
+  };
+  std::vector<std::string> Traits(const Layout& layout) const;
+  std::string Box(const Layout& layout) const;  // the least one that holds them all
+  std::optional<std::string> OneTap(const Layout& layout) const;
+  std::optional<std::string> ChannelTail(const Layout& layout) const;
+  std::optional<std::string> ChannelBlock(const Layout& layout) const;
+
+  int64_t count_ = 0;
+  int64_t at_border_ = 0;
+  std::vector<Range> ranges_;  // by axis: the least and the largest position
+  HeatGrids grids_;
+  Shape at_;  // the last element's index; kept for its memory
+};
+
+}  // namespace convgrad

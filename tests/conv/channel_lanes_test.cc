@@ -1,0 +1,142 @@
+// The algorithm "channel-lanes" against the reference, bit for bit, where threads take stages of
+// their own and where they share them, which of the two they do, and which pixels are copied.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "conv/conv2d/data/channel_lanes_plan.h"
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+// Problem lines; not every one has an output.
+std::string DrawStaged(Draw& draw) {
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const int64_t type = draw(0, 3);
+  const bool nhwc = type > 1 && draw(0, 1) == 0, forward = draw(0, 1) == 0;
+  const int64_t batch = draw(1, 9), h = draw(1, 40), w = draw(1, 40), groups = draw(1, 3);
+  const int64_t in_c = draw(1, 40), out_c = draw(1, 40);
+  return std::string(forward ? "conv2d " : "conv2d_backprop_input ") + kTypes[type] +
+         (nhwc ? " NHWC in=" : " NCHW in=") +
+         (nhwc ? ListOf({batch, h, w, groups * in_c}) : ListOf({batch, groups * in_c, h, w})) +
+         " filter=" + ListOf({draw(1, 4), draw(1, 4), in_c, groups * out_c}) +
+         " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 4), draw(0, 4)}) + " padding=EXPLICIT";
+}
+
+class ChannelLanes : public ::testing::TestWithParam<Values> {};
+
+TEST_P(ChannelLanes, OfRandomProblems) {
+  CheckOnRandomProblems("channel-lanes", 60, 5, DrawStaged, RandomOperands, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, ChannelLanes,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+// Phases without taps and source pixels that no tap meets, over several stages; results that are
+// written around the caches.
+TEST(ChannelLanesOf, StridesBeyondTheFilter) {
+  for (const char* line :
+       {"conv2d_backprop_input float32 NCHW in=3,130,56,56 filter=1,1,130,40 strides=2,2 "
+        "dilations=1,1 pads=0,0,0,0 ",
+        "conv2d_backprop_input float32 NCHW in=2,150,57,64 filter=1,2,150,24 strides=2,3 "
+        "dilations=1,1 pads=1,0,0,2 ",
+        "conv2d_backprop_input float64 NCHW in=2,70,64,64 filter=2,1,70,9 strides=3,2 "
+        "dilations=1,1 pads=0,1,0,0 ",
+        "conv2d_backprop_input float32 NCHW in=2,260,48,48 filter=1,3,260,9 strides=2,1 "
+        "dilations=1,1 pads=0,0,1,1 ",
+        "conv2d_backprop_input bfloat16 NCHW in=2,30,41,43 filter=3,3,30,31 strides=2,2 "
+        "dilations=2,2 pads=1,2,1,2 ",
+        "conv2d_backprop_input float16 NHWC in=2,41,43,30 filter=1,1,30,31 strides=2,2 "
+        "dilations=1,1 pads=0,0,0,0 ",
+        "conv2d_backprop_input float32 NCHW in=2,20,1,9 filter=1,1,20,9 strides=3,2 "
+        "dilations=1,1 pads=1,1,1,1 ",
+        "conv2d float32 NCHW in=3,130,56,56 filter=1,1,130,40 strides=2,2 dilations=1,1 "
+        "pads=0,0,0,0 ",
+        "conv2d float16 NCHW in=2,35,41,62 filter=2,2,35,20 strides=4,3 dilations=3,1 "
+        "pads=2,1,1,2 ",
+        "conv2d bfloat16 NHWC in=2,41,62,35 filter=1,2,35,20 strides=2,3 dilations=1,1 "
+        "pads=1,1,0,0 ",
+        "conv2d float64 NCHW in=2,35,40,40 filter=3,3,35,20 strides=2,2 dilations=2,2 "
+        "pads=2,2,2,2 "}) {
+    const Problem problem = ParseProblem(std::string(line) + "padding=EXPLICIT");
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 3, Values::kOrdinary));
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 4, Values::kSpecial));
+  }
+}
+
+ChannelLanesPlan<float, float> StridedPlan(const std::string& line) {
+  const Problem problem = ParseProblem(line + " pads=0,0,0,0 padding=EXPLICIT");
+  return {problem, SupportedKernels().front(), 1};
+}
+
+TEST(ChannelLanesStages, HoldTheSourcePixelsThatTapsMeet) {
+  const auto plan =
+      StridedPlan("conv2d float32 NCHW in=1,8,41,40 filter=2,1,8,8 strides=3,2 dilations=1,1");
+  EXPECT_EQ(plan.source_kept.rows.residues, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(plan.source_kept.cols.residues, (std::vector<int64_t>{0}));
+  EXPECT_EQ(plan.source.h, 28);
+  EXPECT_EQ(plan.source.w, 20);
+  EXPECT_TRUE(plan.result_kept.all());
+  EXPECT_TRUE(
+      StridedPlan("conv2d float32 NCHW in=1,8,41,40 filter=3,3,8,8 strides=2,2 dilations=1,1")
+          .source_kept.all());
+}
+
+TEST(ChannelLanesStages, HoldTheResultsThatTapsAddTo) {
+  const auto plan = StridedPlan(
+      "conv2d_backprop_input float32 NCHW in=1,8,41,40 filter=2,1,8,8 strides=3,2 dilations=1,1");
+  EXPECT_EQ(plan.result_kept.rows.residues, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(plan.result_kept.cols.residues, (std::vector<int64_t>{0}));
+  EXPECT_EQ(plan.result.h, 28);
+  EXPECT_EQ(plan.result.w, 20);
+  EXPECT_EQ(plan.phases.size(), 2u);
+  EXPECT_TRUE(plan.source_kept.all());
+  // Where it is not copied, the kernel writes the zeros.
+  EXPECT_TRUE(StridedPlan("conv2d_backprop_input float32 NHWC in=1,41,40,8 filter=2,1,8,8 "
+                          "strides=3,2 dilations=1,1")
+                  .result_kept.all());
+}
+
+// What a thread puts together of long rows is counted, and has a limit.
+TEST(ChannelLanesStages, PutLongRowsTogetherWithinALimit) {
+  const std::string rest = " filter=1,1,8,8 strides=2,2 dilations=1,1";
+  const auto kept = StridedPlan("conv2d_backprop_input float32 NCHW in=1,8,9,4095" + rest);
+  EXPECT_FALSE(kept.result_kept.all());
+  EXPECT_GE(PlanesTogetherBytes<float>(kept.result_kept), 16 * 16 * 4095 * 4);
+  EXPECT_LE(PlanesTogetherBytes<float>(kept.result_kept), 5 << 20);
+  EXPECT_GT(kept.ScratchBytes(), PlanesTogetherBytes<float>(kept.result_kept));
+  EXPECT_TRUE(
+      StridedPlan("conv2d_backprop_input float32 NCHW in=1,8,9,4097" + rest).result_kept.all());
+}
+
+ChannelLanesPlan<float, float> PlanOf(const std::string& sizes, int num_threads) {
+  const Problem problem = ParseProblem("conv2d float32 " + sizes +
+                                       " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  return {problem, SupportedKernels().front(), num_threads};
+}
+
+TEST(ChannelLanesStages, AreAThreadsOwnWhereThereAreEnough) {
+  const std::string image = "NCHW in=1,64,64,64 filter=3,3,64,64";
+  EXPECT_FALSE(PlanOf(image, 1).own_stages);
+  const auto plan = PlanOf(image, 2);
+  EXPECT_TRUE(plan.own_stages);
+  EXPECT_GE(plan.stages.size(), 8u);
+}
+
+TEST(ChannelLanesStages, AreSharedOtherwise) {
+  for (const char* sizes : {
+           "NHWC in=1,64,64,64 filter=3,3,64,64",    // one stage, nothing is copied
+           "NCHW in=1,64,1,9000 filter=3,3,64,64",   // one row
+           "NCHW in=8,512,7,7 filter=3,3,512,512",   // a filter that outweighs the rest
+           "NCHW in=1,64,16,300 filter=11,1,64,64",  // stages would read rows several times
+           "NCHW in=1,8,9,9 filter=3,3,8,8",         // little to do
+       }) {
+    EXPECT_FALSE(PlanOf(sizes, 2).own_stages) << sizes;
+  }
+}
+
+}  // namespace
+}  // namespace convgrad::testing

@@ -1,0 +1,86 @@
+// The algorithm "direct" of depthwise filter gradients against the reference, bit for bit: more
+// channels than a vector has, runs that end inside an image, bands of an image, rows that are cut,
+// strides, dilations, multipliers, every type, target and layout.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "conv/depthwise/filter/plan.h"
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+// A problem line; not every one has an output.
+std::string DrawLine(Draw& draw) {
+  const bool nhwc = draw(0, 2) == 0, wide = draw(0, 5) == 0, many = draw(0, 2) == 0;
+  const int64_t channels = draw(1, many ? 9 : 40), batch = many ? draw(16, 70) : draw(1, 6);
+  const int64_t h = draw(1, many ? 15 : wide ? 9 : 34), w = wide ? draw(250, 600) : draw(1, 24);
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  return std::string("depthwise_conv2d_backprop_filter ") + kTypes[draw(0, 3)] +
+         (nhwc ? " NHWC in=" : " NCHW in=") +
+         (nhwc ? ListOf({wide ? 2 : batch, h, w, channels})
+               : ListOf({wide ? 2 : batch, channels, h, w})) +
+         " filter=" + ListOf({draw(1, 4), draw(0, 1) == 0 ? 3 : draw(1, 9), channels, draw(1, 3)}) +
+         " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 3), draw(1, 4)}) +
+         " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
+}
+
+class DepthwiseFilter : public ::testing::TestWithParam<Values> {};
+
+TEST_P(DepthwiseFilter, OfRandomProblems) {
+  CheckOnRandomProblems("direct", 100, 23, DrawLine, RandomOperands, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseFilter,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+// Bands that cover the same rows and columns of an image, but not the same parts of them: rows are
+// cut in three, and runs end inside a row.
+TEST(DepthwiseFilterOf, RowsThatRunsCut) {
+  for (const char* format : {"NCHW in=6,17,5,600", "NHWC in=6,5,600,17"}) {
+    const Problem problem =
+        ParseProblem(std::string("depthwise_conv2d_backprop_filter float16 ") + format +
+                     " filter=3,3,17,1 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    CheckAlgorithm("direct", problem, RandomOperands(problem, 5, Values::kOrdinary));
+  }
+}
+
+// Neighbouring pixels 4 KiB apart, which are not read in place.
+TEST(DepthwiseFilterOf, PixelsThatShareSetsOfTheCache) {
+  for (const char* operands : {"float32 NHWC in=3,5,9,1024 filter=3,3,1024,1",
+                               "float64 NHWC in=3,5,9,512 filter=3,3,512,1"}) {
+    const Problem problem =
+        ParseProblem(std::string("depthwise_conv2d_backprop_filter ") + operands +
+                     " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    CheckAlgorithm("direct", problem, RandomOperands(problem, 5, Values::kOrdinary));
+  }
+}
+
+// Five pieces took two threads as long as six.
+TEST(DepthwiseFilterOf, AsManyPiecesForEveryThread) {
+  const Problem problem = ParseProblem(
+      "depthwise_conv2d_backprop_filter float32 NHWC in=8,14,14,640 filter=5,5,640,1 strides=1,1 "
+      "dilations=1,1 pads=2,2,2,2 padding=EXPLICIT");
+  for (const KernelTable& kernels : SupportedKernels()) {
+    for (const int num_threads : {2, 3}) {
+      const FilterPlan plan(problem, kernels, num_threads);
+      EXPECT_EQ(plan.num_units() * plan.run_parts % num_threads, 0) << NameOf(kernels.isa);
+    }
+  }
+}
+
+// Threads that share pixels of so few channels slow each other down, even where they get unequally
+// many runs.
+TEST(DepthwiseFilterOf, NoNarrowPartsOfPixelsForTwoThreads) {
+  const Problem problem = ParseProblem(
+      "depthwise_conv2d_backprop_filter float32 NHWC in=8,56,56,64 filter=3,3,64,2 strides=1,1 "
+      "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  for (const KernelTable& kernels : SupportedKernels()) {
+    EXPECT_EQ(FilterPlan(problem, kernels, 2).chunks.count(), 1) << NameOf(kernels.isa);
+  }
+}
+
+}  // namespace
+}  // namespace convgrad::testing

@@ -1,0 +1,94 @@
+// The algorithm "direct", above all in NHWC, against the reference, bit for bit, with about as many
+// channels as the kernels take at a time: tensors of every type that are read and written where
+// they lie, whose last channels and columns end in the middle of a group or a tile, on every
+// target.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+// A problem line; one in a few has no output.
+std::string DrawLine(Draw& draw) {
+  constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input",
+                                  "depthwise_conv2d_backprop_filter"};
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  // Groups of 4 to 32 channels; a few are whole.
+  const int64_t channels = draw(0, 3) == 0 ? 8 * draw(1, 9) : draw(4, 75);
+  // Most filters have one block.
+  const int64_t kernel_h = draw(0, 9) == 0 ? 30 : draw(1, 5), kernel_w = draw(1, 10);
+  const std::string op = kOps[draw(0, 2)];
+  return op + " " + kTypes[draw(0, 3)] +
+         " NHWC in=" + ListOf({draw(1, 3), draw(1, 12), draw(1, 25), channels}) +
+         " filter=" + ListOf({kernel_h, kernel_w, channels, 1}) +
+         " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 2), draw(1, 3)}) +
+         " pads=" + ListOf({draw(0, 5), draw(0, 5), draw(0, 9), draw(0, 9)}) + " padding=EXPLICIT";
+}
+
+class DepthwiseInPlaceOf : public ::testing::TestWithParam<Values> {};
+
+TEST_P(DepthwiseInPlaceOf, RandomProblems) {
+  CheckOnRandomProblems("direct", 250, 6, DrawLine, RandomOperands, GetParam());
+}
+
+// 4 MiB and more in whole lines, which are written around the caches.
+TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
+  for (const char* const type :
+       {"float32 NHWC in=1,", "float64 NHWC in=1,", "float16 NHWC in=2,", "bfloat16 NHWC in=2,"}) {
+    for (const char* const op : {"depthwise_conv2d ", "depthwise_conv2d_backprop_input "}) {
+      const std::string strides = op[16] == ' ' ? "1,1" : "2,2";
+      const Problem problem =
+          ParseProblem(op + (type + ("131,129,64 filter=3,3,64,1 strides=" + strides)) +
+                       " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+      CheckAlgorithm("direct", problem, RandomOperands(problem, 1, Values::kSpecial));
+    }
+  }
+}
+
+// Planes that go through strips, whole chunks of them in every image or not.
+std::string DrawPlanesLine(Draw& draw) {
+  constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input"};
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const int64_t channels = draw(0, 2) == 0 ? draw(1, 40) : 16 * draw(1, 8);
+  const std::string op = kOps[draw(0, 1)];
+  return op + " " + kTypes[draw(0, 3)] +
+         " NCHW in=" + ListOf({draw(1, 4), channels, draw(1, 9), draw(1, 9)}) +
+         " filter=" + ListOf({draw(1, 5), draw(1, 5), channels, draw(1, 2)}) +
+         " strides=" + ListOf({draw(1, 2), draw(1, 2)}) +
+         " dilations=1,1 pads=" + ListOf({draw(0, 3), draw(0, 3), draw(0, 3), draw(0, 3)}) +
+         " padding=EXPLICIT";
+}
+
+TEST_P(DepthwiseInPlaceOf, RandomProblemsOfPlanes) {
+  CheckOnRandomProblems("direct", 150, 7, DrawPlanesLine, RandomOperands, GetParam());
+}
+
+// Strips of pixels that hold the outputs of a channel side by side, whose columns a dilation parts,
+// and whose weights serve several images.
+std::string DrawMultiplierLine(Draw& draw) {
+  constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input"};
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const int64_t channels = draw(0, 2) == 0 ? draw(60, 150) : draw(1, 40);
+  const std::string op = kOps[draw(0, 3) == 0 ? 0 : 1];
+  return op + " " + kTypes[draw(0, 3)] +
+         " NHWC in=" + ListOf({draw(1, 4), draw(1, 9), draw(1, 30), channels}) +
+         " filter=" + ListOf({draw(1, 4), draw(1, 9), channels, draw(2, 4)}) +
+         " strides=" + ListOf({draw(1, 2), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 2), draw(1, 5)}) +
+         " pads=" + ListOf({draw(0, 5), draw(0, 5), draw(0, 12), draw(0, 12)}) +
+         " padding=EXPLICIT";
+}
+
+TEST_P(DepthwiseInPlaceOf, RandomProblemsOfMultipliers) {
+  CheckOnRandomProblems("direct", 150, 8, DrawMultiplierLine, RandomOperands, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseInPlaceOf,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+}  // namespace
+}  // namespace convgrad::testing

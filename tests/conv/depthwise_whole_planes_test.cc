@@ -1,0 +1,76 @@
+// The algorithm "whole-planes" against the reference, bit for bit: rows that fill part of a vector,
+// one, or two, planes of few rows, padding of every size, several images, both types; and filters
+// that are not finite, which go another way.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+// A problem line; sizes and padding are drawn until the algorithm takes them.
+std::string DrawLine(Draw& draw) {
+  const bool backprop = draw(0, 1) == 1, f64 = draw(0, 1) == 1;
+  const int64_t size = 3 + 2 * draw(0, 2), most = size - 1;
+  const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 20);
+  const int64_t w = draw(3, f64 ? 20 : 36);
+  return std::string(backprop ? "depthwise_conv2d_backprop_input " : "depthwise_conv2d ") +
+         (f64 ? "float64" : "float32") + " NCHW in=" + ListOf({batch, channels, h, w}) +
+         " filter=" + ListOf({size, size, channels, 1}) + " strides=1,1 dilations=1,1 pads=" +
+         ListOf({draw(0, most), draw(0, most), draw(0, most), draw(0, most)}) + " padding=EXPLICIT";
+}
+
+// Of targets with vectors of 32 bytes or more.
+bool HasTarget() {
+  return std::ranges::any_of(SupportedKernels(), [](const KernelTable& kernels) {
+    return kernels.plane_f32.sum_whole != nullptr;
+  });
+}
+
+class DepthwiseWholePlanes : public ::testing::TestWithParam<Values> {};
+
+TEST_P(DepthwiseWholePlanes, OfRandomProblems) {
+  if (!HasTarget()) GTEST_SKIP() << "no target of this machine has such a kernel";
+  CheckOnRandomProblems("whole-planes", 300, 7, DrawLine, DrawOperands, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseWholePlanes,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+// Pieces of work end within an image, and go on in the next one.
+TEST(DepthwiseWholePlanesOf, ManyPlanes) {
+  if (!HasTarget()) GTEST_SKIP() << "no target of this machine has such a kernel";
+  for (const char* line :
+       {"depthwise_conv2d float32 NCHW in=2,500,7,7 filter=3,3,500,1 pads=1,1,1,1 ",
+        "depthwise_conv2d_backprop_input float32 NCHW in=3,70,14,14 filter=5,5,70,1 pads=2,2,2,2 ",
+        "conv2d float32 NCHW in=2,300,9,14 filter=7,7,1,300 pads=3,3,3,3 "}) {
+    const Problem problem =
+        ParseProblem(std::string(line) + "strides=1,1 dilations=1,1 padding=EXPLICIT");
+    CheckAlgorithm("whole-planes", problem, RandomOperands(problem, 9, Values::kOrdinary));
+  }
+}
+
+// Rows of 224 bytes: vectors of 64 bytes take them another way, and so do targets without a kernel.
+TEST(DepthwiseWholePlanesOf, RowsOfTheTarget) {
+  const Problem problem = ParseProblem(
+      "depthwise_conv2d float32 NCHW in=1,32,56,56 filter=3,3,32,1 strides=1,1 dilations=1,1 "
+      "pads=1,1,1,1 padding=SAME");
+  for (const KernelTable& kernels : SupportedKernels()) {
+    Execution execution;
+    execution.isa = kernels.isa;
+    const bool takes = kernels.plane_f32.sum_whole != nullptr && kernels.vector_bytes == 32;
+    EXPECT_EQ(PlanRun(problem, execution).algorithm, takes ? "whole-planes" : "planes");
+    execution.algorithm = "whole-planes";
+    if (takes) {
+      EXPECT_NO_THROW(PlanRun(problem, execution)) << NameOf(kernels.isa);
+    } else {
+      EXPECT_THROW(PlanRun(problem, execution), Error) << NameOf(kernels.isa);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace convgrad::testing

@@ -1,0 +1,126 @@
+// The filter gradient's forms against the reference, bit for bit, where there are runs enough for
+// threads to take whole ones: blocks of images, of rows and of parts of rows; strides, dilations,
+// padding, groups, every type and target. And how the plan deals runs.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "conv/conv2d/filter/plan.h"
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+// Problem lines; not every one has an output or is taken. About 50 blocks and more: every one of
+// three threads has a run.
+std::string DrawManyBlocks(Draw& draw) {
+  const bool nhwc = draw(0, 1) == 0;
+  const int64_t kind = draw(0, 2);
+  const int64_t batch = kind == 0 ? draw(100, 160) : draw(2, 3);
+  const int64_t h = kind == 0 ? draw(10, 14) : draw(16, 30);
+  const int64_t w = kind == 0 ? draw(10, 14) : kind == 1 ? draw(120, 200) : draw(280, 400);
+  const int64_t groups = draw(0, 2) == 0 ? draw(2, 3) : 1;
+  const int64_t in_c = draw(1, 5), out_c = draw(1, 5);
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  return std::string("conv2d_backprop_filter ") + kTypes[draw(0, 3)] +
+         (nhwc ? " NHWC in=" : " NCHW in=") +
+         (nhwc ? ListOf({batch, h, w, groups * in_c}) : ListOf({batch, groups * in_c, h, w})) +
+         " filter=" + ListOf({draw(1, 3), draw(1, 3), in_c, groups * out_c}) +
+         " strides=" + ListOf({1, draw(0, 3) == 0 ? 2 : 1}) +
+         " dilations=" + ListOf({draw(1, 2), draw(1, 2)}) +
+         " pads=" + ListOf({draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)}) + " padding=EXPLICIT";
+}
+
+class FilterGradient : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(FilterGradient, OfManyBlocks) {
+  for (const Values values : {Values::kOrdinary, Values::kSpecial}) {
+    CheckOnRandomProblems(GetParam(), 30, 31, DrawManyBlocks, RandomOperands, values);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllForms, FilterGradient,
+                         ::testing::Values("taps-apart", "taps-joined", "input-lanes"),
+                         [](const auto& instance) {
+                           std::string name = instance.param;
+                           name[name.find('-')] = '_';
+                           return name;
+                         });
+
+FilterGradientPlan PlanOf(const std::string& sizes, int num_threads) {
+  const Problem problem = ParseProblem("conv2d_backprop_filter float32 " + sizes +
+                                       " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  const Panels panels{.count = 1, .cols = 32};
+  return FilterGradientPlan(problem,
+                            {.tile_rows = 4,
+                             .tile_sums = 4 * 32,
+                             .panels = panels,
+                             .element_bytes = 4,
+                             .stores_compute_type = true,
+                             .pairs = false},
+                            num_threads, FilterForm::kApart);
+}
+
+// 28 rows of 28: four blocks an image.
+TEST(FilterGradientPlan, DealsRunsWhereEveryThreadHasOne) {
+  EXPECT_FALSE(PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 1).deals_runs);
+  EXPECT_TRUE(PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 2).deals_runs);
+  EXPECT_FALSE(PlanOf("NHWC in=4,28,28,8 filter=3,3,8,32", 2).deals_runs);
+  EXPECT_TRUE(PlanOf("NHWC in=8,28,28,8 filter=3,3,8,32", 2).deals_runs);
+  EXPECT_FALSE(PlanOf("NHWC in=8,28,28,8 filter=3,3,8,32", 3).deals_runs);
+  // More sums than a thread's cache holds beside its operands.
+  EXPECT_FALSE(PlanOf("NHWC in=64,28,28,512 filter=3,3,512,32", 2).deals_runs);
+}
+
+TEST(FilterGradientPlan, SharesCoverEveryRunAndEndWhereThreadsDo) {
+  for (const int threads : {2, 3, 5}) {
+    const FilterGradientPlan plan = PlanOf("NCHW in=23,3,28,28 filter=3,3,3,32", threads);
+    ASSERT_TRUE(plan.deals_runs);
+    const auto pass = plan.passes.front();
+    const int64_t tiles = plan.TilesOf(pass);
+    int64_t run = 0, tile = 0;
+    const auto shares = plan.Shares(pass, 0, plan.NumRuns());
+    for (const auto& share : shares) {
+      EXPECT_EQ(share.run, run);
+      EXPECT_EQ(share.tile_begin, tile);
+      EXPECT_GT(share.tile_end, tile);
+      tile = share.tile_end % tiles;
+      if (tile == 0) ++run;
+    }
+    EXPECT_EQ(run, plan.NumRuns());
+    EXPECT_EQ(tile, 0);
+    // 92 blocks: no thread's part ends with a run.
+    EXPECT_EQ(static_cast<int64_t>(shares.size()), plan.NumRuns() + threads - 1);
+  }
+}
+
+TEST(FilterGradientPlan, StagesOfDealtRunsAreTheirOwn) {
+  const FilterGradientPlan plan = PlanOf("NHWC in=8,56,56,8 filter=3,3,8,32", 2);
+  int64_t block = 0;
+  for (int64_t run = 0; run < plan.NumRuns(); ++run) {
+    for (const PixelStage& stage : plan.StagesOfRun(run)) {
+      EXPECT_EQ(stage.block_begin, block);
+      EXPECT_EQ(stage.block_begin / kRunBlocks, run);
+      EXPECT_EQ((stage.block_end - 1) / kRunBlocks, run);
+      block = stage.block_end;
+    }
+  }
+  EXPECT_EQ(block, static_cast<int64_t>(plan.blocks.size()));
+}
+
+// Stages of whole images repeat what their tiles meet, those of rows only with their image's rows.
+TEST(FilterGradientPlan, StagesAreAlikeWhereTheirPixelsLieAlike) {
+  const FilterGradientPlan images = PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 2);
+  ASSERT_GT(images.stages.size(), 2u);
+  EXPECT_TRUE(images.Alike(images.stages[0], images.stages[1]));
+  const FilterGradientPlan rows = PlanOf("NHWC in=16,56,56,64 filter=3,3,64,32", 2);
+  const auto& stages = rows.stages;
+  EXPECT_FALSE(rows.Alike(stages[0], stages[1]));
+  // Seven runs are eight images.
+  const size_t period = static_cast<size_t>(rows.StagesOfRun(7).data() - stages.data());
+  EXPECT_TRUE(rows.Alike(stages[0], stages[period]));
+  EXPECT_TRUE(rows.Alike(stages[1], stages[period + 1]));
+}
+
+}  // namespace
+}  // namespace convgrad::testing

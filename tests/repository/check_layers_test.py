@@ -1,0 +1,72 @@
+"""scripts/check-layers must see each kind of violation, where it is, and nothing else.
+
+usage: check_layers_test.py CHECK-LAYERS
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = None
+
+CLEAN = {
+    "src/base/error.h": "#include <string>\n",
+    "src/tensor/npy.h": '#include "base/error.h"\n',
+    "src/kernels/pack/pack-inl.h": "#include <hwy/highway.h>\n",
+    "src/base/parallel.cc": "#include <tbb/parallel_for.h>\n",
+    "src/conv/plan/algorithm.h": '#include "kernels/kernel_table.h"\n',
+    "cli/report.cc": '#include <nlohmann/json.hpp>\n#include "verify/compare.h"\n',
+    "tests/kernels/pack_test.cc": '#include "kernels/pack-inl.h"\n',
+}
+
+# File, its content, and the reason that must be given for the content's last line.
+VIOLATIONS = [
+    ("src/tensor/a.cc", '#include <string>\n#include "conv/op.h"', "src/tensor may not include src/conv"),
+    ("src/base/a.h", '#include "tensor/dtype.h"', "src/base may not include src/tensor"),
+    ("src/kernels/a.h", '#include "tensor/tensor.h"', "src/kernels may not include src/tensor"),
+    ("src/conv/a.cc", '#include "kernels/pack-inl.h"', '"kernels/pack-inl.h" is private'),
+    ("src/conv/b.cc", '#include "kernels/dispatch.h"', '"kernels/dispatch.h" is private'),
+    ("src/verify/a.cc", '#include "cli/report/report.h"', "src/verify may not include cli"),
+    ("src/conv/a.h", "#include <hwy/highway.h>", "<hwy/highway.h> may only be included by"),
+    ("cli/a.cc", "#include <hwy/highway.h>", "<hwy/highway.h> may only be included by"),
+    ("src/conv/c.cc", "#include <tbb/task_arena.h>", "<tbb/task_arena.h> may only be included by"),
+    ("src/verify/b.cc", "#include <nlohmann/json.hpp>", "<nlohmann/json.hpp> may only be included by"),
+    ("src/conv/d.cc", '#include "nowhere/a.h"', '"nowhere/a.h" is in no layer'),
+    ("src/base/string_util.cc", "", "the file's name says nothing"),
+    ("CMakeLists.txt", "add_compile_options(-mar" + "ch=native)", "not chosen by compiler flags"),
+    ("README.md", "Look in /ho" + "me/me/convgrad.", "a path of one machine"),
+    ("src/base/b.cc", "// TO" + "DO: everything", "finish it, or leave it out"),
+    ("src/kernels/c.cc", "auto x = _mm" + "256_setzero_ps();", "kernels are Highway's"),
+]
+
+
+def check(files):
+    """The violations that the script prints for a tree of these files, and its exit status."""
+    with tempfile.TemporaryDirectory() as root:
+        for name, content in files.items():
+            file = pathlib.Path(root, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        done = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True)
+    return done.stdout.splitlines(), done.returncode
+
+
+class CheckLayers(unittest.TestCase):
+    def test_a_clean_tree_passes(self):
+        self.assertEqual(check(CLEAN), ([], 0))
+
+    def test_each_violation_is_named(self):
+        for name, content, reason in VIOLATIONS:
+            with self.subTest(name=name, content=content):
+                lines, status = check(CLEAN | {name: content})
+                self.assertEqual(len(lines), 1, lines)
+                place = f"{name}:{max(1, len(content.splitlines()))}: "
+                self.assertTrue(lines[0].startswith(place), lines)
+                self.assertIn(reason, lines[0])
+                self.assertEqual(status, 1)
+
+
+if __name__ == "__main__":
+    SCRIPT = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,139 @@
+"""What a CI job does with a batch: JUnit, the Markdown summary, shards by GNU parallel, pytest.
+
+usage: ci_recipes_test.py CONVGRAD
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDENS = ROOT / "data" / "golden" / "manifest.json"
+
+
+def pytest_command():
+    for program in ("pytest", "pytest-3"):
+        found = shutil.which(program)
+        if found and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
+            return [found]
+    return None
+
+
+class Recipes(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def run_in_folder(self, *command, **variables):
+        return subprocess.run([str(word) for word in command], cwd=self.folder, text=True,
+                              env=os.environ | variables, stdin=subprocess.DEVNULL,
+                              capture_output=True)
+
+    def write_manifest(self, cases):
+        path = self.folder / "manifest.json"
+        path.write_text(json.dumps({
+            "schema": "convgrad-manifest/1",
+            "defaults": {"op": "conv2d", "input": "fill:integer@1,5,5,2",
+                         "filter": "fill:integer@3,3,2,4"},
+            "cases": cases}))
+        return path
+
+    def three_endings(self):
+        return self.write_manifest([
+            {"name": "net/right <&>"},
+            {"name": "net/wrong", "expect": {"sha256": "0" * 64}},
+            {"name": "missing", "input": "missing.npy"}])
+
+    def test_junit_tells_every_ending(self):
+        done = self.run_in_folder("convgrad", "batch", self.three_endings(), "--junit", "junit.xml")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        suite = xml.etree.ElementTree.parse(self.folder / "junit.xml").getroot().find("testsuite")
+        self.assertEqual([suite.get(key) for key in ("tests", "failures", "errors", "skipped")],
+                         ["3", "1", "1", "0"])
+        cases = {case.get("name"): case for case in suite.findall("testcase")}
+        self.assertEqual(set(cases), {"net/right <&>", "net/wrong", "missing"})
+        self.assertEqual(len(cases["net/right <&>"]), 0)
+        self.assertEqual(cases["net/wrong"].get("classname"), "net")
+        failure = cases["net/wrong"].find("failure")
+        self.assertIn("hash", failure.get("message"))
+        self.assertIn("repeat alone: ", failure.text)
+        error = cases["missing"].find("error")
+        self.assertIn("missing.npy", error.get("message"))
+        self.assertTrue(error.get("type").startswith("io/"))
+
+        # What the text says repeats the case: same verdict, alone.
+        repro = failure.text.split("repeat alone: ")[1]
+        self.assertEqual(self.run_in_folder("sh", "-c", repro).returncode, 1)
+
+    def test_summary_goes_where_the_job_page_shows_it(self):
+        manifest = self.three_endings()
+        page = self.folder / "step_summary.md"
+        page.write_text("## Other tools\n")
+        self.run_in_folder("sh", "-c", f"convgrad batch {manifest} --summary - "
+                           '>>"$GITHUB_STEP_SUMMARY"', GITHUB_STEP_SUMMARY=str(page))
+        text = page.read_text()
+        self.assertTrue(text.startswith("## Other tools\n### convgrad"), text)
+        for part in ("2 of 3 cases did not pass", "<code>net/wrong</code>", "| FAILED | 1 |"):
+            self.assertIn(part, text)
+
+    def test_pytest_shows_each_case(self):
+        pytest = pytest_command()
+        if pytest is None:
+            self.skipTest("no pytest: 'scripts/install-packages test' installs python3-pytest")
+        recipe = ROOT / "tests" / "consumer" / "test_goldens.py"
+        command = [*pytest, "-q", "-p", "no:cacheprovider", recipe]
+        done = self.run_in_folder(*command, CONVGRAD_MANIFEST=str(GOLDENS))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("87 passed", done.stdout)
+        done = self.run_in_folder(*command, CONVGRAD_MANIFEST=str(self.three_endings()))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("2 failed, 1 passed", done.stdout)
+        self.assertIn("repeat alone: ", done.stdout)
+
+    def test_gnu_parallel_runs_shards(self):
+        if not shutil.which("parallel"):
+            self.skipTest("no GNU parallel: 'scripts/install-packages test' installs it")
+        script = ROOT / "scripts" / "shards-parallel"
+        manifest = self.write_manifest([{"name": f"case{i}", "seed": i} for i in range(20)])
+        done = self.run_in_folder(script, 3, manifest, "results")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads((self.folder / "results" / "report.json").read_text())
+        self.assertEqual([entry["name"] for entry in report["benchmarks"]],
+                         [f"case{i}" for i in range(20)])
+        done = self.run_in_folder(script, 2, self.three_endings(), "endings")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("2 of 2 shards did not pass", done.stderr)
+
+    def test_the_kubernetes_job_counts_alike_everywhere(self):
+        job = (ROOT / "scripts" / "shards-kubernetes.yaml").read_text()
+        counts = re.findall(r"^  (?:completions|parallelism): (\d+)|auto/(\d+)", job, re.MULTILINE)
+        self.assertGreaterEqual(len(counts), 4)
+        self.assertEqual(len({first or second for first, second in counts}), 1, counts)
+        script = re.search(r"^            - \|\n((?:              .*\n)+)", job, re.MULTILINE).group(1)
+        manifest = self.write_manifest([{"name": f"case{i}", "seed": i} for i in range(3)])
+        script = script.replace("/batch/manifest.json", str(manifest)).replace(
+            "/batch", str(self.folder))
+        for index in range(8):
+            done = self.run_in_folder("sh", "-c", script, JOB_COMPLETION_INDEX=str(index))
+            self.assertEqual(done.returncode, 0, done.stderr)
+        parts = sorted((self.folder / "results").glob("shard-*.json"))
+        merged = self.run_in_folder("convgrad", "merge", *parts)
+        self.assertEqual(merged.returncode, 0, merged.stderr)
+        self.assertEqual(len(json.loads(merged.stdout)["benchmarks"]), 3)
+
+
+if __name__ == "__main__":
+    binary = pathlib.Path(sys.argv.pop(1)).resolve()
+    with tempfile.TemporaryDirectory() as programs:
+        pathlib.Path(programs, "convgrad").symlink_to(binary)
+        os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
+        # The flags under test refuse nothing there, but a CI's own setting must not matter.
+        os.environ.pop("CI", None)
+        unittest.main()

@@ -1,0 +1,103 @@
+"""scripts/shards-slurm on a real Slurm of two nodes, one of which dies in the middle.
+
+usage: slurm_test.py CONVGRAD      exits with 77 where there is no Slurm
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import slurm_cluster
+
+CONVGRAD = None
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "shards-slurm"
+SHARDS, CASES = 4, 32
+
+# What differs between any two runs: times, and what depends on what else ran.
+VOLATILE = ("real_time", "cpu_time", "bytes_per_second", "gflops", "timing", "threads", "resumed")
+
+
+def comparable(report):
+    """The part of a report that does not depend on when, where and in how many parts it ran."""
+    entries = [{key: value for key, value in entry.items() if key not in VOLATILE}
+               for entry in report["benchmarks"]]
+    for entry in entries:
+        entry["run"] = {key: entry["run"][key] for key in ("algorithm", "precision", "algo")}
+    plan = {key: report["context"]["plan"][key] for key in ("sha256", "cases", "shard")}
+    return plan, entries
+
+
+class Slurm(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin" / "convgrad").symlink_to(CONVGRAD)
+        self.path = f"{self.folder}/bin:{os.environ['PATH']}"
+        os.environ["PATH"] = self.path
+        self.manifest = self.folder / "manifest.json"
+        self.manifest.write_text(json.dumps({
+            "schema": "convgrad-manifest/1",
+            "defaults": {"op": "conv2d", "input": "fill:normal@8,56,56,64",
+                         "filter": "fill:normal@3,3,64,64"},
+            "cases": [{"name": f"case{i}", "seed": i, "output": f"out/{i}.npy"} for i in range(CASES)],
+        }))
+        (self.folder / "out").mkdir()
+
+    def convgrad(self, *arguments):
+        return subprocess.run(["convgrad", *map(str, arguments)], cwd=self.folder, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+
+    def submit(self, cluster):
+        return cluster.submit(f"--array=1-{SHARDS}", "--cpus-per-task=2", "--no-requeue",
+                              f"--output={self.folder}/%A_%a.log", SCRIPT, self.manifest, "results")
+
+    def finished(self):
+        """Cases by shard that have finished so far."""
+        return {file.name: len(file.read_text().splitlines())
+                for file in (self.folder / "results").glob("*.events.jsonl")}
+
+    def merge(self):
+        return self.convgrad("merge", *sorted((self.folder / "results").glob("shard-*.json")))
+
+    def test_a_node_dies_and_the_array_is_resumed(self):
+        with slurm_cluster.Cluster(self.folder) as cluster:
+            job = self.submit(cluster)
+            cluster.wait_for("case of every shard", lambda: len(self.finished()) == SHARDS and
+                             min(self.finished().values()) > 0)
+            cluster.kill_node("n2")
+            cluster.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=killed")
+            cluster.wait_for_job(job)
+            killed = self.finished()
+            self.assertLess(sum(killed.values()), CASES, "nothing was left to do when the node died")
+            refused = self.merge()
+            self.assertEqual(refused.returncode, 3, refused.stderr)
+            self.assertIn("missing", refused.stderr)
+
+            cluster.wait_for_job(self.submit(cluster))
+            print("finished when the node died:", killed, "and in the end:", self.finished())
+        merged = self.merge()
+        self.assertEqual(merged.returncode, 0, merged.stderr + self.logs())
+        merged = json.loads(merged.stdout)
+        resumed = sum(entry.get("resumed", False) for entry in merged["benchmarks"])
+        self.assertGreaterEqual(resumed, sum(killed.values()))
+
+        whole = self.convgrad("batch", self.manifest, "--report", "-")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.assertEqual(comparable(merged), comparable(json.loads(whole.stdout)))
+
+    def logs(self):
+        return "".join(file.read_text() for file in self.folder.glob("*.log"))
+
+
+if __name__ == "__main__":
+    CONVGRAD = pathlib.Path(sys.argv.pop(1)).resolve()
+    reason = slurm_cluster.reason_to_skip()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,80 @@
+// How much memory the tool takes, end to end: what its report declares and hardly more, and nothing
+// for operands that are mapped.
+#include <unistd.h>
+
+#include <fstream>
+
+#include "support/cli_testing.h"
+
+namespace convgrad {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMeasurable = false;  // sanitizers take several times as much
+#else
+constexpr bool kMeasurable = true;
+#endif
+
+constexpr int64_t kMegabyte = 1 << 20;
+constexpr int64_t kProcessItself = 24 * kMegabyte;  // code, libraries, stacks: 8 measured
+constexpr int64_t kMostScratch = 64 * kMegabyte;
+
+class CliMemoryTest : public testing::CliTest {
+ protected:
+  // The report of a command that must succeed.
+  nlohmann::json RunOf(const std::string& words) const {
+    const testing::ShellResult result = Sh("convgrad run " + words + " --no-hash --report r.json");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return Report().at("benchmarks").at(0).at("run");
+  }
+
+  void ExpectModest(const std::string& words) const {
+    SCOPED_TRACE(words);
+    const nlohmann::json run = RunOf(words);
+    EXPECT_LE(run.at("scratch_bytes").get<int64_t>(), kMostScratch);
+    EXPECT_LE(run.at("peak_rss_bytes").get<int64_t>(),
+              run.at("memory_bytes").get<int64_t>() + kProcessItself);
+  }
+
+  // A file of zeros that takes no space on the disk.
+  void WriteZeros(const std::string& name, const Shape& shape) const {
+    const std::string header = NpyHeaderBytes(DType::kFloat32, shape);
+    std::ofstream(Path(name), std::ios::binary) << header;
+    const int64_t bytes = 4 * shape[0] * shape[1] * shape[2] * shape[3];
+    ASSERT_EQ(truncate(Path(name).c_str(), static_cast<off_t>(header.size()) + bytes), 0);
+  }
+};
+
+TEST_F(CliMemoryTest, OperandsResultAndDeclaredScratchAreAll) {
+  if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    for (const bool nhwc : {true, false}) {
+      const std::string wide = nhwc ? "4,112,112,64" : "4,64,112,112";
+      const std::string half = nhwc ? "4,56,56,64" : "4,64,56,56";
+      const std::string rest = std::string(" --dtype ") + dtype + " --threads 2 --data-format " +
+                               (nhwc ? "NHWC" : "NCHW");
+      ExpectModest("conv2d --input fill:normal@" + wide + " --filter fill:normal@1,1,64,64" + rest);
+      ExpectModest("depthwise_conv2d_backprop_filter --filter-sizes 5,5,64,1 --input fill:normal@" +
+                   wide + " --out-backprop fill:normal" + rest);
+      ExpectModest("depthwise_conv2d_backprop_input --input-sizes " + wide +
+                   " --filter fill:normal@3,3,64,1 --out-backprop fill:normal@" + half +
+                   " --strides 2" + rest);
+      ExpectModest("conv2d_backprop_input --input-sizes " + half +
+                   " --filter fill:normal@3,3,64,64 --out-backprop fill:normal@" + half + rest);
+      ExpectModest("conv2d_backprop_filter --filter-sizes 3,3,64,64 --input fill:normal@" + half +
+                   " --out-backprop fill:normal@" + half + rest);
+    }
+  }
+}
+
+TEST_F(CliMemoryTest, MappedOperandsNeedNone) {
+  WriteZeros("x.npy", {64, 128, 128, 64});
+  WriteZeros("dy.npy", {64, 128, 128, 64});
+  const nlohmann::json run = RunOf(
+      "depthwise_conv2d_backprop_filter --input x.npy --filter-sizes 3,3,64,1 --out-backprop "
+      "dy.npy --max-memory 16MiB --threads 2");
+  EXPECT_LE(run.at("scratch_bytes").get<int64_t>(), 16 * kMegabyte);
+}
+
+}  // namespace
+}  // namespace convgrad

@@ -1,0 +1,171 @@
+// The tool as a process among others: streams that are closed or full, signals, limits, locales.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "support/cli_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kSmall =
+    "convgrad run conv2d --input fill:normal@1,8,8,4 --filter fill:normal@3,3,4,4 ";
+// Many seconds on one core, much longer than it takes to send a signal.
+constexpr const char* kLong =
+    "convgrad run conv2d --verbose --input fill:normal@8,128,128,64 --filter "
+    "fill:normal@11,11,64,64 "
+    "--algorithm reference --output y.npy --report r.json ";
+
+class ProcessTest : public CliTest {};
+
+TEST_F(ProcessTest, ClosedStandardStreams) {
+  ASSERT_EQ(Sh(std::string(kSmall) + "--output y.npy").exit_code, 0);
+  const std::string expected = ReadBytes(Path("y.npy"));
+  for (const std::string closed : {"<&-", "2>&-", "<&- 2>&-"}) {
+    EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy " + closed).exit_code, 0) << closed;
+    EXPECT_EQ(ReadBytes(Path("y.npy")), expected) << closed;
+  }
+  // What was asked for can't be printed: an error, but no damage.
+  for (const std::string closed : {">&-", "<&- >&- 2>&-"}) {
+    EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy " + closed).exit_code, 4) << closed;
+    EXPECT_EQ(ReadBytes(Path("y.npy")), expected) << closed;
+    EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy --quiet " + closed).exit_code, 0);
+  }
+  EXPECT_EQ(Sh("convgrad run conv2d --input - --filter fill:ones@1,1,1,1 <&-").exit_code, 4);
+}
+
+TEST_F(ProcessTest, FullAndBrokenOutputs) {
+  for (const std::string full :
+       {"--output - >/dev/full", "--report - >/dev/full", ">/dev/full", "--output /dev/full"}) {
+    const ShellResult result = Sh(kSmall + full);
+    EXPECT_EQ(result.exit_code, 4) << full;
+    EXPECT_THAT(result.err, IsOneErrorLine()) << full;
+  }
+  EXPECT_EQ(Sh("convgrad help >/dev/full").exit_code, 4);
+  // A reader that has seen enough: quiet, and ended by SIGPIPE.
+  const ShellResult broken =
+      Sh("{ convgrad run conv2d --input fill:ones@1,512,512,8 --filter fill:ones@1,1,8,8 "
+         "--output - --report r.json; echo $? >status; } | head -c 1 >first");
+  EXPECT_EQ(broken.err, "");
+  EXPECT_EQ(ReadBytes(Path("status")), "141\n");
+  EXPECT_EQ(Report()["benchmarks"][0]["error"]["code"], "io/broken-pipe");
+}
+
+TEST_F(ProcessTest, AReportThatCannotBeWrittenKeepsTheOutput) {
+  EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy --report /dev/full").exit_code, 4);
+  EXPECT_THAT(Files(), ElementsAre("y.npy"));
+}
+
+TEST_F(ProcessTest, AFileSizeLimitIsAFullDisk) {
+  ASSERT_EQ(Sh(std::string(kSmall) + "--output y.npy").exit_code, 0);
+  const std::string old = ReadBytes(Path("y.npy"));
+  const ShellResult result =
+      Sh("ulimit -f 8; convgrad gen --fill ones --shape 1000,1000 --output y.npy");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, IsOneErrorLine());
+  EXPECT_EQ(ReadBytes(Path("y.npy")), old);
+  EXPECT_THAT(Files(), ElementsAre("y.npy"));
+}
+
+TEST_F(ProcessTest, EnvironmentAndLocaleChangeNoBit) {
+  ASSERT_EQ(Sh(std::string(kSmall) + "--output y.npy").exit_code, 0);
+  const std::string expected = ReadBytes(Path("y.npy"));
+  for (const std::string environment :
+       {"LC_ALL=de_DE.UTF-8", "TZ=Pacific/Kiritimati", "TMPDIR=/none", "OMP_NUM_THREADS=1", "-i"}) {
+    const ShellResult result =
+        Sh(fmt::format("env {} \"$(command -v convgrad)\" run conv2d --input fill:normal@1,8,8,4 "
+                       "--filter fill:normal@3,3,4,4 --output z.npy --report r.json",
+                       environment));
+    EXPECT_EQ(result.exit_code, 0) << environment << result.err;
+    EXPECT_EQ(ReadBytes(Path("z.npy")), expected) << environment;
+    Report();
+  }
+}
+
+TEST_F(ProcessTest, FewResourcesAreEnoughOrRefused) {
+  EXPECT_EQ(Sh(std::string("ulimit -n 16; ") + kSmall + "--output y.npy").exit_code, 0);
+  EXPECT_EQ(Sh(std::string("ulimit -s 256; ") + kSmall + "--output y.npy").exit_code, 0);
+  EXPECT_EQ(Sh(std::string("taskset 1 ") + kSmall + "--output y.npy").exit_code, 0);
+}
+
+TEST_F(ProcessTest, LittleAddressSpaceIsEnoughOrRefused) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the address sanitizer itself needs terabytes of address space";
+#endif
+  for (const int kib : {20000, 40000, 80000, 300000, 1000000}) {
+    for (const int threads : {1, 2, 64, 1000}) {
+      const ShellResult result =
+          Sh(fmt::format("ulimit -v {}; {} --threads {} --output y.npy", kib, kSmall, threads));
+      EXPECT_THAT(result.exit_code, AnyOf(Eq(0), Eq(4)))
+          << kib << " KiB, " << threads << " threads";
+      if (result.exit_code == 4) {
+        EXPECT_THAT(result.err, IsOneErrorLine());
+      }
+    }
+  }
+}
+
+TEST_F(ProcessTest, ASignalEndsTheRunInOrder) {
+  for (const auto& [name, number] :
+       {std::pair("TERM", SIGTERM), {"HUP", SIGHUP}, {"INT", SIGINT}}) {
+    const ShellResult result = Interrupt(kLong, name);
+    EXPECT_EQ(result.exit_code, 128 + number) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("convgrad: error: interrupted: by signal"));
+    EXPECT_THAT(Files(), ElementsAre("r.json"));
+    const nlohmann::json entry = Report()["benchmarks"][0];
+    EXPECT_EQ(entry["error"]["code"], "interrupted");
+    EXPECT_EQ(entry["exit_code"], 128 + number);
+  }
+}
+
+TEST_F(ProcessTest, ASignalEndsWaitingForStandardInput) {
+  ASSERT_EQ(Sh("mkfifo pipe").exit_code, 0);
+  const ShellResult result = Interrupt("convgrad inspect - <>pipe", "TERM",
+                                       "grep -qz 'convgrad.*State:.S' /proc/$child/status");
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(result.err, HasSubstr("interrupted"));
+}
+
+TEST_F(ProcessTest, OutputsAreOldOrCompleteWheneverItIsKilled) {
+  const std::string old = "the file that was there before";
+  const int num_rounds = Rounds(60);
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  const auto start = [this] {
+    return Start({"run", "conv2d", "--input", "fill:normal@4,64,64,16", "--filter",
+                  "fill:normal@3,3,16,16", "--output", "y.npy", "--report", "r.json", "--quiet"});
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(ExitCodeOf(start()), 0);
+  KillMoments moments(seed, std::chrono::steady_clock::now() - begin);
+  const std::string complete = ReadBytes(Path("y.npy"));
+  for (int round = 0; round < num_rounds; ++round) {
+    WriteBytes(Path("y.npy"), old);
+    const int signal = round % 2 == 0 ? SIGKILL : SIGTERM;
+    const std::chrono::microseconds delay = moments.Next();
+    const pid_t run = start();
+    std::this_thread::sleep_for(delay);
+    kill(run, signal);
+    const int exit_code = ExitCodeOf(run);
+    EXPECT_THAT(exit_code, AnyOf(0, 128 + signal));
+    moments.Learn(exit_code != 0);
+    EXPECT_THAT(ReadBytes(Path("y.npy")), AnyOf(Eq(old), Eq(complete)))
+        << "killed after " << delay.count() << " us";
+  }
+  EXPECT_GT(moments.met(), num_rounds / 5);
+  // The next run removes what killed ones left behind.
+  ASSERT_EQ(ExitCodeOf(start()), 0);
+  EXPECT_THAT(Files(), ElementsAre("r.json", "y.npy"));
+}
+
+}  // namespace
+}  // namespace convgrad::testing

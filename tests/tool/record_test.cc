@@ -1,0 +1,321 @@
+// `batch --record` end to end: what is written, what is refused, and that a plain run verifies it.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/cli_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class RecordTest : public CliTest {
+ protected:
+  static json Case(const std::string& name, const std::string& expect) {
+    return {{"name", name},
+            {"op", "conv2d"},
+            {"input", "x.npy"},
+            {"filter", {{"fill", "normal"}, {"shape", {3, 3, 3, 4}}}},
+            {"expect", expect}};
+  }
+  void WriteManifest(const std::vector<json>& cases) const {
+    WriteBytes(Path("m.json"), json({{"schema", "convgrad-manifest/1"}, {"cases", cases}}).dump());
+  }
+  // The case "a" of an input that follows from `seed`.
+  void WriteCase(int seed = 0) const {
+    WriteManifest(std::vector<json>{Case("a", "g.npy")});
+    const std::string gen = "convgrad gen --fill normal --shape 1,6,6,3 --output x.npy --seed ";
+    ASSERT_EQ(Sh(gen + std::to_string(seed)).exit_code, 0);
+  }
+  // The only entry of the report, which says why where it is an error.
+  json Entry(const std::string& flags, int exit_code) const {
+    const ShellResult result = Sh("unset CI; convgrad batch m.json --report r.json " + flags);
+    EXPECT_EQ(result.exit_code, exit_code) << flags << "\n" << result.out << result.err;
+    return Report()["benchmarks"][0];
+  }
+  json Record() const { return json::parse(ReadBytes(Path("g.npy.golden.json"))); }
+};
+
+TEST_F(RecordTest, WhatIsRecordedIsVerifiedByBits) {
+  WriteCase();
+  EXPECT_EQ(Entry("", 1)["error"]["code"], "golden/missing");
+  EXPECT_FALSE(Exists("g.npy"));  // a plain run never writes a golden
+  const json entry = Entry("--record --reason 'first kept'", 0);
+  EXPECT_EQ(entry["status"], "RECORDED");
+  const json record = Record();
+  EXPECT_EQ(record["schema"], "convgrad-golden/1");
+  EXPECT_EQ(record["sha256"], entry["output"]["sha256"]);
+  EXPECT_EQ(record["shape"], json({1, 6, 6, 4}));
+  EXPECT_EQ(record["inputs"][0]["sha256"], entry["inputs"][0]["sha256"]);
+  EXPECT_EQ(record["problem"]["op"], "conv2d");
+  EXPECT_EQ(record["reason"], "first kept");
+  const json checked = Entry("", 0);
+  EXPECT_EQ(checked["status"], "PASSED");
+  EXPECT_EQ(checked["check"]["policy"], "bits");
+  // Again, by other means: not a byte changes, nor is anything written.
+  const std::string golden = ReadBytes(Path("g.npy")), text = ReadBytes(Path("g.npy.golden.json"));
+  const auto written = std::filesystem::last_write_time(Path("g.npy.golden.json"));
+  EXPECT_EQ(Entry("--record --threads 3 --isa scalar", 0)["status"], "RECORDED");
+  EXPECT_EQ(ReadBytes(Path("g.npy")), golden);
+  EXPECT_EQ(ReadBytes(Path("g.npy.golden.json")), text);
+  EXPECT_EQ(std::filesystem::last_write_time(Path("g.npy.golden.json")), written);
+}
+
+TEST_F(RecordTest, ChangedInputsAreNamedAndReplacingIsRefused) {
+  WriteCase();
+  Entry("--record", 0);
+  const std::string golden = ReadBytes(Path("g.npy"));
+  WriteCase(/*seed=*/1);
+  const json stale = Entry("", 1);
+  EXPECT_EQ(stale["status"], "FAILED");
+  EXPECT_THAT(stale["check"]["detail"].get<std::string>(),
+              HasSubstr("not what they were when the golden was recorded: input"));
+  EXPECT_EQ(Entry("--record", 1)["error"]["code"], "golden/differs");
+  EXPECT_EQ(ReadBytes(Path("g.npy")), golden);
+  EXPECT_EQ(Entry("--record --force-record", 0)["status"], "RECORDED");
+  EXPECT_NE(ReadBytes(Path("g.npy")), golden);
+  EXPECT_EQ(Entry("", 0)["status"], "PASSED");
+  // A broken golden is another one, whichever half of it is broken.
+  for (const char* name : {"g.npy", "g.npy.golden.json"}) {
+    for (const std::string& text : {std::string("broken"), std::string((1 << 20) + 1, ' ')}) {
+      WriteBytes(Path(name), text);
+      EXPECT_EQ(Entry("--record", 1)["error"]["code"], "golden/differs");
+      Entry("--record --force-record", 0);
+      EXPECT_EQ(Entry("", 0)["status"], "PASSED");
+    }
+  }
+}
+
+TEST_F(RecordTest, AHashAloneIsEnough) {
+  WriteCase();
+  EXPECT_EQ(Entry("--record --hash-only", 0)["status"], "RECORDED");
+  EXPECT_THAT(Files(), ElementsAre("g.npy.golden.json", "m.json", "r.json", "x.npy"));
+  EXPECT_EQ(Entry("", 0)["check"]["policy"], "bits");
+  WriteCase(/*seed=*/1);
+  EXPECT_EQ(Entry("", 1)["status"], "FAILED");
+  EXPECT_EQ(Entry("--record --hash-only", 1)["error"]["code"], "golden/differs");
+  Entry("--record --force-record", 0);
+  WriteCase(/*seed=*/2);
+  EXPECT_EQ(Entry("--record --hash-only --force-record", 1)["error"]["code"], "golden/differs");
+}
+
+TEST_F(RecordTest, NonFiniteResultsOnlyWhenAllowed) {
+  WriteCase();
+  WriteFloats("x.npy", {1, 1, 1, 3}, {1, std::numeric_limits<float>::infinity(), 2});
+  EXPECT_EQ(Entry("--record", 1)["error"]["code"], "golden/non-finite");
+  EXPECT_FALSE(Exists("g.npy"));
+  EXPECT_EQ(Entry("--record --allow-non-finite", 0)["status"], "RECORDED");
+  EXPECT_EQ(Entry("", 0)["status"], "PASSED");
+}
+
+TEST_F(RecordTest, RefusedAsAWhole) {
+  WriteCase();
+  const auto refused = [this](const std::string& command, const std::string& words) {
+    const ShellResult result = Sh(command);
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr(words));
+  };
+  const std::string record = "unset CI; convgrad batch m.json --record";
+  refused("CI=true convgrad batch m.json --record", "no golden is written in CI");
+  refused(record + " --no-hash", "--no-hash");
+  for (const char* flag : {"--hash-only", "--force-record", "--allow-non-finite", "--reason x"}) {
+    refused(std::string("convgrad batch m.json ") + flag, "give --record too");
+  }
+  WriteManifest({Case("a", "g.npy"), Case("b", "./g.npy")});
+  refused(record, "the case 'a' writes this file too");
+  WriteManifest(std::vector<json>{Case("a", "x.npy")});
+  refused(record, "depends on the order");
+  json both = Case("a", "g.npy");
+  both["output"] = "g.npy";
+  WriteManifest(std::vector<json>{both});
+  refused(record, "the case's output goes there too");
+  WriteManifest(std::vector<json>{Case("a", "../record_test_golden.npy")});
+  refused(record, "may not leave");
+  EXPECT_THAT(Files(), ElementsAre("m.json", "x.npy"));
+}
+
+// Results that differ are left for review, and accepted by the command that the batch prints.
+TEST_F(RecordTest, PendingResultsWaitForReview) {
+  std::filesystem::create_directory(Path("golden"));
+  WriteCase();
+  WriteManifest(std::vector<json>{Case("right", "golden/b.npy")});
+  Entry("--record", 0);
+  WriteManifest(
+      {Case("missing", "golden/a.npy"), Case("right", "golden/b.npy"),
+       Case("wrong", "golden/c.npy"), Case("broken", "golden/d.npy"),
+       Case("up", "../" + std::filesystem::path(Path("")).parent_path().filename().string() +
+                      "/golden/e.npy")});
+  const auto gen = [this](const std::string& shape, const std::string& name) {
+    ASSERT_EQ(
+        Sh("convgrad gen --fill ones --shape " + shape + " --output golden/" + name).exit_code, 0);
+  };
+  gen("1,6,6,4", "c.npy");
+  gen("1,6,6,5", "e.npy");
+  WriteBytes(Path("golden/d.npy"), "broken");
+  const std::string goldens = Sh("cat golden/*").out;
+  for (const char* flags : {"", " --isolate"}) {
+    const ShellResult result =
+        Sh(std::string("CI=true convgrad batch m.json --report r.json --events e.jsonl --resume "
+                       "--write-pending review/new --junit j.xml") +
+           flags);
+    EXPECT_EQ(result.exit_code, 3) << result.err;
+    EXPECT_THAT(result.out,
+                HasSubstr("  accept   mv review/new/golden/a.npy.new golden/a.npy && "));
+    EXPECT_THAT(ReadBytes(Path("j.xml")), HasSubstr("mv review/new/golden/c.npy.new golden/c.npy"));
+    EXPECT_EQ(Sh("cat golden/*").out, goldens);
+    const json entries = Report()["benchmarks"];
+    EXPECT_EQ(entries[0]["error"]["code"], "golden/missing");
+    EXPECT_EQ(entries[0]["status"], "FAILED");
+    EXPECT_EQ(entries[0]["pending"]["path"], "review/new/golden/a.npy.new");
+    EXPECT_FALSE(entries[1].contains("pending"));
+    EXPECT_EQ(entries[2]["check"]["status"], "FAILED");
+    EXPECT_EQ(entries[3]["exit_code"], 3);
+    // The result is the same in all, and so is what is left of it.
+    for (const char* name : {"golden/a.npy", "golden/c.npy", "golden/d.npy"}) {
+      EXPECT_EQ(ReadBytes(Path(std::string("review/new/") + name + ".new")),
+                ReadBytes(Path("golden/b.npy")));
+    }
+    EXPECT_TRUE(Exists("review/new/__"));
+    EXPECT_EQ(Sh("rm -r review").exit_code, 0);
+  }
+  EXPECT_EQ(Sh("convgrad batch m.json --report r.json --write-pending review").exit_code, 3);
+  std::string accept;
+  const json report = Report();
+  for (const json& entry : report["benchmarks"]) {
+    if (entry.contains("pending")) accept += entry["pending"]["accept"].get<std::string>() + "\n";
+  }
+  ASSERT_EQ(Sh("set -e\n" + accept).exit_code, 0);
+  EXPECT_EQ(Sh("convgrad batch m.json --report r.json").exit_code, 0);
+  const json accepted = Report();
+  for (const json& entry : accepted["benchmarks"]) EXPECT_EQ(entry["check"]["policy"], "bits");
+}
+
+TEST_F(RecordTest, PendingResultsMayBeginWithADashAndNeedADirectory) {
+  WriteCase();
+  ASSERT_EQ(Sh("sed -i s:g.npy:-new/-g.npy: m.json && "
+               "convgrad batch m.json --report r.json --write-pending -d")
+                .exit_code,
+            1);
+  const std::string accept = Report()["benchmarks"][0]["pending"]["accept"];
+  EXPECT_EQ(Sh(accept).exit_code, 0) << accept;
+  EXPECT_EQ(Sh("convgrad batch m.json").exit_code, 0);
+}
+
+TEST_F(RecordTest, PendingResultsTouchNothingElse) {
+  WriteCase();
+  const auto refused = [this](const std::string& flags, const std::string& words) {
+    const ShellResult result = Sh("unset CI; convgrad batch m.json --write-pending " + flags);
+    EXPECT_EQ(result.exit_code, 2) << flags;
+    EXPECT_THAT(result.err, HasSubstr(words));
+  };
+  refused("p --record", "--record makes the results goldens at once");
+  refused("p --no-hash", "--no-hash");
+  WriteManifest({Case("a", "g.npy"), Case("b", "p/g.npy.new")});
+  refused("p", "depends on the order");
+  json writes = Case("b", "h.npy");
+  writes["output"] = "p/g.npy.new";
+  WriteManifest({Case("a", "g.npy"), writes});
+  ASSERT_EQ(Sh("mkdir p").exit_code, 0);
+  refused("p", "it is where a result is left for review");
+}
+
+// Killed while goldens are replaced: each file is the old or the new one as a whole, and where the
+// record is not that of the file, a plain run says so.
+TEST_F(RecordTest, SurvivesKillsAtAnyMoment) {
+  constexpr int kCases = 30;
+  const int num_rounds = Rounds(25);
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937_64 random(seed);
+  std::vector<json> cases;
+  for (int i = 0; i < kCases; ++i)
+    cases.push_back(Case(std::to_string(i), fmt::format("{}.npy", i)));
+  WriteManifest(cases);
+  // The data hash in the record of each whole golden file, one for either input.
+  std::map<std::string, json> hashes;
+  const auto record_all = [&](int input) {
+    const std::string gen = "convgrad gen --fill normal --shape 1,6,6,3 --output x.npy --seed ";
+    ASSERT_EQ(Sh(gen + std::to_string(input)).exit_code, 0);
+    ASSERT_EQ(Sh("unset CI; convgrad batch m.json --record --force-record").exit_code, 0);
+    hashes[ReadBytes(Path("0.npy"))] = json::parse(ReadBytes(Path("0.npy.golden.json")))["sha256"];
+  };
+  record_all(1);
+  record_all(0);
+  ASSERT_EQ(hashes.size(), 2);
+  int mixed = 0;
+  for (int round = 0; round < num_rounds; ++round) {
+    ASSERT_EQ(Sh(fmt::format("unset CI; convgrad gen --fill normal --shape 1,6,6,3 --output x.npy "
+                             "--seed {}; convgrad batch m.json --record --force-record --jobs 2 "
+                             "--quiet & sleep 0.0{:02}; kill -9 $!; wait; true",
+                             1 - round % 2, random() % 60))
+                  .exit_code,
+              0);
+    const int code = Sh("convgrad batch m.json --report r.json").exit_code;
+    EXPECT_THAT(code, AnyOf(0, 1));
+    const json report = Report();
+    for (int i = 0; i < kCases; ++i) {
+      const std::string file = ReadBytes(Path(fmt::format("{}.npy", i)));
+      const json record = json::parse(ReadBytes(Path(fmt::format("{}.npy.golden.json", i))));
+      ASSERT_EQ(hashes.count(file), 1);
+      const json& entry = report["benchmarks"][i];
+      const bool is_new = record["sha256"] == entry["output"]["sha256"];
+      const bool is_whole = hashes[file] == record["sha256"];
+      EXPECT_EQ(entry["status"] == "PASSED", is_new && is_whole);
+      if (is_whole) continue;
+      ++mixed;
+      EXPECT_THAT(entry["check"]["detail"].get<std::string>(),
+                  HasSubstr("the golden was changed after it was recorded"));
+    }
+    record_all(1 - round % 2);
+    ASSERT_EQ(Sh("convgrad batch m.json").exit_code, 0);
+  }
+  RecordProperty("mixed", mixed);  // of chance: a file in place, its record not yet
+  for (const std::string& name : Files()) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
+}
+
+TEST_F(RecordTest, AFullDiskFailsTheCaseAlone) {
+  json large = Case("large", "large.npy");
+  large["filter"]["shape"] = {3, 3, 3, 4000};
+  WriteCase();
+  WriteManifest({Case("small", "small.npy"), large, Case("after", "after.npy")});
+  ASSERT_EQ(Sh("mkdir disk").exit_code, 0);
+  const ShellResult result =
+      Sh("unset CI; unshare -m sh -c 'mount -t tmpfs -o size=128k none disk || exit 99; "
+         "cp m.json x.npy disk; convgrad batch disk/m.json --record --report r.json; code=$?; "
+         "ls -A disk >files; exit $code'");
+  if (result.exit_code == 99 || result.err.find("unshare") != std::string::npos) {
+    GTEST_SKIP() << "no file system can be mounted here";
+  }
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  const json entries = Report()["benchmarks"];
+  EXPECT_EQ(entries[0]["status"], "RECORDED");
+  EXPECT_EQ(entries[1]["error"]["code"], "io/no-space");
+  EXPECT_EQ(entries[2]["status"], "RECORDED");
+  EXPECT_EQ(ReadBytes(Path("files")),
+            "after.npy\nafter.npy.golden.json\nm.json\nsmall.npy\nsmall.npy.golden.json\nx.npy\n");
+}
+
+TEST_F(RecordTest, OtherCasesAreRunAsEver) {
+  WriteCase();
+  json plain = Case("plain", "");
+  plain.erase("expect");
+  json hash = Case("hash", "");
+  hash["expect"] = {{"sha256", std::string(64, '0')}};
+  WriteManifest({Case("a", "g.npy"), plain, hash});
+  const ShellResult result = Sh("unset CI; convgrad batch m.json --record");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("3 cases, 1 PASSED, 1 FAILED, 1 RECORDED"));
+}
+
+}  // namespace
+}  // namespace convgrad::testing

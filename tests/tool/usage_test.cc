@@ -1,0 +1,188 @@
+// The command line itself: what is refused, with which words; help and its examples.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "support/cli_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kConv = "conv2d --input fill:ones@1,4,4,1 --filter fill:ones@3,3,1,1";
+
+class UsageTest : public CliTest {
+ protected:
+  // `command` is refused as usage, in one line with all of `words`, and leaves nothing behind.
+  void ExpectRefused(const std::string& command, const std::vector<std::string>& words) {
+    const ShellResult result = Sh("convgrad " + command);
+    SCOPED_TRACE(command);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, IsOneErrorLine());
+    for (const std::string& word : words) EXPECT_THAT(result.err, HasSubstr(word));
+    EXPECT_THAT(Files(), ::testing::IsEmpty());
+  }
+  void ExpectConvRefused(const std::string& flags, const std::vector<std::string>& words) {
+    ExpectRefused(fmt::format("run {} {}", kConv, flags), words);
+  }
+};
+
+TEST_F(UsageTest, CommandsAndFlagsThatDoNotExist) {
+  ExpectRefused("", {"names no command", "convgrad help"});
+  ExpectRefused("rnu conv2d", {"'rnu'", "did you mean run?"});
+  ExpectRefused("frobnicate m.json", {"'frobnicate'", "there is no such command"});
+  ExpectConvRefused("--ouput y.npy", {"--ouput", "did you mean --output?"});
+  ExpectConvRefused("--no-clober", {"did you mean --no-clobber?"});
+  ExpectConvRefused("--ouput=y.npy", {"--ouput:", "did you mean --output?"});
+  ExpectConvRefused("-v", {"-v", "'convgrad help run' lists the flags"});
+  ExpectRefused("run conv2d_backprop_fliter", {"did you mean conv2d_backprop_filter?"});
+  ExpectRefused("run conv2d_transpose", {"conv2d_backprop_input"});
+}
+
+TEST_F(UsageTest, FlagsWithoutEffectValuesMissingOrGivenTwice) {
+  ExpectRefused("info --output y.npy", {"--output", "no effect on 'info'"});
+  ExpectRefused("inspect --strides 2 x.npy", {"--strides", "no effect on 'inspect'"});
+  ExpectRefused("gen --report -", {"--report", "no effect"});
+  ExpectConvRefused("--expect g.npy", {"--expect", "no effect on 'run'"});
+  ExpectConvRefused("--out-backprop fill:ones", {"--out-backprop", "no effect on conv2d"});
+  ExpectConvRefused("--filter-sizes 3,3,1,1", {"--filter-sizes", "no effect on conv2d"});
+  ExpectRefused("run conv2d --input fill:ones@1,4,4,1", {"--filter", "conv2d needs it"});
+  ExpectConvRefused("--output", {"--output", "needs a value"});
+  ExpectConvRefused("--output --quiet", {"--output", "needs a value"});
+  ExpectConvRefused("--output= --quiet", {"--output", "needs a value"});
+  for (const std::string name :
+       {"--output", "--report", "--name", "--threads", "--padding", "--dtype"}) {
+    ExpectConvRefused(name + " ''", {name, "needs a value"});
+  }
+  ExpectRefused("run conv2d --input '' --filter fill:ones@3,3,1,1", {"--input", "needs a value"});
+  ExpectRefused("batch m.json --output-root ''", {"--output-root", "needs a value"});
+  ExpectRefused("inspect x.npy ''", {"inspect", "an operand is empty"});
+  ExpectConvRefused("--quiet=no", {"--quiet", "takes no value"});
+  ExpectConvRefused("--seed 1 --seed 2", {"--seed", "more than once"});
+  ExpectConvRefused("conv2d", {"does not know what to do with 'conv2d'"});
+  ExpectRefused("run", {"needs OP"});
+  ExpectRefused("diff a.npy", {"needs A B"});
+  ExpectRefused("gen --fill ones --shape 2", {"--output", "needs it"});
+}
+
+TEST_F(UsageTest, ValuesThatDoNotParse) {
+  for (const std::string threads :
+       {"0", "-1", "1000000000", "99999999999999999999", "two", "2.0"}) {
+    ExpectConvRefused("--threads " + threads, {"--threads", threads});
+  }
+  ExpectConvRefused("--strides 1,x", {"--strides", "'x' is not a whole number"});
+  ExpectConvRefused("--strides 1,,1", {"--strides", "not a whole number"});
+  ExpectConvRefused("--strides 99999999999999999999", {"--strides", "too large"});
+  ExpectConvRefused("--padding same", {"--padding", "did you mean SAME?"});
+  ExpectConvRefused("--data-format NWHC", {"did you mean NHWC?"});
+  ExpectConvRefused("--dtype float23", {"did you mean float32?"});
+  ExpectConvRefused("--dtype int32", {"--dtype"});
+  ExpectConvRefused("--isa avx1024", {"--isa", "avx512"});
+  ExpectConvRefused("--isa neon", {"--isa neon", "use one of: auto", "scalar"});
+  ExpectConvRefused("--algorithm winograd", {"--algorithm winograd", "use one of", "reference"});
+  ExpectConvRefused("--precision quad",
+                    {"--precision", "'quad'", "use one of: standard, double, exact"});
+  ExpectConvRefused("--precision dubble", {"did you mean double?"});
+  ExpectConvRefused("--precision exact --algorithm channel-lanes",
+                    {"--algorithm channel-lanes", "standard, not exact", "certified, reference"});
+  ExpectConvRefused("--max-memory lots", {"--max-memory", "8GiB"});
+  ExpectConvRefused("--max-memory 0", {"--max-memory", "at least one byte"});
+  ExpectConvRefused("--max-memory 4194304TiB", {"--max-memory", "less than 4194304TiB"});
+  ExpectConvRefused("--color blue", {"--color"});
+  ExpectConvRefused("--bfloat16-as v2", {"did you mean V2?"});
+  ExpectConvRefused("--use-cudnn-on-gpu maybe", {"--use-cudnn-on-gpu", "true"});
+  ExpectConvRefused("--seed -1", {"--seed"});
+  ExpectRefused(
+      "gen --output y.npy --fill ones --shape 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+      "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1",
+      {"--shape", "more than 32 dimensions"});
+  ExpectRefused("run conv2d --input fill:zeros --filter fill:ones@3,3,1,1", {"fill:zeros@"});
+  ExpectRefused("run conv2d --input fill:sevens@1 --filter fill:ones@1,1,1,1", {"fill"});
+  ExpectRefused("run conv2d --input - --filter -", {"--input - and --filter -", "standard input"});
+  ExpectRefused(fmt::format("check {} --tolerance abs:-1", kConv), {"abs:-1"});
+  ExpectRefused(fmt::format("check {} --tolerance rel:nan", kConv), {"rel:nan"});
+  ExpectRefused(fmt::format("check {} --golden-accumulator f8", kConv), {"f8"});
+  ExpectRefused(fmt::format("check {} --expect sha256:12", kConv), {"64"});
+}
+
+TEST_F(UsageTest, FlagsComeInAnyOrderAndBothForms) {
+  const std::string reference =
+      Sh(fmt::format("convgrad run {} --output - --strides 2", kConv)).out;
+  EXPECT_FALSE(reference.empty());
+  EXPECT_EQ(Sh("convgrad --strides=2 --output=- run --input=fill:ones@1,4,4,1 "
+               "--filter=fill:ones@3,3,1,1 conv2d")
+                .out,
+            reference);
+  EXPECT_EQ(Sh("convgrad run --output - -- tf.nn.conv2d --strides 2").exit_code, 2);
+}
+
+TEST_F(UsageTest, VersionAndHelp) {
+  EXPECT_EQ(Sh("convgrad --version").out, "convgrad 0.1.0\n");
+  const ShellResult top = Sh("convgrad help");
+  EXPECT_EQ(top.exit_code, 0);
+  EXPECT_EQ(Sh("convgrad --help").out, top.out);
+  EXPECT_EQ(Sh("convgrad run --help").out, Sh("convgrad help run").out);
+  EXPECT_THAT(Sh("convgrad help --man").out, StartsWith(".TH CONVGRAD 1"));
+  ExpectRefused("help frobnicate", {"'frobnicate'"});
+}
+
+// The last two lines of every help text, in the order of the commands, as from the repository's
+// root.
+TEST_F(UsageTest, ExamplesOfTheHelpWork) {
+  std::filesystem::create_directory_symlink(CONVGRAD_SOURCE_DIR "/data", Path("data"));
+  int examples = 0;
+  for (const std::string command : {"", "run", "check", "diff", "plan", "gen", "inspect", "batch",
+                                    "merge", "bench", "info", "help"}) {
+    std::istringstream help(Sh(fmt::format("convgrad {} --help", command)).out);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(help, line);) lines.push_back(line);
+    ASSERT_GE(lines.size(), 2u);
+    for (size_t i = lines.size() - 2; i < lines.size(); ++i) {
+      ASSERT_THAT(lines[i], StartsWith("  convgrad "));
+      const ShellResult result = Sh("XDG_CACHE_HOME=$PWD/cache " + lines[i]);
+      EXPECT_EQ(result.exit_code, 0) << lines[i] << "\n" << result.err;
+      ++examples;
+    }
+  }
+  EXPECT_EQ(examples, 24);
+  Report("report.json");
+}
+
+TEST_F(UsageTest, InfoTellsWhatThereIs) {
+  const nlohmann::json info = nlohmann::json::parse(Sh("convgrad info --json").out);
+  EXPECT_EQ(info["version"], "0.1.0");
+  EXPECT_EQ(info["ops"].size(), 6u);
+  EXPECT_EQ(info["dtypes"].size(), 4u);
+  EXPECT_EQ(info["isa"], info["isa_available"][0]);
+  EXPECT_EQ(info["isa_available"].back(), "scalar");
+  EXPECT_TRUE(info["machine"]["num_cpus"] >= 1);
+  bool has_reference = false;
+  for (const auto& algorithm : info["algorithms"]) {
+    has_reference |= algorithm["name"] == "reference" && algorithm["ops"].size() == 6;
+  }
+  EXPECT_TRUE(has_reference);
+  EXPECT_THAT(Sh("convgrad info").out, HasSubstr("depthwise_conv2d_backprop_filter"));
+}
+
+TEST_F(UsageTest, ErrorsGoIntoTheReport) {
+  EXPECT_EQ(Sh(fmt::format("convgrad run {} --frobnicate --report r.json", kConv)).exit_code, 2);
+  const nlohmann::json early = Report();
+  EXPECT_EQ(early["error"]["code"], "flag/unknown");
+  EXPECT_EQ(early["benchmarks"].size(), 0u);
+
+  EXPECT_EQ(Sh(fmt::format("convgrad run {} --strides 0 --report r.json", kConv)).exit_code, 2);
+  const nlohmann::json report = Report();
+  const nlohmann::json entry = report["benchmarks"][0];
+  EXPECT_FALSE(report.contains("error"));
+  EXPECT_EQ(entry["error"]["code"], "attribute/strides");
+  EXPECT_EQ(entry["status"], "ERROR");
+  EXPECT_EQ(entry["exit_code"], 2);
+}
+
+}  // namespace
+}  // namespace convgrad::testing

@@ -137,13 +137,13 @@ constexpr Command kCommands[] = {
      Help},
 };
 
-constexpr bool IsInEnumOrder() {
+constexpr bool CommandsAreInEnumOrder() {
   for (size_t i = 0; i < std::size(kCommands); ++i) {
     if (static_cast<size_t>(kCommands[i].id) != i) return false;
   }
   return std::size(kCommands) == static_cast<size_t>(CommandId::kHelp) + 1;
 }
-static_assert(IsInEnumOrder());
+static_assert(CommandsAreInEnumOrder());
 
 }  // namespace
 

@@ -178,13 +178,13 @@ constexpr Flag kFlags[] = {
     {FlagId::kVersion, "version", nullptr, kReporting, kEvery, false, kSwitch, "print the version"},
 };
 
-constexpr bool IsInEnumOrder() {
+constexpr bool FlagsAreInEnumOrder() {
   for (size_t i = 0; i < std::size(kFlags); ++i) {
     if (static_cast<size_t>(kFlags[i].id) != i) return false;
   }
   return std::size(kFlags) == static_cast<size_t>(FlagId::kVersion) + 1;
 }
-static_assert(IsInEnumOrder());
+static_assert(FlagsAreInEnumOrder());
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -40,7 +41,7 @@ const Algorithm& ForceAlgorithm(const Problem& problem, const KernelTable& kerne
   std::string names;
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
     if (name == algorithm.name) {
-      if (algorithm.accepts(problem, kernels)) return algorithm;
+      if (algorithm.can(problem, kernels)) return algorithm;
       ThrowUsage("algorithm/refused", "--algorithm " + name,
                  fmt::format("on {} it does not take this problem ({})", NameOf(kernels.isa),
                              problem.ToLine()),
@@ -74,17 +75,24 @@ void CheckTensor(const Problem& problem, const char* name, const Shape& shape,
                         ToString(tensor.shape()), InfoOf(problem.dtype).name, ToString(shape)));
 }
 
+// None where there is nothing to add up.
+std::optional<Planned> PlanTerms(const Problem& problem, const Algorithm& algorithm,
+                                 const KernelTable& kernels, int num_threads) {
+  if (!problem.HasTerms()) return std::nullopt;
+  return std::optional<Planned>(std::in_place, algorithm, problem, kernels, num_threads);
+}
+
 RunInfo InfoOf(const Problem& problem, const Execution& execution, const KernelTable& kernels,
-               const Algorithm& algorithm) {
+               const Algorithm& algorithm, const std::optional<Planned>& planned, int num_threads) {
   RunInfo info;
   info.algorithm = algorithm.name;
   info.why = execution.algorithm ? "asked for" : algorithm.summary;
   info.precision = execution.precision;
   info.isa = kernels.isa;
-  info.num_threads = ThreadsOf(execution);
-  if (HasTerms(problem)) {
-    info.tiles = algorithm.tiles(problem, kernels);
-    info.scratch_bytes = algorithm.scratch_bytes(problem, kernels, info.num_threads);
+  info.num_threads = num_threads;
+  if (planned) {
+    info.tiles = planned->Tiles();
+    info.scratch_bytes = planned->ScratchBytes();
   }
   info.memory_bytes = problem.OperandBytes() + problem.ResultBytes() + info.scratch_bytes;
   return info;
@@ -127,7 +135,10 @@ class MemoryLimit {
 
 RunInfo PlanRun(const Problem& problem, const Execution& execution) {
   const KernelTable& kernels = ChooseKernels(execution.isa);
-  return InfoOf(problem, execution, kernels, ChooseAlgorithm(problem, kernels, execution));
+  const Algorithm& algorithm = ChooseAlgorithm(problem, kernels, execution);
+  const int num_threads = ThreadsOf(execution);
+  return InfoOf(problem, execution, kernels, algorithm,
+                PlanTerms(problem, algorithm, kernels, num_threads), num_threads);
 }
 
 void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
@@ -139,11 +150,11 @@ void CheckMemory(const Problem& problem, const Execution& execution, int64_t ope
 }
 
 Computation::Computation(const Problem& problem, const Execution& execution)
-    : problem_(problem),
-      kernels_(ChooseKernels(execution.isa)),
-      algorithm_(ChooseAlgorithm(problem, kernels_, execution)),
-      info_(InfoOf(problem, execution, kernels_, algorithm_)),
-      parallel_(info_.num_threads) {}
+    : problem_(problem), kernels_(ChooseKernels(execution.isa)), parallel_(ThreadsOf(execution)) {
+  const Algorithm& algorithm = ChooseAlgorithm(problem, kernels_, execution);
+  planned_ = PlanTerms(problem, algorithm, kernels_, parallel_.num_threads());
+  info_ = InfoOf(problem, execution, kernels_, algorithm, planned_, parallel_.num_threads());
+}
 
 void Computation::Run(const Tensor& first, const Tensor& second, Tensor& result) const {
   const OpInfo& op = InfoOf(problem_.op);
@@ -151,7 +162,7 @@ void Computation::Run(const Tensor& first, const Tensor& second, Tensor& result)
   CheckTensor(problem_, NameOf(op.operands[1]), problem_.ShapeOf(op.operands[1]), second);
   CheckTensor(problem_, op.result, problem_.ResultShape(), result);
   if (result.mutable_raw() == nullptr) ThrowInternal("the result is a read-only tensor");
-  if (!HasTerms(problem_)) {
+  if (!planned_) {
     std::memset(result.mutable_raw(), 0, static_cast<size_t>(result.num_bytes()));
     return;
   }
@@ -160,8 +171,8 @@ void Computation::Run(const Tensor& first, const Tensor& second, Tensor& result)
     if (role == op.operands[0]) return first.raw();
     return role == op.operands[1] ? second.raw() : nullptr;
   };
-  algorithm_.run({problem_, operand(Role::kInput), operand(Role::kFilter),
-                  operand(Role::kOutBackprop), result.mutable_raw(), kernels_, parallel_});
+  planned_->Run({problem_, operand(Role::kInput), operand(Role::kFilter),
+                 operand(Role::kOutBackprop), result.mutable_raw(), kernels_, parallel_});
 }
 
 Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,

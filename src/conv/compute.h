@@ -35,8 +35,8 @@ struct RunInfo {
 // "algorithm/unknown", "algorithm/refused"); allocates nothing.
 RunInfo PlanRun(const Problem& problem, const Execution& execution);
 
-// A problem made ready to be computed any number of times: what can be chosen, checked and started
-// once is, so that a run costs its arithmetic alone.
+// A problem made ready to be computed any number of times: what can be chosen, planned, checked and
+// started once is, so that a run costs its arithmetic alone.
 class Computation {
  public:
   // Throws what PlanRun throws. Memory is not checked: CheckMemory does that.
@@ -54,9 +54,9 @@ class Computation {
  private:
   Problem problem_;
   const KernelTable& kernels_;
-  const Algorithm& algorithm_;
-  RunInfo info_;
   Parallel parallel_;
+  std::optional<Planned> planned_;  // none without terms
+  RunInfo info_;
 };
 
 // Operands of InfoOf(problem.op).operands, in that order, of the problem's type and shapes. Throws

@@ -11,7 +11,7 @@
 #include "kernels/gemm/compensated.h"
 #include "kernels/gemm/indirect_gemm.h"
 #include "kernels/gemm/tap_row.h"
-#include "kernels/machine_limits.h"
+#include "kernels/limits/machine_limits.h"
 #include "kernels/pack/pack.h"
 #include "kernels/pack/pack_pairs.h"
 #include "kernels/whole_vectors/vector_gemm.h"

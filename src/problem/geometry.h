@@ -71,6 +71,9 @@ struct Problem {
   Shape ShapeOf(Role role) const;
   Shape ResultShape() const;
 
+  // Whether there is anything to add up. Without elements on all three sides there isn't, and an
+  // empty sum is +0.
+  bool HasTerms() const;
   // Products that fall on the input, over all outputs: each is one multiplication and one addition.
   int64_t ValidTerms() const;
   // The same where it is not known to fit 62 bits; MakeProblem refuses more.

@@ -88,6 +88,13 @@ std::optional<int64_t> Problem::CheckedTerms() const {
   return terms && *terms < kLimit ? terms : std::nullopt;
 }
 
+bool Problem::HasTerms() const {
+  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
+    if (*CheckedProduct(ShapeOf(role)) == 0) return false;
+  }
+  return true;
+}
+
 int64_t Problem::ValidTerms() const {
   return CheckedTerms().value();
 }

@@ -27,12 +27,12 @@ TEST(BestAlgorithm, CountsFewestCycles) {
       const Problem problem = problems.Next();
       for (const KernelTable& kernels : SupportedKernels()) {
         const Algorithm& best = BestAlgorithm(problem, kernels);
-        ASSERT_TRUE(best.accepts(problem, kernels));
-        if (best.cycles == nullptr || !HasTerms(problem)) continue;
+        ASSERT_TRUE(best.can(problem, kernels));
+        if (best.cycles == nullptr || !problem.HasTerms()) continue;
         const double least = best.cycles(problem, kernels);
         ASSERT_TRUE(std::isfinite(least) && least > 0) << problem.ToLine();
         for (const Algorithm& other : AlgorithmsOf(op)) {
-          if (other.cycles == nullptr || !other.accepts(problem, kernels)) continue;
+          if (other.cycles == nullptr || !other.can(problem, kernels)) continue;
           ASSERT_LE(least, other.cycles(problem, kernels)) << problem.ToLine() << other.name;
           counted += other.name != std::string(best.name) ? 1 : 0;
         }
@@ -99,7 +99,7 @@ TEST(BestAlgorithm, ServesProblemsWithoutTerms) {
     const Problem problem =
         ParseProblem(std::string(line) + " strides=1,1 dilations=1,1 padding=EXPLICIT");
     for (const KernelTable& kernels : SupportedKernels()) {
-      EXPECT_TRUE(BestAlgorithm(problem, kernels).accepts(problem, kernels)) << line;
+      EXPECT_TRUE(BestAlgorithm(problem, kernels).can(problem, kernels)) << line;
     }
   }
 }

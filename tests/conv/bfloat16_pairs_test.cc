@@ -231,7 +231,7 @@ void ExpectBitsOfReference(const Problem& problem, const Tensor& first, const Te
     execution.algorithm = algorithm.name;
     if (execution.algorithm == "reference") continue;
     for (const KernelTable& kernels : SupportedKernels()) {
-      if (!algorithm.accepts(problem, kernels)) continue;
+      if (!algorithm.can(problem, kernels)) continue;
       if (kernels.isa == Isa::kScalar && SupportedKernels().size() > 1) continue;
       execution.isa = kernels.isa;
       execution.num_threads = kernels.has_bf16_pairs ? 3 : 1;

@@ -96,7 +96,7 @@ int RunEverywhere(const Problem& problem, const Operands& operands, const Tensor
     const bool uses_kernels = std::string(algorithm.name) != "reference";
     for (const KernelTable& kernels : SupportedKernels()) {
       if (!uses_kernels && kernels.isa != Isa::kScalar) continue;
-      if (!algorithm.accepts(problem, kernels)) continue;
+      if (!algorithm.can(problem, kernels)) continue;
       for (const int threads : {1, 3}) {
         Execution execution;
         execution.num_threads = threads;
@@ -359,7 +359,7 @@ TEST(BitIdentityOfLarge, Conv2D) {
     const Tensor expected = RunReference(problem, operands);
     for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
       if (algorithm.name == std::string("reference")) continue;
-      if (!algorithm.accepts(problem, SupportedKernels().front())) continue;
+      if (!algorithm.can(problem, SupportedKernels().front())) continue;
       for (const int threads : {1, 3}) {
         Execution execution;
         execution.num_threads = threads;

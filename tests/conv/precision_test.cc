@@ -101,7 +101,7 @@ void ExpectOneSetOfBits(const Problem& problem, const Operands& operands, Precis
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
     execution.algorithm = algorithm.name;
     for (const KernelTable& kernels : SupportedKernels()) {
-      if (!algorithm.accepts(problem, kernels)) continue;
+      if (!algorithm.can(problem, kernels)) continue;
       for (const int threads : {1, 3}) {
         execution.isa = kernels.isa;
         execution.num_threads = threads;

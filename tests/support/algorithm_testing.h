@@ -18,7 +18,7 @@ namespace convgrad::testing {
 
 inline bool Takes(const std::string& name, const Problem& problem, const KernelTable& kernels) {
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-    if (algorithm.name == name) return algorithm.accepts(problem, kernels);
+    if (algorithm.name == name) return algorithm.can(problem, kernels);
   }
   return false;
 }

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "conv/reference.h"
+#include "conv/reference/reference.h"
 #include "support/operands.h"
 #include "tensor/tensor.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "conv/compute.h"
-#include "conv/reference.h"
+#include "conv/reference/reference.h"
 #include "support/foreign_sums.h"
 #include "support/random_problem.h"
 #include "support/verdict_testing.h"

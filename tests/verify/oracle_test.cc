@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "conv/reference.h"
+#include "conv/reference/reference.h"
 #include "support/operands.h"
 #include "support/random_problem.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 #include "conv/precise/compensated_tile.h"
-#include "conv/reference.h"
+#include "order/term_walk.h"
 #include "problem/geometry.h"
 
 namespace convgrad {
@@ -20,14 +20,12 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
-// A data tensor: which element is where.
-struct DataLayout {
-  int64_t image, row, col, channel;  // strides
+// A data tensor: which element is where, and where it ends.
+struct BoundedStrides : DataStrides {
   int64_t rows, cols;
 
-  static DataLayout Of(DataFormat format, int64_t h, int64_t w, int64_t c) {
-    if (format == DataFormat::kNHWC) return {h * w * c, w * c, c, 1, h, w};
-    return {c * h * w, w, 1, h * w, h, w};
+  static BoundedStrides Of(DataFormat format, int64_t h, int64_t w, int64_t c) {
+    return {DataStrides::Of(format, h, w, c), h, w};
   }
 };
 
@@ -88,8 +86,8 @@ class TapPacker : public TermPacker<Stored> {
         cols_(forward_, g_.stride_w, g_.dilation_w, g_.pad_left, g_.kernel_w),
         result_w_(forward_ ? g_.out_w : g_.in_w),
         plane_(result_w_ * (forward_ ? g_.out_h : g_.in_h)),
-        layout_(forward_ ? DataLayout::Of(problem.data_format, g_.in_h, g_.in_w, g_.in_c)
-                         : DataLayout::Of(problem.data_format, g_.out_h, g_.out_w, g_.out_c)) {}
+        layout_(forward_ ? BoundedStrides::Of(problem.data_format, g_.in_h, g_.in_w, g_.in_c)
+                         : BoundedStrides::Of(problem.data_format, g_.out_h, g_.out_w, g_.out_c)) {}
 
   int64_t KeyOf(int64_t row) const override {
     const int64_t pixel = row % plane_;
@@ -228,7 +226,7 @@ class TapPacker : public TermPacker<Stored> {
   const Stored* filter_;
   SourceAxis rows_, cols_;
   int64_t result_w_, plane_;
-  DataLayout layout_;  // of the source
+  BoundedStrides layout_;  // of the source
 };
 
 // Filter gradient: terms are output pixels in raster order, image by image.
@@ -239,8 +237,8 @@ class PixelPacker : public TermPacker<Stored> {
       : g_(problem.geometry),
         input_(input),
         out_backprop_(out_backprop),
-        in_(DataLayout::Of(problem.data_format, g_.in_h, g_.in_w, g_.in_c)),
-        out_(DataLayout::Of(problem.data_format, g_.out_h, g_.out_w, g_.out_c)) {}
+        in_(BoundedStrides::Of(problem.data_format, g_.in_h, g_.in_w, g_.in_c)),
+        out_(BoundedStrides::Of(problem.data_format, g_.out_h, g_.out_w, g_.out_c)) {}
 
   void Pack(std::span<const int64_t> rows, int64_t group, Span cols, TileSums& sums,
             std::span<int64_t> counts) const override {
@@ -320,7 +318,7 @@ class PixelPacker : public TermPacker<Stored> {
   const ConvGeometry g_;
   const Stored* input_;
   const Stored* out_backprop_;
-  DataLayout in_, out_;
+  BoundedStrides in_, out_;
 };
 
 template <class Stored>

@@ -9,9 +9,9 @@
 #include "base/checked.h"
 #include "conv/precise/compensated_engine.h"
 #include "conv/precise/product_unit.h"
-#include "conv/reference.h"
 #include "order/exact_sum.h"
 #include "order/rounding.h"
+#include "order/term_walk.h"
 
 namespace convgrad {
 

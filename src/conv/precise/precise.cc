@@ -5,94 +5,124 @@
 #include "conv/precise/compensated.h"
 #include "conv/precise/compensated_engine.h"
 #include "conv/precise/widened.h"
-#include "conv/reference.h"
+#include "conv/reference/reference.h"
 #include "order/compensated_chain.h"
 #include "order/exact_sum.h"
 
 namespace convgrad {
 namespace {
 
-// `double`: what its algorithms' bits are, element by element.
-void RunDoubleReference(const ConvArgs& args) {
-  if (TakesWidened(args.problem)) return RunWidenedReference(args);
+bool IsNarrow(const Problem& problem, const KernelTable&) {
+  return TakesWidened(problem);
+}
+bool IsWide(const Problem& problem, const KernelTable&) {
+  return !TakesWidened(problem);
+}
+bool CanAll(const Problem&, const KernelTable&) {
+  return true;
+}
+
+// Plans of float64: the engine's memory and tiles do not depend on what its sums are for.
+template <void (*kRun)(const ConvArgs&)>
+class CompensatedPlan : public Plan {
+ public:
+  CompensatedPlan(const Problem& problem, int num_threads)
+      : scratch_bytes_(CompensatedEngine::ScratchBytes(num_threads)),
+        tiles_(CompensatedEngine::DescribeTiles(problem)) {}
+
+  int64_t ScratchBytes() const override { return scratch_bytes_; }
+  std::string Tiles() const override { return tiles_; }
+  bool Run(const ConvArgs& args) const override {
+    kRun(args);
+    return true;
+  }
+
+ private:
+  const int64_t scratch_bytes_;
+  const std::string tiles_;
+};
+
+// One element at a time, by the visitor of a precision.
+template <void (*kRun)(const ConvArgs&)>
+class VisitPlan : public Plan {
+ public:
+  int64_t ScratchBytes() const override { return 0; }
+  std::string Tiles() const override { return kReferenceTiles; }
+  bool Run(const ConvArgs& args) const override {
+    kRun(args);
+    return true;
+  }
+};
+
+void VisitCompensated(const ConvArgs& args) {
   VisitElements<double, CompensatedChain>(args);
 }
 
-void RunExactReference(const ConvArgs& args) {
+void VisitExact(const ConvArgs& args) {
   VisitFloat(args.problem.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     VisitElements<Stored, ExactSum<Stored>>(args);
   });
 }
 
-const Algorithm kWidened = {
-    .name = "widened",
-    .summary = "the standard algorithms of float64 on widened operands",
-    .accepts = [](const Problem& problem, const KernelTable&) { return TakesWidened(problem); },
-    .scratch_bytes =
-        [](const Problem& problem, const KernelTable& kernels, int num_threads) {
-          return WidenedScratchBytes(problem, kernels, num_threads, Precision::kDouble);
-        },
-    .tiles = DescribeWidened,
-    .run = RunWidened,
-};
+std::unique_ptr<Plan> PlanDouble(const Problem& problem, const KernelTable& kernels,
+                                 int num_threads) {
+  return std::make_unique<WidenedPlan>(problem, kernels, num_threads, WidenedSums::kRounded);
+}
 
-const Algorithm kCompensated = {
-    .name = "compensated",
-    .summary = "sums of float64 in twice its precision",
-    .accepts = [](const Problem& problem, const KernelTable&) { return !TakesWidened(problem); },
-    .scratch_bytes = [](const Problem&, const KernelTable&,
-                        int num_threads) { return CompensatedEngine::ScratchBytes(num_threads); },
-    .tiles = [](const Problem& problem,
-                const KernelTable&) { return CompensatedEngine::DescribeTiles(problem); },
-    .run = RunCompensated,
-};
+std::unique_ptr<Plan> PlanCompensated(const Problem& problem, const KernelTable&, int num_threads) {
+  return std::make_unique<CompensatedPlan<RunCompensated>>(problem, num_threads);
+}
 
-const Algorithm kCertified = {
+std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& kernels,
+                                    int num_threads) {
+  if (TakesWidened(problem)) {
+    return std::make_unique<WidenedPlan>(problem, kernels, num_threads, WidenedSums::kCertified);
+  }
+  return std::make_unique<CompensatedPlan<RunCertifiedCompensated>>(problem, num_threads);
+}
+
+// What the bits of `double` are, element by element.
+std::unique_ptr<Plan> PlanDoubleReference(const Problem& problem, const KernelTable& kernels,
+                                          int num_threads) {
+  if (TakesWidened(problem)) {
+    return std::make_unique<WidenedPlan>(problem, kernels, num_threads, WidenedSums::kReference);
+  }
+  return std::make_unique<VisitPlan<VisitCompensated>>();
+}
+
+std::unique_ptr<Plan> PlanExactReference(const Problem&, const KernelTable&, int) {
+  return std::make_unique<VisitPlan<VisitExact>>();
+}
+
+constexpr Algorithm kWidened = {.name = "widened",
+                                .summary = "the standard algorithms of float64 on widened operands",
+                                .can = IsNarrow,
+                                .plan = PlanDouble};
+constexpr Algorithm kCompensated = {.name = "compensated",
+                                    .summary = "sums of float64 in twice its precision",
+                                    .can = IsWide,
+                                    .plan = PlanCompensated};
+constexpr Algorithm kCertified = {
     .name = "certified",
     .summary =
         "sums in twice the data's precision with a bound on their error; once more, exactly, "
         "where that leaves a doubt",
-    .accepts = [](const Problem&, const KernelTable&) { return true; },
-    .scratch_bytes =
-        [](const Problem& problem, const KernelTable& kernels, int num_threads) {
-          return TakesWidened(problem)
-                     ? WidenedScratchBytes(problem, kernels, num_threads, Precision::kExact)
-                     : CompensatedEngine::ScratchBytes(num_threads);
-        },
-    .tiles =
-        [](const Problem& problem, const KernelTable& kernels) {
-          return TakesWidened(problem) ? DescribeWidened(problem, kernels)
-                                       : CompensatedEngine::DescribeTiles(problem);
-        },
-    .run =
-        [](const ConvArgs& args) {
-          TakesWidened(args.problem) ? RunCertifiedWidened(args) : RunCertifiedCompensated(args);
-        },
-};
+    .can = CanAll,
+    .plan = PlanCertified};
 
-Algorithm DoubleReference() {
+Algorithm ReferenceBy(decltype(Algorithm::plan) plan) {
   Algorithm algorithm = kReferenceAlgorithm;
-  algorithm.scratch_bytes = [](const Problem& problem, const KernelTable& kernels,
-                               int num_threads) {
-    if (!TakesWidened(problem)) return int64_t{0};
-    return WidenedScratchBytes(problem, kernels, num_threads, Precision::kDouble);
-  };
-  algorithm.run = RunDoubleReference;
-  return algorithm;
-}
-
-Algorithm ExactReference() {
-  Algorithm algorithm = kReferenceAlgorithm;
-  algorithm.run = RunExactReference;
+  algorithm.plan = plan;
   return algorithm;
 }
 
 }  // namespace
 
 std::span<const Algorithm> PreciseAlgorithms(Precision precision) {
-  static const std::vector<Algorithm> in_double = {kWidened, kCompensated, DoubleReference()};
-  static const std::vector<Algorithm> exact = {kCertified, ExactReference()};
+  static const std::vector<Algorithm> in_double = {kWidened, kCompensated,
+                                                   ReferenceBy(PlanDoubleReference)};
+  static const std::vector<Algorithm> exact = {kCertified, ReferenceBy(PlanExactReference)};
   return precision == Precision::kExact ? exact : in_double;
 }
 

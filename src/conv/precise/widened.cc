@@ -26,31 +26,29 @@ int64_t CountOf(const Shape& shape) {
   return *CheckedProduct(shape);
 }
 
-// Whole images, as many in each slab, from the first on; a function of sizes alone.
-class Slabs {
- public:
-  explicit Slabs(const Problem& problem) : problem_(problem) {
-    const int64_t batch = problem.geometry.batch;
-    const int64_t elements = CountOf(problem.InputShape()) + CountOf(problem.OutputShape());
-    const int64_t of_an_image = std::max<int64_t>(1, elements / std::max<int64_t>(1, batch));
-    images_ = std::clamp<int64_t>(kSlabElements / of_an_image, 1, std::max<int64_t>(1, batch));
-  }
-  int64_t images() const { return images_; }
-  int64_t count() const { return CeilDiv(problem_.geometry.batch, images_); }
-  int64_t first_image(int64_t slab) const { return slab * images_; }
+// Images of a slab: as many in each, from the first on; a function of sizes alone.
+int64_t SlabImages(const Problem& problem) {
+  const int64_t batch = std::max<int64_t>(1, problem.geometry.batch);
+  const int64_t elements = CountOf(problem.InputShape()) + CountOf(problem.OutputShape());
+  return std::clamp<int64_t>(kSlabElements / std::max<int64_t>(1, elements / batch), 1, batch);
+}
 
-  // The slab's own float64 problem.
-  Problem ProblemOf(int64_t slab) const {
-    Problem wide = problem_;
-    wide.dtype = DType::kFloat64;
-    wide.geometry.batch = std::min(images_, problem_.geometry.batch - first_image(slab));
-    return wide;
-  }
+WidenedPlan::Slab MakeSlab(const Problem& problem, int64_t num_images, const KernelTable& kernels,
+                           int num_threads, WidenedSums sums) {
+  Problem wide = problem;
+  wide.dtype = DType::kFloat64;
+  wide.geometry.batch = num_images;
+  const Algorithm& algorithm =
+      sums == WidenedSums::kReference ? AlgorithmsOf(wide.op).back() : BestAlgorithm(wide, kernels);
+  return {wide, Planned(algorithm, wide, kernels, num_threads)};
+}
 
- private:
-  const Problem& problem_;
-  int64_t images_;
-};
+std::optional<WidenedPlan::Slab> MakeLastSlab(const Problem& problem, const KernelTable& kernels,
+                                              int num_threads, WidenedSums sums) {
+  const int64_t rest = problem.geometry.batch % SlabImages(problem);
+  if (rest == 0) return std::nullopt;
+  return MakeSlab(problem, rest, kernels, num_threads, sums);
+}
 
 void AbsoluteValues(const Parallel& parallel, double* numbers, int64_t count) {
   parallel.For(CeilDiv(count, kPiece), [&](int64_t piece) {
@@ -115,17 +113,17 @@ class SlabSums {
 template <class Stored>
 class WideOperands {
  public:
-  WideOperands(const ConvArgs& args, const Slabs& slabs) : args_(args), slabs_(slabs) {
-    const Problem widest = slabs.ProblemOf(0);
+  WideOperands(const ConvArgs& args, const WidenedPlan& plan) : args_(args), plan_(plan) {
+    const Problem& widest = plan.SlabAt(0).problem;
     for (int i = 0; i < 2; ++i) {
       numbers_[i] = AlignedArray<double>(CountOf(widest.ShapeOf(RoleOf(i))));
     }
   }
   void Load(int64_t slab) {
-    const Problem wide = slabs_.ProblemOf(slab);
+    const Problem& wide = plan_.SlabAt(slab).problem;
     for (int i = 0; i < 2; ++i) {
       const int64_t count = CountOf(wide.ShapeOf(RoleOf(i)));
-      const int64_t image = RoleOf(i) == Role::kFilter ? 0 : slabs_.first_image(slab);
+      const int64_t image = RoleOf(i) == Role::kFilter ? 0 : plan_.FirstImageOf(slab);
       const int64_t offset = image * (count / wide.geometry.batch);
       WidenInto(args_, static_cast<const Stored*>(args_.OperandOf(RoleOf(i))) + offset,
                 numbers_[i].data(), count);
@@ -145,55 +143,50 @@ class WideOperands {
   Role RoleOf(int i) const { return InfoOf(args_.problem.op).operands[i]; }
 
   const ConvArgs& args_;
-  const Slabs& slabs_;
+  const WidenedPlan& plan_;
   AlignedArray<double> numbers_[2];
 };
 
 template <class Stored>
 class WidenedRun {
  public:
-  WidenedRun(const ConvArgs& args, bool is_reference, bool is_exact)
+  WidenedRun(const ConvArgs& args, const WidenedPlan& plan)
       : args_(args),
-        is_reference_(is_reference),
-        slabs_(args.problem),
-        is_folded_(IsFolded(args.problem, slabs_)),
-        operands_(args, slabs_),
-        sums_(CountOf(slabs_.ProblemOf(0).ResultShape()), is_folded_) {
-    if (is_exact) sizes_.emplace(CountOf(slabs_.ProblemOf(0).ResultShape()), is_folded_);
-    if (is_exact) exact_.emplace(args);
+        plan_(plan),
+        operands_(args, plan),
+        sums_(CountOf(plan.SlabAt(0).problem.ResultShape()), plan.IsFolded()) {
+    if (plan.IsCertified()) {
+      sizes_.emplace(CountOf(plan.SlabAt(0).problem.ResultShape()), plan.IsFolded());
+      exact_.emplace(args);
+    }
     const int64_t chain = std::min(args.problem.MaxTerms(), kBlockTerms);
     relative_bound_ = static_cast<double>(chain + 8) * 0x1p-53;
   }
 
-  static bool IsFolded(const Problem& problem, const Slabs& slabs) {
-    return InfoOf(problem.op).direction == Direction::kBackpropFilter && slabs.count() > 1;
-  }
-
   void Run() {
     int64_t finished = 0;
-    for (int64_t slab = 0; slab < slabs_.count(); ++slab) {
-      const Problem wide = slabs_.ProblemOf(slab);
-      operands_.Load(slab);
-      Compute(wide, sums_);
+    for (int64_t i = 0; i < plan_.num_slabs(); ++i) {
+      const WidenedPlan::Slab& slab = plan_.SlabAt(i);
+      operands_.Load(i);
+      Compute(slab, sums_);
       if (sizes_) {
         operands_.TakeAbsoluteValues();
-        Compute(wide, *sizes_);
+        Compute(slab, *sizes_);
       }
-      if (is_folded_) continue;
-      const int64_t count = CountOf(wide.ResultShape());
+      if (plan_.IsFolded()) continue;
+      const int64_t count = CountOf(slab.problem.ResultShape());
       Finish(finished, count);
       finished += count;
     }
-    if (is_folded_) Finish(0, CountOf(args_.problem.ResultShape()));
+    if (plan_.IsFolded()) Finish(0, CountOf(args_.problem.ResultShape()));
   }
 
  private:
-  void Compute(const Problem& wide, SlabSums& sums) {
-    const Algorithm& algorithm =
-        is_reference_ ? AlgorithmsOf(wide.op).back() : BestAlgorithm(wide, args_.kernels);
-    algorithm.run({wide, operands_.Of(Role::kInput), operands_.Of(Role::kFilter),
-                   operands_.Of(Role::kOutBackprop), sums.slab(), args_.kernels, args_.parallel});
-    if (is_folded_) sums.Fold(args_.parallel);
+  void Compute(const WidenedPlan::Slab& slab, SlabSums& sums) {
+    slab.planned.Run({slab.problem, operands_.Of(Role::kInput), operands_.Of(Role::kFilter),
+                      operands_.Of(Role::kOutBackprop), sums.slab(), args_.kernels,
+                      args_.parallel});
+    if (plan_.IsFolded()) sums.Fold(args_.parallel);
   }
 
   // The result's elements from `first` on.
@@ -219,9 +212,7 @@ class WidenedRun {
   }
 
   const ConvArgs& args_;
-  bool is_reference_;
-  Slabs slabs_;
-  bool is_folded_;  // slab by slab into totals
+  const WidenedPlan& plan_;
   WideOperands<Stored> operands_;
   SlabSums sums_;
   std::optional<SlabSums> sizes_;  // sums of absolute values
@@ -229,55 +220,49 @@ class WidenedRun {
   double relative_bound_;  // of the sums, as a multiple of S
 };
 
-void RunOnWidened(const ConvArgs& args, bool is_reference, bool is_exact) {
-  VisitFloat(args.problem.dtype, [&](auto tag) {
-    using Stored = typename decltype(tag)::Type;
-    if constexpr (!std::is_same_v<Stored, double>) {
-      WidenedRun<Stored>(args, is_reference, is_exact).Run();
-    } else {
-      ThrowInternal("float64 can't be widened");
-    }
-  });
-}
-
 }  // namespace
 
 bool TakesWidened(const Problem& problem) {
   return problem.dtype != DType::kFloat64;
 }
 
-void RunWidened(const ConvArgs& args) {
-  RunOnWidened(args, /*is_reference=*/false, /*is_exact=*/false);
+WidenedPlan::WidenedPlan(const Problem& problem, const KernelTable& kernels, int num_threads,
+                         WidenedSums sums)
+    : problem_(problem),
+      sums_(sums),
+      whole_(MakeSlab(problem, SlabImages(problem), kernels, num_threads, sums)),
+      last_(MakeLastSlab(problem, kernels, num_threads, sums)) {}
+
+int64_t WidenedPlan::num_slabs() const {
+  return CeilDiv(problem_.geometry.batch, whole_.problem.geometry.batch);
 }
 
-void RunWidenedReference(const ConvArgs& args) {
-  RunOnWidened(args, /*is_reference=*/true, /*is_exact=*/false);
+bool WidenedPlan::IsFolded() const {
+  return InfoOf(problem_.op).direction == Direction::kBackpropFilter && num_slabs() > 1;
 }
 
-void RunCertifiedWidened(const ConvArgs& args) {
-  RunOnWidened(args, /*is_reference=*/false, /*is_exact=*/true);
+int64_t WidenedPlan::ScratchBytes() const {
+  const int64_t sums = SlabSums::Bytes(CountOf(whole_.problem.ResultShape()), IsFolded());
+  const int64_t scratch =
+      std::max(whole_.planned.ScratchBytes(), last_ ? last_->planned.ScratchBytes() : 0);
+  return whole_.problem.OperandBytes() + sums * (IsCertified() ? 2 : 1) + scratch;
 }
 
-int64_t WidenedScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads,
-                            Precision precision) {
-  const Slabs slabs(problem);
-  const Problem widest = slabs.ProblemOf(0);
-  const bool is_folded = WidenedRun<float>::IsFolded(problem, slabs);
-  const int64_t sums = SlabSums::Bytes(CountOf(widest.ResultShape()), is_folded);
-  int64_t scratch = 0;
-  for (const int64_t slab : {int64_t{0}, slabs.count() - 1}) {
-    const Problem wide = slabs.ProblemOf(slab);
-    scratch =
-        std::max(scratch, BestAlgorithm(wide, kernels).scratch_bytes(wide, kernels, num_threads));
-  }
-  return widest.OperandBytes() + sums * (precision == Precision::kExact ? 2 : 1) + scratch;
+std::string WidenedPlan::Tiles() const {
+  return fmt::format("{} in float64, {} of {} images at a time", whole_.planned.algorithm().name,
+                     whole_.problem.geometry.batch, problem_.geometry.batch);
 }
 
-std::string DescribeWidened(const Problem& problem, const KernelTable& kernels) {
-  const Slabs slabs(problem);
-  return fmt::format("{} in float64, {} of {} images at a time",
-                     BestAlgorithm(slabs.ProblemOf(0), kernels).name, slabs.images(),
-                     problem.geometry.batch);
+bool WidenedPlan::Run(const ConvArgs& args) const {
+  VisitFloat(args.problem.dtype, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    if constexpr (!std::is_same_v<Stored, double>) {
+      WidenedRun<Stored>(args, *this).Run();
+    } else {
+      ThrowInternal("float64 can't be widened");
+    }
+  });
+  return true;
 }
 
 }  // namespace convgrad

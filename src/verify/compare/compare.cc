@@ -8,10 +8,10 @@
 #include <mutex>
 
 #include "base/checked.h"
-#include "verify/compare/distance.h"
 #include "verify/compare/tally.h"
 #include "verify/compare/verdict_text.h"
 #include "verify/diagnosis/golden_shape.h"
+#include "verify/truth/distance.h"
 #include "verify/truth/oracle.h"
 #include "verify/where/where.h"
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "tensor/statistics.h"
-#include "verify/compare/distance.h"
 #include "verify/truth/bound.h"
+#include "verify/truth/distance.h"
 #include "verify/where/where.h"
 
 namespace convgrad {

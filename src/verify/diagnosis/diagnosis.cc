@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "verify/compare/distance.h"
 #include "verify/diagnosis/hypotheses.h"
 #include "verify/diagnosis/trial.h"
-#include "verify/where/unwritten.h"
+#include "verify/diagnosis/unwritten.h"
+#include "verify/truth/distance.h"
 
 namespace convgrad {
 namespace {

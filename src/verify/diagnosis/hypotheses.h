@@ -12,7 +12,7 @@
 
 #include "problem/geometry.h"
 #include "tensor/dtype.h"
-#include "verify/compare/distance.h"
+#include "verify/truth/distance.h"
 
 namespace convgrad {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "verify/compare/distance.h"
+#include "verify/truth/distance.h"
 
 namespace convgrad {
 namespace {

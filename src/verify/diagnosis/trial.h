@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/parallel.h"
-#include "conv/reference.h"
+#include "order/term_walk.h"
 #include "tensor/tensor.h"
 #include "verify/diagnosis/diagnosis.h"
 #include "verify/diagnosis/explanation.h"

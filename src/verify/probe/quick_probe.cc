@@ -11,7 +11,7 @@
 
 #include "base/checked.h"
 #include "base/resources.h"
-#include "verify/compare/distance.h"
+#include "verify/truth/distance.h"
 #include "verify/truth/fill.h"
 #include "verify/truth/oracle.h"
 #include "verify/where/where.h"

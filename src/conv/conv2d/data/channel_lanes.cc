@@ -12,6 +12,7 @@
 #include "conv/conv2d/data/channel_lanes_runner.h"
 #include "conv/conv2d/data/cost.h"
 #include "conv/move/bfloat16_pairs.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -83,15 +84,12 @@ void Run(const ConvArgs& args) {
 const Algorithm kConv2DChannelLanes = {
     .name = "channel-lanes",
     .summary = "tiles of pixels by channels, padding skipped",
-    .accepts = [](const Problem& problem,
-                  const KernelTable&) { return TapSum::Describes(problem); },
+    .can = [](const Problem& problem, const KernelTable&) { return TapSum::Describes(problem); },
     .cycles =
         [](const Problem& problem, const KernelTable& kernels) {
           return CyclesOf(problem, kernels, LanesForm::kChannels, ServesPairs(problem, kernels));
         },
-    .scratch_bytes = ScratchBytes,
-    .tiles = Tiles,
-    .run = Run,
+    .plan = FunctionPlan<ScratchBytes, Tiles, Run>::Make,
 };
 
 }  // namespace convgrad

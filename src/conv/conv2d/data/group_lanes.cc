@@ -9,6 +9,7 @@
 #include "conv/conv2d/data/group_lanes_plan.h"
 #include "conv/conv2d/data/group_lanes_runner.h"
 #include "conv/move/bfloat16_pairs.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -51,11 +52,9 @@ std::string Tiles(const Problem& problem, const KernelTable& kernels) {
 const Algorithm kConv2DGroupLanes = {
     .name = "group-lanes",
     .summary = "tiles of pixels by channels, groups packed one by one",
-    .accepts = Accepts,
+    .can = Accepts,
     .cycles = Cycles,
-    .scratch_bytes = ScratchBytes,
-    .tiles = Tiles,
-    .run = Run,
+    .plan = FunctionPlan<ScratchBytes, Tiles, Run>::Make,
 };
 
 }  // namespace convgrad

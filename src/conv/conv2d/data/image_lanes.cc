@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "conv/conv2d/data/channel_lanes.h"
 #include "conv/conv2d/data/cost.h"
 #include "conv/conv2d/data/image_lanes_runner.h"
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -100,25 +100,25 @@ decltype(auto) VisitForms(const Problem& problem, bool in_pairs, F&& f) {
   });
 }
 
-void Run(const ConvArgs& args) {
+bool Run(const ConvArgs& args) {
   const bool in_pairs = TakesPairs(args.problem, args.kernels) && PairsAreExact(args);
-  VisitForms(args.problem, in_pairs, [&](auto stored, auto element) {
+  return VisitForms(args.problem, in_pairs, [&](auto stored, auto element) {
     using Stored = typename decltype(stored)::Type;
     using Element = typename decltype(element)::Type;
     const ImageLanesForm<Stored, Element> plan(args.problem, args.kernels,
                                                args.parallel.num_threads());
     const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
     if (!plan.cuts.whole_images() && !IsFinite<Stored>(args.filter, filter_size)) {
-      kConv2DChannelLanes.run(args);
-    } else {
-      RunAll<Stored, Element>(args, plan);
+      return false;
     }
+    RunAll<Stored, Element>(args, plan);
+    return true;
   });
 }
 
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
   // Pairs may have to give way to numbers of the compute type.
-  int64_t bytes = kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads);
+  int64_t bytes = 0;
   for (const bool in_pairs : {false, TakesPairs(problem, kernels)}) {
     VisitForms(problem, in_pairs, [&](auto stored, auto element) {
       const ImageLanesForm<typename decltype(stored)::Type, typename decltype(element)::Type> plan(
@@ -148,11 +148,10 @@ std::string Tiles(const Problem& problem, const KernelTable& kernels) {
 const Algorithm kConv2DImageLanes = {
     .name = "image-lanes",
     .summary = "tiles of pixels by channels, lanes along images, for few or odd channels",
-    .accepts = Accepts,
+    .can = Accepts,
     .cycles = Cycles,
-    .scratch_bytes = ScratchBytes,
-    .tiles = Tiles,
-    .run = Run,
+    .plan = FunctionPlan<ScratchBytes, Tiles, Run>::Make,
+    .may_refuse_data = true,
 };
 
 }  // namespace convgrad

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "conv/conv2d/data/channel_lanes.h"
 #include "conv/conv2d/data/cost.h"
 #include "conv/conv2d/data/pixel_lanes_plan.h"
 #include "conv/conv2d/data/pixel_lanes_runner.h"
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -69,30 +69,30 @@ double Cycles(const Problem& problem, const KernelTable& kernels) {
   return CyclesOf(problem, kernels, LanesForm::kPixels, TakesPairs(problem, kernels));
 }
 
-void Run(const ConvArgs& args) {
+bool Run(const ConvArgs& args) {
   if (TakesPairs(args.problem, args.kernels) && PairsAreExact(args)) {
     const Plan<BFloat16, BFloat16Pair> plan(args.problem, args.kernels,
                                             args.parallel.num_threads());
-    return PixelLanesRunner<BFloat16, BFloat16Pair>(args, plan).Run();
+    PixelLanesRunner<BFloat16, BFloat16Pair>(args, plan).Run();
+    return true;
   }
-  VisitFloat(args.problem.dtype, [&](auto tag) {
+  return VisitFloat(args.problem.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     const Plan<Stored> plan(args.problem, args.kernels, args.parallel.num_threads());
     const TermCount terms = CountTerms(plan.sum);
     const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
     if (terms.valid < terms.all && !IsFinite<Stored>(args.filter, filter_size)) {
-      kConv2DChannelLanes.run(args);
-    } else {
-      PixelLanesRunner<Stored, ComputeType<Stored>>(args, plan).Run();
+      return false;
     }
+    PixelLanesRunner<Stored, ComputeType<Stored>>(args, plan).Run();
+    return true;
   });
 }
 
 int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
   const int64_t widened = VisitFloat(problem.dtype, [&](auto tag) {
     const Plan<typename decltype(tag)::Type> plan(problem, kernels, num_threads);
-    return std::max(plan.ScratchBytes(),
-                    kConv2DChannelLanes.scratch_bytes(problem, kernels, num_threads));
+    return plan.ScratchBytes();
   });
   if (!TakesPairs(problem, kernels)) return widened;
   const Plan<BFloat16, BFloat16Pair> plan(problem, kernels, num_threads);
@@ -120,11 +120,10 @@ std::string Tiles(const Problem& problem, const KernelTable& kernels) {
 const Algorithm kConv2DPixelLanes = {
     .name = "pixel-lanes",
     .summary = "tiles of channels by pixels, for few channels and for 1x1 filters on planes",
-    .accepts = Accepts,
+    .can = Accepts,
     .cycles = Cycles,
-    .scratch_bytes = ScratchBytes,
-    .tiles = Tiles,
-    .run = Run,
+    .plan = FunctionPlan<ScratchBytes, Tiles, Run>::Make,
+    .may_refuse_data = true,
 };
 
 }  // namespace convgrad

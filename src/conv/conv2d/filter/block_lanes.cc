@@ -15,8 +15,8 @@
 #include "conv/conv2d/filter/block_lanes_packing.h"
 #include "conv/conv2d/filter/block_lanes_plan.h"
 #include "conv/conv2d/filter/tile_forms.h"
-#include "conv/depthwise/algorithms.h"
 #include "conv/move/has_nan.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -219,19 +219,12 @@ void BlockLanesEngine<Stored>::Run() {
   for (int64_t unit = 0; unit < num_units; ++unit) Finish(unit, totals.data() + unit * fold_size);
 }
 
-// The algorithm that multiplies no padding.
-const Algorithm& Skipping(const Problem& problem) {
-  return InfoOf(problem.op).depthwise ? kDepthwiseFilterAlgorithm : kConv2DFilterTapsApart;
-}
-
-void RunBlockLanes(const ConvArgs& args) {
+bool RunBlockLanes(const ConvArgs& args) {
   const BlockLanesPlan plan(args.problem);
-  VisitFloat(args.problem.dtype, [&](auto tag) {
+  return VisitFloat(args.problem.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     BlockLanesEngine<Stored>(args, plan).Run();
-    if (HasNaN<Stored>(args.result, plan.num_rows() * plan.geometry.out_c)) {
-      Skipping(args.problem).run(args);
-    }
+    return !HasNaN<Stored>(args.result, plan.num_rows() * plan.geometry.out_c);
   });
 }
 
@@ -244,7 +237,7 @@ bool HasFewChannels(const BlockLanesPlan& plan) {
          g.out_c < std::min<int64_t>(plan.most_lanes, std::ssize(plan.blocks));
 }
 
-bool AcceptsBlockLanes(const Problem& problem, const KernelTable& kernels) {
+bool CanBlockLanes(const Problem& problem, const KernelTable&) {
   const ConvGeometry& g = problem.geometry;
   if (InfoOf(problem.op).direction != Direction::kBackpropFilter || TermsInPairs(problem)) {
     return false;
@@ -252,8 +245,12 @@ bool AcceptsBlockLanes(const Problem& problem, const KernelTable& kernels) {
   if (std::min({g.batch, g.in_c, g.out_c, g.out_h, g.out_w, g.kernel_h, g.kernel_w}) == 0) {
     return false;  // nothing to plan
   }
+  return BlockLanesPlan(problem).Fits();
+}
+
+bool BlockLanesWin(const Problem& problem, const KernelTable& kernels) {
+  const ConvGeometry& g = problem.geometry;
   const BlockLanesPlan plan(problem);
-  if (!plan.Fits()) return false;
   // Where rows are cut, every row of a block is packed with as many of the input as the filter has.
   if (!plan.whole_rows) {
     const bool one_gather = problem.data_format == DataFormat::kNCHW ||
@@ -283,10 +280,8 @@ int64_t ScratchBytes(const BlockLanesPlan& plan, const VectorOuterKernels<Comput
 
 int64_t BlockLanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
   const BlockLanesPlan plan(problem);
-  const int64_t bytes = problem.dtype == DType::kFloat64
-                            ? ScratchBytes(plan, kernels.outer_f64, num_threads)
-                            : ScratchBytes(plan, kernels.outer_f32, num_threads);
-  return std::max(bytes, Skipping(problem).scratch_bytes(problem, kernels, num_threads));
+  return problem.dtype == DType::kFloat64 ? ScratchBytes(plan, kernels.outer_f64, num_threads)
+                                          : ScratchBytes(plan, kernels.outer_f32, num_threads);
 }
 
 std::string BlockLanesTiles(const Problem& problem, const KernelTable& kernels) {
@@ -300,10 +295,10 @@ std::string BlockLanesTiles(const Problem& problem, const KernelTable& kernels) 
 const Algorithm kFilterBlockLanes = {
     .name = "block-lanes",
     .summary = "filter gradient of few channels, lanes along blocks of pixels",
-    .accepts = AcceptsBlockLanes,
-    .scratch_bytes = BlockLanesScratch,
-    .tiles = BlockLanesTiles,
-    .run = RunBlockLanes,
+    .can = CanBlockLanes,
+    .wins = BlockLanesWin,
+    .plan = FunctionPlan<BlockLanesScratch, BlockLanesTiles, RunBlockLanes>::Make,
+    .may_refuse_data = true,
 };
 
 }  // namespace convgrad

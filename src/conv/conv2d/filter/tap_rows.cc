@@ -14,6 +14,7 @@
 #include "conv/conv2d/filter/tap_rows_plan.h"
 #include "conv/conv2d/filter/tile_forms.h"
 #include "conv/move/staging.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -250,8 +251,7 @@ void TapRowsEngine<Stored>::Run() {
   for (int64_t panel = 0; panel < panels; ++panel) Finish(panel, totals.data() + panel * fold_size);
 }
 
-bool AcceptsTapRows(const Problem& problem, const KernelTable& kernels) {
-  if (!TapRowsPlan::Fits(problem, kernels)) return false;
+bool TapRowsWin(const Problem& problem, const KernelTable& kernels) {
   // Gains that rough counts must promise.
   constexpr double kOfChannels = 0.92, kOfBlockLanes = 0.8;
   const double cycles = TapRowsPlan(problem, kernels).Cycles();
@@ -283,10 +283,9 @@ void RunTapRows(const ConvArgs& args) {
 const Algorithm kConv2DFilterTapRows = {
     .name = "tap-rows",
     .summary = "filter gradient of few input channels, one row of taps at a time",
-    .accepts = AcceptsTapRows,
-    .scratch_bytes = TapRowsScratch,
-    .tiles = TapRowsTiles,
-    .run = RunTapRows,
+    .can = TapRowsPlan::Fits,
+    .wins = TapRowsWin,
+    .plan = FunctionPlan<TapRowsScratch, TapRowsTiles, RunTapRows>::Make,
 };
 
 }  // namespace convgrad

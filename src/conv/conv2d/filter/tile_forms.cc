@@ -14,23 +14,24 @@
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/grid_columns.h"
 #include "conv/move/has_nan.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
 
-using Plan = FilterGradientPlan;
+using Cut = FilterGradientPlan;
 
 template <class Stored, class Element>
-Plan MakePlan(const Problem& problem, const KernelTable& table, int num_threads, FilterForm form) {
+Cut MakePlan(const Problem& problem, const KernelTable& table, int num_threads, FilterForm form) {
   constexpr bool kPairs = std::is_same_v<Element, BFloat16Pair>;
   const auto& kernels = table.Gemm<Element>();
   const ConvGeometry& g = problem.geometry;
-  const Panels panels = CutPanelsForRows(kernels, Plan::NumRows(g, form), Plan::NumCols(g, form));
+  const Panels panels = CutPanelsForRows(kernels, Cut::NumRows(g, form), Cut::NumCols(g, form));
   const GemmTile<Element>& tile = TilesOfWidth(kernels, panels.cols).front();
-  return Plan(problem,
-              {tile.rows, SumsOfTile(tile), panels, sizeof(Element),
-               std::is_same_v<Stored, Element>, kPairs},
-              num_threads, form);
+  return Cut(problem,
+             {tile.rows, SumsOfTile(tile), panels, sizeof(Element), std::is_same_v<Stored, Element>,
+              kPairs},
+             num_threads, form);
 }
 
 // f(TypeTag<Stored>, TypeTag<Element>) with the form of the operands' elements, pairs wherever they
@@ -41,7 +42,7 @@ decltype(auto) VisitElements(const Problem& problem, const KernelTable& kernels,
   return VisitFloat(problem.dtype, [&](auto stored) -> decltype(auto) {
     using Stored = typename decltype(stored)::Type;
     if constexpr (std::is_same_v<Stored, BFloat16>) {
-      if (!Plan::PutsInputsInLanes(form) && ServesPairs(problem, kernels)) {
+      if (!Cut::PutsInputsInLanes(form) && ServesPairs(problem, kernels)) {
         return f(stored, TypeTag<BFloat16Pair>{});
       }
     }
@@ -51,8 +52,8 @@ decltype(auto) VisitElements(const Problem& problem, const KernelTable& kernels,
 
 template <class Stored>
 void RunWidened(const ConvArgs& args, FilterForm form) {
-  const Plan plan = MakePlan<Stored, ComputeType<Stored>>(args.problem, args.kernels,
-                                                          args.parallel.num_threads(), form);
+  const Cut plan = MakePlan<Stored, ComputeType<Stored>>(args.problem, args.kernels,
+                                                         args.parallel.num_threads(), form);
   if (plan.inputs_in_lanes) {
     FilterGradientRunner<Stored, InputLanesOperands<Stored>>(args, plan).Run();
   } else {
@@ -63,8 +64,8 @@ void RunWidened(const ConvArgs& args, FilterForm form) {
 
 void RunInPairs(const ConvArgs& args, FilterForm form) {
   using Operands = FilterGradientOperands<BFloat16, PairedColumns>;
-  const Plan plan = MakePlan<BFloat16, BFloat16Pair>(args.problem, args.kernels,
-                                                     args.parallel.num_threads(), form);
+  const Cut plan = MakePlan<BFloat16, BFloat16Pair>(args.problem, args.kernels,
+                                                    args.parallel.num_threads(), form);
   FilterGradientRunner<BFloat16, Operands>(args, plan).Run();
 }
 
@@ -80,19 +81,21 @@ bool IsFilterGradient(const Problem& problem) {
 template <class Element>
 double CyclesOfElements(const Problem& problem, const KernelTable& table, FilterForm form) {
   const ConvGeometry& g = problem.geometry;
-  const FilterTiles tiles(table.Gemm<Element>(), Plan::NumRows(g, form), Plan::NumCols(g, form));
+  const FilterTiles tiles(table.Gemm<Element>(), Cut::NumRows(g, form), Cut::NumCols(g, form));
   const int64_t pixels = std::is_same_v<Element, BFloat16Pair> ? 2 : 1;
   return CyclesOf({problem, form, sizeof(Element), pixels}, tiles);
 }
 
+// Whether all taps together are few enough: every pixel's numbers are copied for each of them.
+bool CanJoin(const ConvGeometry& g) {
+  constexpr int64_t kMostTogether = 4096;
+  return g.kernel_h * g.kernel_w * g.group_in_c <= kMostTogether;
+}
+
 // Endless where the form serves no purpose, or would take too much memory.
 double CyclesOfForm(const Problem& problem, const KernelTable& kernels, FilterForm form) {
-  constexpr int64_t kMostTogether = 4096;  // of a pixel's numbers, which every tap repeats
   const ConvGeometry& g = problem.geometry;
-  const int64_t num_taps = g.kernel_h * g.kernel_w;
-  if (Plan::Joins(form) && (num_taps == 1 || num_taps * g.group_in_c > kMostTogether)) {
-    return HUGE_VAL;
-  }
+  if (Cut::Joins(form) && (g.kernel_h * g.kernel_w == 1 || !CanJoin(g))) return HUGE_VAL;
   return VisitElements(problem, kernels, form, [&](auto, auto element) {
     return CyclesOfElements<typename decltype(element)::Type>(problem, kernels, form);
   });
@@ -117,16 +120,19 @@ FilterForm InputLanesForm(const Problem& problem, const KernelTable& kernels) {
              : FilterForm::kInputsApart;
 }
 
-bool AcceptsApart(const Problem& problem, const KernelTable&) {
+bool CanTakeTaps(const Problem& problem, const KernelTable&) {
   return IsFilterGradient(problem);
 }
-bool AcceptsJoined(const Problem& problem, const KernelTable& kernels) {
-  return IsFilterGradient(problem) && problem.ValidTerms() > 0 &&
+bool CanJoinTaps(const Problem& problem, const KernelTable&) {
+  return IsFilterGradient(problem) && CanJoin(problem.geometry);
+}
+bool JoinedWins(const Problem& problem, const KernelTable& kernels) {
+  return problem.ValidTerms() > 0 &&
          IsQuicker(problem, kernels, FilterForm::kJoined, FilterForm::kApart,
                    /*gain=*/1);
 }
-bool AcceptsInputLanes(const Problem& problem, const KernelTable& kernels) {
-  if (!IsFilterGradient(problem) || problem.ValidTerms() == 0) return false;
+bool InputLanesWin(const Problem& problem, const KernelTable& kernels) {
+  if (problem.ValidTerms() == 0) return false;
   const FilterForm form = InputLanesForm(problem, kernels);
   // Counts flatter tiles of few output channels, whose short terms wait for their operands.
   const double gain = problem.geometry.group_out_c <= 8 ? 1.1 : 0.92;
@@ -137,18 +143,19 @@ bool AcceptsInputLanes(const Problem& problem, const KernelTable& kernels) {
 // Where padding is multiplied, a zero of it times an infinity or a NaN of out_backprop is a NaN
 // that does not belong in the sum; whenever there is a NaN, the form without padding decides.
 template <FilterForm (*kFormOf)(const Problem&, const KernelTable&)>
-void RunAlgorithm(const ConvArgs& args) {
+bool RunAlgorithm(const ConvArgs& args) {
   const FilterForm form = kFormOf(args.problem, args.kernels);
-  VisitElements(args.problem, args.kernels, form, [&](auto stored, auto element) {
+  return VisitElements(args.problem, args.kernels, form, [&](auto stored, auto element) {
     using Stored = typename decltype(stored)::Type;
     if constexpr (std::is_same_v<typename decltype(element)::Type, BFloat16Pair>) {
-      if (PairsAreExact(args)) return RunInPairs(args, form);
+      if (PairsAreExact(args)) {
+        RunInPairs(args, form);
+        return true;
+      }
     }
     RunWidened<Stored>(args, form);
     const int64_t count = *CheckedProduct(args.problem.ResultShape());
-    if (Plan::Joins(form) && HasPadding(args.problem) && HasNaN<Stored>(args.result, count)) {
-      RunWidened<Stored>(args, FilterForm::kApart);
-    }
+    return !(Cut::Joins(form) && HasPadding(args.problem) && HasNaN<Stored>(args.result, count));
   });
 }
 
@@ -162,9 +169,9 @@ int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num
       return MakePlan<Stored, ComputeType<Stored>>(problem, kernels, num_threads, either)
           .ScratchBytes();
     };
-    // Pairs may have to give way to numbers of the compute type, and joined taps to lone ones.
+    // Pairs may have to give way to numbers of the compute type.
     return std::max({MakePlan<Stored, Element>(problem, kernels, num_threads, form).ScratchBytes(),
-                     widened(form), widened(FilterForm::kApart)});
+                     widened(form)});
   });
 }
 
@@ -178,14 +185,15 @@ std::string Tiles(const Problem& problem, const KernelTable& kernels) {
 }
 
 template <FilterForm (*kFormOf)(const Problem&, const KernelTable&),
-          bool (*kAccepts)(const Problem&, const KernelTable&)>
+          bool (*kCan)(const Problem&, const KernelTable&),
+          bool (*kWins)(const Problem&, const KernelTable&), bool kMayRefuse>
 constexpr Algorithm MakeAlgorithm(const char* name, const char* summary) {
   return {.name = name,
           .summary = summary,
-          .accepts = kAccepts,
-          .scratch_bytes = ScratchBytes<kFormOf>,
-          .tiles = Tiles<kFormOf>,
-          .run = RunAlgorithm<kFormOf>};
+          .can = kCan,
+          .wins = kWins,
+          .plan = FunctionPlan<ScratchBytes<kFormOf>, Tiles<kFormOf>, RunAlgorithm<kFormOf>>::Make,
+          .may_refuse_data = kMayRefuse};
 }
 
 }  // namespace
@@ -196,11 +204,12 @@ double LeastCyclesByChannels(const Problem& problem, const KernelTable& kernels)
                    cycles(FilterForm::kInputsApart), cycles(FilterForm::kInputsJoined)});
 }
 
-const Algorithm kConv2DFilterTapsApart = MakeAlgorithm<Apart, AcceptsApart>(
+const Algorithm kConv2DFilterTapsApart = MakeAlgorithm<Apart, CanTakeTaps, nullptr, false>(
     "taps-apart", "tiles of input by output channels of each tap, padding skipped");
-const Algorithm kConv2DFilterTapsJoined = MakeAlgorithm<Joined, AcceptsJoined>(
+const Algorithm kConv2DFilterTapsJoined = MakeAlgorithm<Joined, CanJoinTaps, JoinedWins, true>(
     "taps-joined", "tiles across taps, for few or odd input channels");
-const Algorithm kConv2DFilterInputLanes = MakeAlgorithm<InputLanesForm, AcceptsInputLanes>(
-    "input-lanes", "tiles of output by input channels, for few or odd output channels");
+const Algorithm kConv2DFilterInputLanes =
+    MakeAlgorithm<InputLanesForm, CanTakeTaps, InputLanesWin, true>(
+        "input-lanes", "tiles of output by input channels, for few or odd output channels");
 
 }  // namespace convgrad

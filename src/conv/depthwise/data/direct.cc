@@ -16,6 +16,7 @@
 #include "conv/depthwise/data/direct_in_place.h"
 #include "conv/depthwise/data/direct_plan.h"
 #include "conv/move/stream_result.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -363,6 +364,10 @@ void RunForward(const ConvArgs& args) {
   });
 }
 
+int64_t ForwardScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  return ForwardPlan(problem, kernels, num_threads).piece_bytes() * num_threads;
+}
+
 std::string ForwardTiles(const Problem& problem, const KernelTable& kernels) {
   const ForwardPlan plan(problem, kernels, 1);
   return fmt::format("{} channels x {} rows a piece, {}", plan.chunks.widest(),
@@ -375,14 +380,9 @@ std::string ForwardTiles(const Problem& problem, const KernelTable& kernels) {
 const Algorithm kDepthwiseForwardAlgorithm = {
     .name = "direct",
     .summary = "depthwise forward and input gradient, lanes along channels, padding skipped",
-    .accepts = [](const Problem&, const KernelTable&) { return true; },
+    .can = [](const Problem&, const KernelTable&) { return true; },
     .cycles = DirectCycles,
-    .scratch_bytes =
-        [](const Problem& problem, const KernelTable& kernels, int num_threads) {
-          return ForwardPlan(problem, kernels, num_threads).piece_bytes() * num_threads;
-        },
-    .tiles = ForwardTiles,
-    .run = RunForward,
+    .plan = FunctionPlan<ForwardScratch, ForwardTiles, RunForward>::Make,
 };
 
 }  // namespace convgrad

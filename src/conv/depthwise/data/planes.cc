@@ -16,6 +16,7 @@
 #include "conv/depthwise/data/planes_plan.h"
 #include "conv/depthwise/strips.h"
 #include "conv/move/filter_panel.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -327,26 +328,24 @@ void PlanesEngine<Stored>::RunPiece(int64_t index) {
   if (plan_.streamed_planes > 0) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void RunPlanes(const ConvArgs& args) {
+bool RunPlanes(const ConvArgs& args) {
   const PlanesPlan plan(args.problem, args.parallel.num_threads());
-  VisitFloat(args.problem.dtype, [&](auto tag) {
+  return VisitFloat(args.problem.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
     if (plan.multiplies_padding && !IsFinite<Stored>(args.filter, filter_size)) {
-      kDepthwiseForwardAlgorithm.run(args);
-      return;
+      return false;
     }
     PlanesEngine<Stored> engine(args, plan);
     args.parallel.For(plan.num_pieces(), [&](int64_t piece) { engine.RunPiece(piece); });
+    return true;
   });
 }
 
-int64_t PlanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
+int64_t PlanesScratch(const Problem& problem, const KernelTable&, int num_threads) {
   const PlanesPlan plan(problem, num_threads);
-  const int64_t bytes =
-      plan.piece_bytes() * num_threads +
-      (plan.num_weights() + plan.num_channels * plan.multiplier) * plan.compute_bytes;
-  return std::max(bytes, kDepthwiseForwardAlgorithm.scratch_bytes(problem, kernels, num_threads));
+  return plan.piece_bytes() * num_threads +
+         (plan.num_weights() + plan.num_channels * plan.multiplier) * plan.compute_bytes;
 }
 
 std::string PlanesTiles(const Problem& problem, const KernelTable&) {
@@ -361,11 +360,10 @@ std::string PlanesTiles(const Problem& problem, const KernelTable&) {
 const Algorithm kDepthwisePlanesAlgorithm = {
     .name = "planes",
     .summary = "depthwise forward and input gradient, lanes along columns of padded planes",
-    .accepts = [](const Problem& problem, const KernelTable&) { return PlanesPlan::Fits(problem); },
+    .can = [](const Problem& problem, const KernelTable&) { return PlanesPlan::Fits(problem); },
     .cycles = PlanesCycles,
-    .scratch_bytes = PlanesScratch,
-    .tiles = PlanesTiles,
-    .run = RunPlanes,
+    .plan = FunctionPlan<PlanesScratch, PlanesTiles, RunPlanes>::Make,
+    .may_refuse_data = true,
 };
 
 }  // namespace convgrad

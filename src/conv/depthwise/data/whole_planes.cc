@@ -11,6 +11,7 @@
 #include "conv/axes/lines.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/move/filter_panel.h"
+#include "conv/plan/function_plan.h"
 #include "order/canonical_order.h"
 
 namespace convgrad {
@@ -118,24 +119,19 @@ bool IsGoodWidth(int64_t size, int64_t row_bytes, int64_t vector_bytes) {
   return row_bytes > (size < 7 ? kVector / 4 : kVector / 2) && row_bytes <= most;
 }
 
-// What takes a filter that is not finite.
-const Algorithm& Otherwise(const Problem& problem, const KernelTable& kernels) {
-  return kDepthwisePlanesAlgorithm.accepts(problem, kernels) ? kDepthwisePlanesAlgorithm
-                                                             : kDepthwiseForwardAlgorithm;
-}
-
 template <class T>
-void RunOfType(const ConvArgs& args) {
+bool RunOfType(const ConvArgs& args) {
   const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
   if (!IsFinite<T>(args.filter, filter_size)) {
-    return Otherwise(args.problem, args.kernels).run(args);
+    return false;
   }
   WholePlanesEngine<T>(args).Run();
+  return true;
 }
 
-void RunWholePlanes(const ConvArgs& args) {
+bool RunWholePlanes(const ConvArgs& args) {
   if (args.problem.dtype == DType::kFloat64) return RunOfType<double>(args);
-  RunOfType<float>(args);
+  return RunOfType<float>(args);
 }
 
 bool HasKernel(DType dtype, const KernelTable& kernels) {
@@ -143,22 +139,24 @@ bool HasKernel(DType dtype, const KernelTable& kernels) {
   return dtype == DType::kFloat32 && kernels.plane_f32.sum_whole != nullptr;
 }
 
-bool AcceptsWholePlanes(const Problem& problem, const KernelTable& kernels) {
+bool CanWholePlanes(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const bool planes = problem.data_format == DataFormat::kNCHW || g.in_c == 1;
-  const Dimension cols = Dimension::Cols(g, forward);
-  const int64_t row_bytes = cols.num_results() * InfoOf(problem.dtype).bytes;
   return planes && HasKernel(problem.dtype, kernels) && g.group_out_c == 1 &&
-         g.kernel_h == g.kernel_w && FitsKernel(cols) && FitsKernel(Dimension::Rows(g, forward)) &&
-         IsGoodWidth(g.kernel_w, row_bytes, kernels.vector_bytes);
+         g.kernel_h == g.kernel_w && FitsKernel(Dimension::Cols(g, forward)) &&
+         FitsKernel(Dimension::Rows(g, forward));
 }
 
-int64_t WholePlanesScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  const int64_t filter_bytes =
-      *CheckedProduct(problem.ShapeOf(Role::kFilter)) * InfoOf(problem.dtype).bytes;
-  return std::max(filter_bytes,
-                  Otherwise(problem, kernels).scratch_bytes(problem, kernels, num_threads));
+bool WholePlanesWin(const Problem& problem, const KernelTable& kernels) {
+  const ConvGeometry& g = problem.geometry;
+  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
+  const int64_t row_bytes = Dimension::Cols(g, forward).num_results() * InfoOf(problem.dtype).bytes;
+  return IsGoodWidth(g.kernel_w, row_bytes, kernels.vector_bytes);
+}
+
+int64_t WholePlanesScratch(const Problem& problem, const KernelTable&, int) {
+  return *CheckedProduct(problem.ShapeOf(Role::kFilter)) * InfoOf(problem.dtype).bytes;
 }
 
 std::string WholePlanesTiles(const Problem& problem, const KernelTable&) {
@@ -173,10 +171,10 @@ std::string WholePlanesTiles(const Problem& problem, const KernelTable&) {
 const Algorithm kDepthwiseWholePlanesAlgorithm = {
     .name = "whole-planes",
     .summary = "depthwise forward and input gradient of 3x3 to 7x7 filters, planes as they lie",
-    .accepts = AcceptsWholePlanes,
-    .scratch_bytes = WholePlanesScratch,
-    .tiles = WholePlanesTiles,
-    .run = RunWholePlanes,
+    .can = CanWholePlanes,
+    .wins = WholePlanesWin,
+    .plan = FunctionPlan<WholePlanesScratch, WholePlanesTiles, RunWholePlanes>::Make,
+    .may_refuse_data = true,
 };
 
 }  // namespace convgrad

@@ -12,6 +12,7 @@
 #include "conv/depthwise/algorithms.h"
 #include "conv/depthwise/filter/piece.h"
 #include "conv/depthwise/filter/plan.h"
+#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -187,10 +188,8 @@ std::string FilterTiles(const Problem& problem, const KernelTable& kernels) {
 const Algorithm kDepthwiseFilterAlgorithm = {
     .name = "direct",
     .summary = "depthwise filter gradient, lanes along channels, padding skipped",
-    .accepts = [](const Problem&, const KernelTable&) { return true; },
-    .scratch_bytes = FilterScratch,
-    .tiles = FilterTiles,
-    .run = RunFilter,
+    .can = [](const Problem&, const KernelTable&) { return true; },
+    .plan = FunctionPlan<FilterScratch, FilterTiles, RunFilter>::Make,
 };
 
 }  // namespace convgrad

@@ -1,4 +1,4 @@
-#include "verify/where/unwritten.h"
+#include "verify/diagnosis/unwritten.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,17 +1,12 @@
-// The slow, obvious form of all six operations: which products make up an element of the result, in
-// canonical order. It is the truth that kernels, tests and `check` are held against, and knows
-// nothing of speed.
+// The terms of every element of a result: which products make it up, in canonical order, one after
+// the other. It is what the reference adds up, and knows nothing of speed.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
-#include "base/checked.h"
-#include "conv/plan/algorithm.h"
 #include "order/canonical_order.h"
-#include "order/rounding.h"
 #include "problem/geometry.h"
 
 namespace convgrad {
@@ -30,6 +25,19 @@ class TapsByPhase {
   std::unordered_map<int64_t, std::vector<int64_t>> taps_;
 };
 
+// Strides, in elements, of a data tensor.
+struct DataStrides {
+  int64_t image, row, col, channel;
+
+  static DataStrides Of(DataFormat format, int64_t h, int64_t w, int64_t c) {
+    if (format == DataFormat::kNHWC) return {h * w * c, w * c, c, 1};
+    return {c * h * w, w, 1, h * w};
+  }
+  int64_t At(int64_t n, int64_t i, int64_t j, int64_t c) const {
+    return n * image + i * row + j * col + c * channel;
+  }
+};
+
 // Enumerates the products of single elements of the result. Indices are element indices in C order
 // of the tensors' own shapes (data_format order); "first" and "second" are the operands in the
 // order of InfoOf(op).operands.
@@ -44,18 +52,10 @@ class TermWalk {
   void Visit(int64_t element, Visitor& visitor) const;
 
  private:
-  // Strides, in elements, of a data tensor.
-  struct DataStrides {
-    int64_t n, h, w, c;
-    int64_t At(int64_t image, int64_t row, int64_t col, int64_t channel) const {
-      return image * n + row * h + col * w + channel * c;
-    }
-  };
   struct Position {
     int64_t image, row, col, channel;
   };
 
-  static DataStrides StridesOf(DataFormat format, int64_t h, int64_t w, int64_t c);
   static Position PositionOf(int64_t element, DataFormat format, int64_t h, int64_t w, int64_t c);
 
   // kernel[row][col][in_channel of the group][out_channel], for depthwise filters too.
@@ -102,34 +102,7 @@ class TermWalk {
   std::vector<PixelBlock> pixel_blocks_;  // filter gradient
 };
 
-// Every element of the result by a `Visitor(first, second)` of its own, the operands as Stored:
-// its Result(), a double, is rounded to the type.
-template <class Stored, class Visitor>
-void VisitElements(const ConvArgs& args);
-
-// The algorithm "reference": one element at a time, every problem.
-extern const Algorithm kReferenceAlgorithm;
-
 // --- implementation of the visits ---
-
-template <class Stored, class Visitor>
-void VisitElements(const ConvArgs& args) {
-  const TermWalk walk(args.problem);
-  const auto& operands = InfoOf(args.problem.op).operands;
-  const auto* first = static_cast<const Stored*>(args.OperandOf(operands[0]));
-  const auto* second = static_cast<const Stored*>(args.OperandOf(operands[1]));
-  Stored* result = static_cast<Stored*>(args.result);
-  const int64_t num_elements = *CheckedProduct(args.problem.ResultShape());
-  constexpr int64_t kPiece = 64;
-  args.parallel.For(CeilDiv(num_elements, kPiece), [&](int64_t piece) {
-    const int64_t end = std::min(num_elements, (piece + 1) * kPiece);
-    for (int64_t element = piece * kPiece; element < end; ++element) {
-      Visitor visitor(first, second);
-      walk.Visit(element, visitor);
-      result[element] = Narrow<Stored>(WithCanonicalNaN(visitor.Result()));
-    }
-  });
-}
 
 template <class Visitor>
 void TermWalk::Visit(int64_t element, Visitor& visitor) const {

@@ -1,6 +1,6 @@
-#include "conv/plan/algorithm.h"
-
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "base/checked.h"
@@ -13,8 +13,9 @@
 #include "conv/conv2d/filter/tap_rows.h"
 #include "conv/conv2d/filter/tile_forms.h"
 #include "conv/depthwise/algorithms.h"
+#include "conv/plan/algorithm.h"
 #include "conv/precise/precise.h"
-#include "conv/reference.h"
+#include "conv/reference/reference.h"
 
 namespace convgrad {
 namespace {
@@ -39,17 +40,26 @@ bool IsPlaneByPlane(const Problem& problem) {
 
 // Whether `direct` is counted to take fewer cycles.
 bool LosesToDirect(const Algorithm& algorithm, const Problem& problem, const KernelTable& kernels) {
-  return algorithm.cycles != nullptr && HasTerms(problem) &&
+  return algorithm.cycles != nullptr && problem.HasTerms() &&
          kDepthwiseForwardAlgorithm.cycles(problem, kernels) < algorithm.cycles(problem, kernels);
 }
 
-// A depthwise algorithm for the grouped convolutions that `kIsOne` names: the choice there, if it
-// is the best as a depthwise one.
+// Whether an algorithm is a choice for a problem.
+bool Serves(const Algorithm& algorithm, const Problem& problem, const KernelTable& kernels) {
+  return algorithm.can(problem, kernels) &&
+         (algorithm.wins == nullptr || algorithm.wins(problem, kernels));
+}
+
+// A depthwise algorithm for grouped convolutions of one input channel to a group: the choice for
+// those that `kIsOne` names, if it is the best as a depthwise one.
 template <const Algorithm& kAlgorithm, bool (*kIsOne)(const Problem&)>
 Algorithm ForGrouped() {
   Algorithm algorithm = kAlgorithm;
-  algorithm.accepts = [](const Problem& problem, const KernelTable& kernels) {
-    return kIsOne(problem) && kAlgorithm.accepts(problem, kernels) &&
+  algorithm.can = [](const Problem& problem, const KernelTable& kernels) {
+    return problem.geometry.group_in_c == 1 && kAlgorithm.can(problem, kernels);
+  };
+  algorithm.wins = [](const Problem& problem, const KernelTable& kernels) {
+    return kIsOne(problem) && Serves(kAlgorithm, problem, kernels) &&
            !LosesToDirect(kAlgorithm, problem, kernels);
   };
   algorithm.cycles = nullptr;
@@ -93,14 +103,18 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   return {};
 }
 
-const Algorithm& BestAlgorithm(const Problem& problem, const KernelTable& kernels,
-                               Precision precision) {
+namespace {
+
+// Of the algorithms that `is_one` names; null if none of them serves.
+template <class IsOne>
+const Algorithm* BestOf(std::span<const Algorithm> algorithms, const Problem& problem,
+                        const KernelTable& kernels, const IsOne& is_one) {
   const Algorithm* best = nullptr;
   double least = HUGE_VAL;
-  for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
+  for (const Algorithm& algorithm : algorithms) {
     if (best != nullptr && algorithm.cycles == nullptr) break;
-    if (!algorithm.accepts(problem, kernels)) continue;
-    if (algorithm.cycles == nullptr || !HasTerms(problem)) return algorithm;
+    if (!is_one(algorithm) || !Serves(algorithm, problem, kernels)) continue;
+    if (algorithm.cycles == nullptr || !problem.HasTerms()) return &algorithm;
     if (best == nullptr) {
       best = &algorithm;
       continue;
@@ -112,15 +126,36 @@ const Algorithm& BestAlgorithm(const Problem& problem, const KernelTable& kernel
     best = &algorithm;
     least = cycles;
   }
-  if (best == nullptr) ThrowInternal("no algorithm accepts " + problem.ToLine());
+  return best;
+}
+
+}  // namespace
+
+const Algorithm& BestAlgorithm(const Problem& problem, const KernelTable& kernels,
+                               Precision precision) {
+  const Algorithm* best = BestOf(AlgorithmsOf(problem.op, precision), problem, kernels,
+                                 [](const Algorithm&) { return true; });
+  if (best == nullptr) ThrowInternal("no algorithm can do " + problem.ToLine());
   return *best;
 }
 
-bool HasTerms(const Problem& problem) {
-  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
-    if (*CheckedProduct(problem.ShapeOf(role)) == 0) return false;
-  }
-  return true;
+Planned::Planned(const Algorithm& algorithm, const Problem& problem, const KernelTable& kernels,
+                 int num_threads)
+    : algorithm_(&algorithm), plan_(algorithm.plan(problem, kernels, num_threads)) {
+  if (!algorithm.may_refuse_data) return;
+  const Algorithm* instead = BestOf(AlgorithmsOf(problem.op), problem, kernels,
+                                    [](const Algorithm& other) { return !other.may_refuse_data; });
+  instead_ = instead->plan(problem, kernels, num_threads);
+}
+
+int64_t Planned::ScratchBytes() const {
+  return std::max(plan_->ScratchBytes(), instead_ ? instead_->ScratchBytes() : 0);
+}
+
+void Planned::Run(const ConvArgs& args) const {
+  if (plan_->Run(args)) return;
+  if (!instead_) ThrowInternal(std::string(algorithm_->name) + " refused its data");
+  instead_->Run(args);
 }
 
 }  // namespace convgrad

@@ -1,0 +1,42 @@
+// What a planned run does, counted kind by kind: the only thing that the cost model knows of a
+// plan. A kind is what takes about as long wherever it occurs, on one machine and vector width.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace convgrad {
+
+enum class WorkKind {
+  kGemmFma,     // multiply-adds of a vector in the matrix micro-kernels (kernels/gemm)
+  kGemmLoad,    // vectors and single numbers loaded for them
+  kWholeFma,    // multiply-adds of a vector in kernels on whole vectors (kernels/whole_vectors)
+  kWholeLoad,   // vectors and single numbers loaded for them
+  kRowFma,      // multiply-adds of a vector in kernels on rows of channels (kernels/depthwise)
+  kPlaneFma,    // multiply-adds of a vector in kernels on planes (kernels/depthwise/plane.h)
+  kPlaneLoad,   // vectors and weights loaded for them
+  kSegment,     // loops over terms begun, each of a tile
+  kFold,        // vectors of block sums folded, rounded or stored
+  kCall,        // calls of a kernel
+  kCopied,      // numbers of 4 bytes copied, converted or packed in the order in which they lie
+  kTransposed,  // numbers that go from planes to channels innermost, or back
+  kScattered,   // numbers that are moved one by one, or each from a line of its own
+  kRun,         // pieces of memory in which numbers are moved
+  kTask,        // parts of the work begun: places found, buffers cleared
+  kFarLine,     // lines that a kernel reads again from beyond the first-level cache
+};
+inline constexpr size_t kNumWorkKinds = 16;
+
+// As issued: surplus lanes and multiplied padding count, and where a loop waits for its own sums,
+// what could have been issued meanwhile. Of all threads together.
+class Work {
+ public:
+  void Add(WorkKind kind, double count) { counts_[static_cast<size_t>(kind)] += count; }
+  double Of(WorkKind kind) const { return counts_[static_cast<size_t>(kind)]; }
+  const std::array<double, kNumWorkKinds>& counts() const { return counts_; }
+
+ private:
+  std::array<double, kNumWorkKinds> counts_ = {};
+};
+
+}  // namespace convgrad

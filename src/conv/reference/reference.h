@@ -1,0 +1,44 @@
+// The slow, obvious form of all six operations: every element of the result from its own terms, in
+// canonical order. It is the truth that kernels, tests and `check` are held against, and knows
+// nothing of speed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/checked.h"
+#include "conv/plan/algorithm.h"
+#include "order/rounding.h"
+#include "order/term_walk.h"
+
+namespace convgrad {
+
+// Every element of the result by a `Visitor(first, second)` of its own, the operands as Stored:
+// its Result(), a double, is rounded to the type.
+template <class Stored, class Visitor>
+void VisitElements(const ConvArgs& args);
+
+// The algorithm "reference": one element at a time, every problem.
+extern const Algorithm kReferenceAlgorithm;
+inline constexpr const char* kReferenceTiles = "1 element";
+
+template <class Stored, class Visitor>
+void VisitElements(const ConvArgs& args) {
+  const TermWalk walk(args.problem);
+  const auto& operands = InfoOf(args.problem.op).operands;
+  const auto* first = static_cast<const Stored*>(args.OperandOf(operands[0]));
+  const auto* second = static_cast<const Stored*>(args.OperandOf(operands[1]));
+  Stored* result = static_cast<Stored*>(args.result);
+  const int64_t num_elements = *CheckedProduct(args.problem.ResultShape());
+  constexpr int64_t kPiece = 64;
+  args.parallel.For(CeilDiv(num_elements, kPiece), [&](int64_t piece) {
+    const int64_t end = std::min(num_elements, (piece + 1) * kPiece);
+    for (int64_t element = piece * kPiece; element < end; ++element) {
+      Visitor visitor(first, second);
+      walk.Visit(element, visitor);
+      result[element] = Narrow<Stored>(WithCanonicalNaN(visitor.Result()));
+    }
+  });
+}
+
+}  // namespace convgrad

@@ -245,18 +245,18 @@ bool CanBlockLanes(const Problem& problem, const KernelTable&) {
   if (std::min({g.batch, g.in_c, g.out_c, g.out_h, g.out_w, g.kernel_h, g.kernel_w}) == 0) {
     return false;  // nothing to plan
   }
-  return BlockLanesPlan(problem).Fits();
+  const BlockLanesPlan plan(problem);
+  // Parts of rows are put between zeros in one go, whole pixels at a time.
+  const bool one_gather = problem.data_format == DataFormat::kNCHW ||
+                          (plan.input.whole_pixels && plan.output.whole_pixels);
+  return plan.Fits() && (plan.whole_rows || one_gather);
 }
 
 bool BlockLanesWin(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const BlockLanesPlan plan(problem);
   // Where rows are cut, every row of a block is packed with as many of the input as the filter has.
-  if (!plan.whole_rows) {
-    const bool one_gather = problem.data_format == DataFormat::kNCHW ||
-                            (plan.input.whole_pixels && plan.output.whole_pixels);
-    return one_gather && HasFewChannels(plan) && 4 * g.out_c <= plan.most_lanes;
-  }
+  if (!plan.whole_rows) return HasFewChannels(plan) && 4 * g.out_c <= plan.most_lanes;
   if (g.group_in_c > 1) {
     return plan.Cycles(kernels.vector_bytes) < LeastCyclesByChannels(problem, kernels);
   }

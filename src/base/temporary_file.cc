@@ -27,6 +27,7 @@ namespace {
 constexpr std::string_view kMark = ".tmp-";
 
 // What a signal handler reads: fixed memory, filled before `live` is set. A name is never used
+constexpr size_t kRandomDigits = 16;  // hexadecimal
 // twice, so removing one that has just been renamed does nothing.
 struct Slot {
   std::atomic<bool> taken;
@@ -63,11 +64,12 @@ std::string NewName(const std::string& name) {
     static std::atomic<uint64_t> count;
     random = static_cast<uint64_t>(std::time(nullptr)) * 0x9E3779B97F4A7C15u + ++count;
   }
-  const std::string tail = fmt::format("{}{}-{:016x}", kMark, getpid(), random);
+  const std::string tail = fmt::format("{}{}-{:0{}x}", kMark, getpid(), random, kRandomDigits);
   return "." + name.substr(0, NAME_MAX - 1 - tail.size()) + tail;
 }
 
-// The process that made the temporary file `name`, or none if it isn't one.
+// The process that made the temporary file `name`, or none if it isn't one: whatever differs in
+// anything from the names above is a user's own file.
 std::optional<pid_t> MakerOf(std::string_view name) {
   const size_t mark = name.rfind(kMark);
   if (name.empty() || name[0] != '.' || mark == std::string_view::npos || mark < 2)
@@ -76,12 +78,9 @@ std::optional<pid_t> MakerOf(std::string_view name) {
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(tail.data(), tail.data() + tail.size(), pid);
   const std::string_view random = tail.substr(end - tail.data());
-  if (error != std::errc() || pid <= 0 || random.size() < 2 || random[0] != '-')
-    return std::nullopt;
-  const auto is_random = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); };
-  for (const char c : random.substr(1)) {
-    if (!is_random(c)) return std::nullopt;
-  }
+  if (error != std::errc() || pid <= 0 || tail[0] == '0') return std::nullopt;
+  if (random.size() != 1 + kRandomDigits || random[0] != '-') return std::nullopt;
+  if (random.find_first_not_of("0123456789abcdef", 1) != random.npos) return std::nullopt;
   return pid;
 }
 

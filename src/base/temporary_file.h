@@ -8,8 +8,8 @@
 
 namespace convgrad {
 
-// A file ".NAME.tmp-PID-RANDOM" in an open directory, locked while this process writes it, removed
-// when it goes out of scope unless it was renamed.
+// A file ".NAME.tmp-PID-RANDOM", RANDOM 16 hexadecimal digits, in an open directory, locked while
+// this process writes it, removed when it goes out of scope unless it was renamed.
 class TemporaryFile {
  public:
   TemporaryFile() = default;

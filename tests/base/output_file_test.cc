@@ -223,6 +223,12 @@ TEST_F(OutputFileTest, KeepsWhatMayStillBeWrittenAndWhatIsNotOurs) {
                                    "out.tmp-" + std::to_string(dead) + "-0123",
                                    ".out.tmp-" + std::to_string(dead), ".out.tmp-x-0123",
                                    ".out.tmp-" + std::to_string(dead) + "-A B"};
+  // Ours have sixteen lower-case hexadecimal digits.
+  for (const char* tail : {"a", "0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF",
+                           "0123456789abcdeg", "0123456789abcdef.npy"}) {
+    kept.push_back(".notes.tmp-" + std::to_string(dead) + "-" + tail);
+  }
+  kept.push_back(".padded.tmp-0" + std::to_string(dead) + "-0123456789abcdef");
   for (const std::string& name : kept) WriteBytes(directory_ / name, "");
   // A dead number here, but locked by its writer on another machine.
   kept.push_back(TemporaryName("locked", dead));

@@ -102,9 +102,7 @@ bool IsGone(pid_t pid) {
 
 // A dead process number alone proves nothing when several machines or containers share the
 // directory; the lock, which ends with its process wherever that runs, does.
-void RemoveIfStale(int directory, const char* name) {
-  const std::optional<pid_t> maker = MakerOf(name);
-  if (!maker || !IsGone(*maker)) return;
+void RemoveIfUnlocked(int directory, const char* name) {
   const FileDescriptor file(
       openat(directory, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
   struct stat status;
@@ -221,13 +219,16 @@ void RemoveTemporaryFilesOf(int pid, const std::string& directory) {
   const FileDescriptor opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened.is_open()) return;
   ForEachEntry(opened.get(), [&](const char* name) {
-    if (MakerOf(name) == pid) unlinkat(opened.get(), name, 0);
+    if (MakerOf(name) == pid) RemoveIfUnlocked(opened.get(), name);
   });
 }
 
 void RemoveStaleTemporaryFiles(int directory) {
   if (!IsFirstVisit(directory)) return;
-  ForEachEntry(directory, [&](const char* name) { RemoveIfStale(directory, name); });
+  ForEachEntry(directory, [&](const char* name) {
+    const std::optional<pid_t> maker = MakerOf(name);
+    if (maker && IsGone(*maker)) RemoveIfUnlocked(directory, name);
+  });
 }
 
 }  // namespace convgrad

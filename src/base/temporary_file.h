@@ -39,7 +39,8 @@ class TemporaryFile {
 // Removes every temporary file of this process. Async-signal-safe.
 void RemoveTemporaryFiles();
 
-// Removes those that the process `pid`, which has ended, left in a directory.
+// Removes those that the process `pid`, which has ended, left in a directory; not those that a
+// process of the same number is writing on another machine or in another container.
 void RemoveTemporaryFilesOf(int pid, const std::string& directory);
 
 // Removes from a directory, once per process and directory, temporary files whose process is gone.

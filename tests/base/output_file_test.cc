@@ -240,6 +240,18 @@ TEST_F(OutputFileTest, KeepsWhatMayStillBeWrittenAndWhatIsNotOurs) {
   EXPECT_THAT(directory_.Entries(), testing::UnorderedElementsAreArray(kept));
 }
 
+// Processes of several containers that share a directory may have one number.
+TEST_F(OutputFileTest, RemovesWhatAnEndedProcessLeftUnlessAnotherOfItsNumberWritesIt) {
+  const pid_t ended = DeadProcess();
+  const std::string left = TemporaryName("left", ended), locked = TemporaryName("locked", ended);
+  const std::string notes = ".notes.tmp-" + std::to_string(ended) + "-a";
+  for (const std::string& name : {left, locked, notes}) WriteBytes(directory_ / name, "");
+  const FileDescriptor lock(open((directory_ / locked).c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  RemoveTemporaryFilesOf(ended, directory_.path());
+  EXPECT_THAT(directory_.Entries(), testing::UnorderedElementsAre(locked, notes));
+}
+
 TEST_F(OutputFileTest, ASignalHandlerCanRemoveUnfinishedFiles) {
   OutputFile first(path_), second(directory_ / "second");
   EXPECT_EQ(directory_.Entries().size(), 2u);

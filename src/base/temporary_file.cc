@@ -21,13 +21,18 @@
 #include <set>
 #include <string_view>
 
+#include "base/error.h"
+
 namespace convgrad {
 namespace {
 
 constexpr std::string_view kMark = ".tmp-";
+constexpr size_t kRandomDigits = 16;  // hexadecimal
+// How often a new file may be lost before it is certain that the file system, and not another
+// process's cleaning, takes it away.
+constexpr int kMaxTries = 100;
 
 // What a signal handler reads: fixed memory, filled before `live` is set. A name is never used
-constexpr size_t kRandomDigits = 16;  // hexadecimal
 // twice, so removing one that has just been renamed does nothing.
 struct Slot {
   std::atomic<bool> taken;
@@ -139,32 +144,42 @@ bool IsFirstVisit(int directory) {
 
 }  // namespace
 
-TemporaryFile::TemporaryFile(int directory, const std::string& name, const std::string& path)
-    : directory_(directory) {
-  for (;;) {
-    name_ = NewName(name);
-    slot_ = Register(directory, name_);
-    descriptor_ = FileDescriptor(
-        openat(directory, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    const int error = errno;
-    if (!descriptor_.is_open()) {
-      Unregister(std::exchange(slot_, -1));
-      if (error == EINTR) {
-        RetryUnlessStopped();
-      } else if (error != EEXIST) {
-        ThrowSystemError(path, "created", error);
-      }
-      continue;
+TemporaryFile::TemporaryFile(int directory, const std::string& name, const std::string& path) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    if (tries > 0) RetryUnlessStopped();
+    if (Create(directory, name, path)) {
+      if (IsKept(path)) return;
+      Discard();
     }
-    // Another process's cleaning may have met the file before it was locked: then take a new one.
-    // A file system without locks is none the worse: cleaning finds no lock there either.
-    const bool being_removed =
-        flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    struct stat status;
-    if (!being_removed && fstat(descriptor_.get(), &status) == 0 && status.st_nlink > 0) return;
-    Discard();
-    directory_ = directory;
   }
+  ThrowIo("io/failed", path, "cannot be created: each new file beside it is lost at once",
+          "write to another file system");
+}
+
+bool TemporaryFile::Create(int directory, const std::string& name, const std::string& path) {
+  name_ = NewName(name);
+  slot_ = Register(directory, name_);
+  descriptor_ = FileDescriptor(
+      openat(directory, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (descriptor_.is_open()) {
+    directory_ = directory;
+    return true;
+  }
+  const int error = errno;
+  Unregister(std::exchange(slot_, -1));
+  if (error != EINTR && error != EEXIST) ThrowSystemError(path, "created", error);
+  return false;
+}
+
+// Another process's cleaning may have met the file before it was locked. A file system without
+// locks is none the worse: cleaning finds no lock there either.
+bool TemporaryFile::IsKept(const std::string& path) {
+  if (flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  struct stat status;
+  if (fstat(descriptor_.get(), &status) == 0) return status.st_nlink > 0;
+  const int error = errno;
+  Discard();
+  ThrowSystemError(path, "created", error);
 }
 
 TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept

@@ -14,7 +14,7 @@ class TemporaryFile {
  public:
   TemporaryFile() = default;
   // Creates it for the output `name` in `directory` (which must stay open as long as this lives).
-  // Throws the I/O error of `path`, the output's path for messages.
+  // Throws the I/O error of `path`, the output's path for messages, and Stopped.
   TemporaryFile(int directory, const std::string& name, const std::string& path);
   TemporaryFile(TemporaryFile&& other) noexcept;
   TemporaryFile& operator=(TemporaryFile&& other) noexcept;
@@ -30,6 +30,11 @@ class TemporaryFile {
   void Discard() noexcept;
 
  private:
+  // Whether there is a new file; false to try again.
+  bool Create(int directory, const std::string& name, const std::string& path);
+  // Whether it is locked and still there; false if another process removes it.
+  bool IsKept(const std::string& path);
+
   int directory_ = -1;
   int slot_ = -1;  // in the list below
   std::string name_;

@@ -4,24 +4,34 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 
+#include "base/deadline.h"
 #include "base/output_file.h"
+#include "base/parallel.h"
 #include "support/file_testing.h"
 
 namespace convgrad {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 // What the calls below did, and what they shall do.
 struct Calls {
   std::vector<std::string> log;
   int file_sync_error = 0, directory_sync_error = 0;  // error numbers; 0: as the system does
+  int num_locked_by_others = 0;                       // of the next locks
+  int num_locks = 0;
+  bool has_no_links = false;  // as some file systems say of every file
+  int status_error = 0;
 };
 
 Calls calls;
@@ -64,10 +74,32 @@ int renameat2(int from_directory, const char* from, int to_directory, const char
   return static_cast<int>(syscall(SYS_renameat2, from_directory, from, to_directory, to, flags));
 }
 
+int flock(int descriptor, int operation) noexcept {
+  using convgrad::calls;
+  ++calls.num_locks;
+  if (calls.num_locked_by_others > 0) {
+    --calls.num_locked_by_others;
+    return convgrad::Fail(EWOULDBLOCK);
+  }
+  return static_cast<int>(syscall(SYS_flock, descriptor, operation));
+}
+
+int fstat(int descriptor, struct stat* status) noexcept {
+  using convgrad::calls;
+  if (calls.status_error != 0 && convgrad::IsTemporaryFile(descriptor)) {
+    return convgrad::Fail(calls.status_error);
+  }
+  const int result = fstatat(descriptor, "", status, AT_EMPTY_PATH);
+  if (calls.has_no_links) status->st_nlink = 0;
+  return result;
+}
+
 }  // extern "C"
 
 namespace convgrad {
 namespace {
+
+constexpr int kFarMoreTries = 100'000;
 
 class OutputCallsTest : public testing::Test {
  protected:
@@ -102,6 +134,36 @@ TEST_F(OutputCallsTest, ANameThatIsNotDurableIsAnError) {
   EXPECT_EQ(WriteCode(), "io/failed");
   calls.directory_sync_error = EINVAL;  // a file system that can't
   EXPECT_EQ(WriteCode(), "");
+}
+
+TEST_F(OutputCallsTest, AFileThatAnotherCleaningHoldsIsLeftToIt) {
+  calls.num_locked_by_others = 3;
+  EXPECT_EQ(WriteCode(), "");
+  EXPECT_EQ(calls.num_locks, 4);
+  EXPECT_EQ(ReadBytes(path_), "text");
+  EXPECT_THAT(directory_.Entries(), ElementsAre("out"));
+}
+
+TEST_F(OutputCallsTest, AFileSystemThatLosesFilesIsAnError) {
+  calls.num_locked_by_others = kFarMoreTries;
+  EXPECT_EQ(WriteCode(), "io/failed");
+  calls = {};
+  calls.has_no_links = true;
+  EXPECT_EQ(WriteCode(), "io/failed");
+  calls = {};
+  calls.status_error = ENOSPC;
+  EXPECT_EQ(WriteCode(), "io/no-space");
+  EXPECT_EQ(calls.num_locks, 1);
+  EXPECT_THAT(directory_.Entries(), IsEmpty());
+}
+
+TEST_F(OutputCallsTest, WhoMustEndTriesNoMore) {
+  calls.num_locked_by_others = kFarMoreTries;
+  const Deadline past = std::chrono::steady_clock::now();
+  const ScopedDeadline deadline(&past);
+  EXPECT_THROW(WriteTextFile(path_, "text"), Stopped);
+  EXPECT_EQ(calls.num_locks, 1);
+  EXPECT_THAT(directory_.Entries(), IsEmpty());
 }
 
 }  // namespace

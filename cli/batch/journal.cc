@@ -8,17 +8,19 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/input_file.h"
+#include "cli/record/golden_record.h"
+#include "cli/text/json.h"
 
 namespace convgrad::cli {
 namespace {
 
 constexpr std::string_view kIdentityKey = "\"identity\":\"";
 constexpr size_t kIdentityDigits = 64;
-constexpr std::string_view kBegin = "{\"";  // of every line
+// An entry begins with its name, in which quotes are escaped, and its number.
+constexpr std::string_view kBegin = "{\"name\":\"";
+constexpr std::string_view kAfterName = ",\"family_index\":";
 
-// The identity that the entry in `line` names; empty without one. The key stands near the front,
-// after the name, in which quotes are escaped.
+// The identity that the entry in `line` names; empty without one. The key stands near the front.
 std::string_view IdentityIn(std::string_view line) {
   if (!line.starts_with('{') || !line.ends_with('}')) return {};
   const size_t at = line.find(kIdentityKey);
@@ -33,11 +35,46 @@ uint64_t KeyOf(std::string_view identity) {
   return key;
 }
 
+// Whether one of the two begins with the other.
+bool Agree(std::string_view a, std::string_view b) {
+  const size_t length = std::min(a.size(), b.size());
+  return a.substr(0, length) == b.substr(0, length);
+}
+
+// Whether `line`, as far as it goes, begins as entries do.
+bool BeginsAsEntry(std::string_view line) {
+  if (line.empty() || !Agree(line, kBegin)) return false;
+  size_t at = kBegin.size();
+  while (at < line.size() && line[at] != '"') at += line[at] == '\\' ? 2 : 1;
+  return at >= line.size() || Agree(line.substr(at + 1), kAfterName);
+}
+
+bool IsEntry(const Json& json) try {
+  return IsDataHash(json.at("identity").get<std::string>()) && json.at("status").is_string() &&
+         json.at("exit_code").is_number_integer();
+} catch (const Json::exception&) {
+  return false;
+}
+
+// Whether what lies in an events file is a batch's: its first line is an entry. Only lines that
+// kills cut short may come before it.
+bool IsOfBatch(std::string_view text) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    if (!BeginsAsEntry(line)) return false;
+    const Json json = TryParseJson(line);
+    if (!json.is_discarded()) return IsEntry(json);
+    begin = end + 1;
+  }
+  return true;
+}
+
 }  // namespace
 
 Journal::Journal(const std::string& path)
     : path_(path),
-      file_(open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
+      file_(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
                  0666)) {
   struct stat status;
   if (!file_.is_open() || fstat(file_.get(), &status) != 0) {
@@ -46,19 +83,14 @@ Journal::Journal(const std::string& path)
   if (!S_ISREG(status.st_mode)) {
     ThrowIo("io/not-a-file", path, "it is no regular file", "name one");
   }
+  const FileText earlier(path);
   // Nothing is added to somebody's tensor or manifest that was named by mistake.
-  char begin[kBegin.size()] = {};
-  const ssize_t num_read = pread(file_.get(), begin, sizeof(begin), 0);
-  if (num_read < 0) ThrowSystemError(path, "read", errno);
-  if (!kBegin.starts_with(std::string_view(begin, static_cast<size_t>(num_read)))) {
+  if (!IsOfBatch(earlier.text())) {
     ThrowData("events/malformed", path, "it has no events of a batch, which would be appended",
               "name another file");
   }
   // A run that was killed may have left half a line.
-  char last = '\n';
-  if (status.st_size > 0 && pread(file_.get(), &last, 1, status.st_size - 1) == 1 && last != '\n') {
-    Write("\n");
-  }
+  if (!earlier.text().empty() && earlier.text().back() != '\n') Write("\n");
 }
 
 void Journal::Add(const std::string& entry) {
@@ -78,10 +110,11 @@ void Journal::Write(std::string_view text) {
 
 JournalIndex::JournalIndex(const std::string& path) {
   if (!Exists(path)) return;
-  Read(path);
-  for (size_t begin = 0; begin < text_.size();) {
-    const size_t end = std::min(text_.find('\n', begin), text_.size());
-    const std::string_view identity = IdentityIn(text_.substr(begin, end - begin));
+  file_.emplace(path);
+  const std::string_view text = file_->text();
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view identity = IdentityIn(text.substr(begin, end - begin));
     if (!identity.empty()) {
       lines_.push_back({KeyOf(identity), static_cast<int64_t>(begin), static_cast<int64_t>(end)});
     }
@@ -91,26 +124,14 @@ JournalIndex::JournalIndex(const std::string& path) {
                    [](const Line& a, const Line& b) { return a.key < b.key; });
 }
 
-void JournalIndex::Read(const std::string& path) {
-  const std::shared_ptr<InputFile> file = InputFile::Open(path);
-  mapping_ = file->Map();
-  if (mapping_) {
-    text_ = {reinterpret_cast<const char*>(mapping_->data()),
-             static_cast<size_t>(mapping_->size())};
-    return;
-  }
-  contents_ = file->ReadRest();
-  text_ = contents_;
-}
-
 std::optional<std::string> JournalIndex::Find(const std::string& identity) const {
   const auto after =
       std::upper_bound(lines_.begin(), lines_.end(), KeyOf(identity),
                        [](uint64_t key, const Line& line) { return key < line.key; });
   for (auto line = after; line != lines_.begin();) {
     --line;
-    const std::string_view text = text_.substr(static_cast<size_t>(line->begin),
-                                               static_cast<size_t>(line->end - line->begin));
+    const std::string_view text = file_->text().substr(
+        static_cast<size_t>(line->begin), static_cast<size_t>(line->end - line->begin));
     if (IdentityIn(text) == identity) return std::string(text);
     if (line->key != KeyOf(identity)) break;
   }

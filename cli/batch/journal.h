@@ -3,21 +3,21 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/file.h"
-#include "base/mapped_file.h"
+#include "cli/text/file_text.h"
 
 namespace convgrad::cli {
 
 // Appends. A line is in the file whole when Add() returns, whatever happens to this process later.
 class Journal {
  public:
-  // Throws I/O errors, as everything here, and data "events/malformed" for any other file.
+  // Throws I/O errors, as everything here, and data "events/malformed" for a file that begins with
+  // anything but an entry; such a file stays as it is.
   explicit Journal(const std::string& path);
 
   // `entry` without a line feed. One thread at a time.
@@ -45,11 +45,7 @@ class JournalIndex {
     int64_t begin, end;
   };
 
-  void Read(const std::string& path);
-
-  std::string contents_;  // of what can't be mapped
-  std::shared_ptr<const MappedFile> mapping_;
-  std::string_view text_;
+  std::optional<FileText> file_;
   std::vector<Line> lines_;  // by key, later lines after earlier ones
 };
 

@@ -115,19 +115,16 @@ class ReportScanner : public nlohmann::json_sax<Json> {
 }  // namespace
 
 IndexedReport::IndexedReport(const std::string& path)
-    : path_(path), file_(InputFile::Open(path)), mapping_(file_->Map()) {
-  if (mapping_ == nullptr) copy_ = file_->ReadRest();
-  text_ = mapping_ == nullptr ? std::string_view(copy_)
-                              : std::string_view(reinterpret_cast<const char*>(mapping_->data()),
-                                                 static_cast<size_t>(mapping_->size()));
+    : path_(path), file_(std::make_unique<const FileText>(path)) {
   Read();
 }
 
 void IndexedReport::Read() {
-  ReportScanner scanner(text_.data(), entries_);
+  const std::string_view text = file_->text();
+  ReportScanner scanner(text.data(), entries_);
   const bool is_whole =
-      Json::sax_parse(Cursor(text_.data(), &scanner.position),
-                      Cursor(text_.data() + text_.size(), &scanner.position), &scanner);
+      Json::sax_parse(Cursor(text.data(), &scanner.position),
+                      Cursor(text.data() + text.size(), &scanner.position), &scanner);
   if (!is_whole) Refuse(path_, scanner.problem);
   if (scanner.context.empty()) Refuse(path_, "has no context");
   try {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/input_file.h"
+#include "cli/text/file_text.h"
 #include "cli/text/json.h"
 
 namespace convgrad::cli {
@@ -41,10 +41,7 @@ class IndexedReport {
   void Read();
 
   std::string path_;
-  std::shared_ptr<InputFile> file_;
-  std::shared_ptr<const MappedFile> mapping_;
-  std::string copy_;  // of what can't be mapped
-  std::string_view text_;
+  std::unique_ptr<const FileText> file_;
   Json context_;
   std::vector<IndexedEntry> entries_;
   std::optional<std::string> error_;

@@ -118,7 +118,15 @@ TEST_F(BatchTest, AManifestThatIsWrongRunsNothing) {
 TEST_F(BatchTest, EventsAreAppendedToNoOtherFile) {
   WriteManifest(json::array({With(Filled("a"), {{"output", "a.npy"}})}));
   const std::string mine = "{\n \"name\": \"somebody's\"\n}\n";
-  for (const std::string& other : {mine, std::string("\x93NUMPY"), std::string("\n")}) {
+  const std::string line = R"({"name":"a\"","family_index":0,"op":"conv2d"})";
+  const json entry = {{"status", "PASSED"}, {"exit_code", 0}, {"identity", std::string(64, '0')}};
+  for (const std::string& other :
+       {mine, std::string("\x93NUMPY"), std::string("\n"), std::string("{\n}\n"),
+        ReadBytes(Path("m.json")), Filled("a").dump() + "\n",
+        R"({"name":"a","op":"conv2d"})" + std::string("\n"), line, line + "\n",
+        // The whole line is asked: what stands behind a manifest's first makes it no journal.
+        line + "\n" + entry.dump() + "\n",
+        ReadBytes(CONVGRAD_SOURCE_DIR "/data/workloads.jsonl")}) {
     WriteBytes(Path("other"), other);
     const ShellResult result = Sh("convgrad batch m.json --events other --report r.json");
     EXPECT_EQ(result.exit_code, 3);
@@ -127,10 +135,14 @@ TEST_F(BatchTest, EventsAreAppendedToNoOtherFile) {
     EXPECT_EQ(ReadBytes(Path("other")), other);
     EXPECT_FALSE(Exists("a.npy"));
   }
-  for (const char* cut : {"", "{", "{\"na"}) {  // by a kill
+  // Cut by a kill, and again while the next run appends.
+  for (const char* cut : {"", "{", "{\"na", "{\"name\":\"a\\\"", "{\"name\":\"a\",\"fam",
+                          "{\"name\":\"a\",\"family_index\":0,\"identity\":\"01\n{\"name"}) {
     WriteBytes(Path("e.jsonl"), cut);
-    EXPECT_EQ(Sh("convgrad batch m.json --events e.jsonl").exit_code, 0);
-    EXPECT_EQ(Events().back()["name"], "a");
+    for (int run = 0; run < 2; ++run) {
+      EXPECT_EQ(Sh("convgrad batch m.json --events e.jsonl").exit_code, 0) << cut;
+      EXPECT_EQ(Events().back()["name"], "a");
+    }
   }
 }
 
@@ -241,9 +253,10 @@ TEST_F(BatchTest, ResumeTrustsOnlyWhatIsStillTrue) {
                 .exit_code,
             0);
   EXPECT_THAT(resumed(0), ElementsAre("out", "file", "plain"));
-  // Half a line, no line, somebody else's line, an old line before a new one.
-  WriteBytes(Path("e.jsonl"), "{\"name\": \"x\"}\nnonsense\n" + ReadBytes(Path("e.jsonl")) +
-                                  "{\"name\":\"out\",\"ident");
+  // No line, somebody else's line, an old line before a new one, half a line.
+  const std::string events = ReadBytes(Path("e.jsonl"));
+  WriteBytes(Path("e.jsonl"),
+             events + "nonsense\n{\"name\": \"x\"}\n" + events + "{\"name\":\"out\",\"ident");
   EXPECT_THAT(resumed(0), ElementsAre("out", "file", "wrong", "plain"));
   WriteManifest(json::array({With(Filled("out"), {{"output", "out.npy"}, {"strides", 2}})}));
   EXPECT_THAT(resumed(0), IsEmpty());

@@ -6,6 +6,7 @@
 #include "base/float16.h"
 #include "cli/case/case_run.h"
 #include "cli/case/operands.h"
+#include "cli/record/golden_record.h"
 #include "cli/text/json.h"
 #include "tensor/tensor_hash.h"
 #include "verify/truth/fill.h"
@@ -43,20 +44,41 @@ std::string HashOfWidened(const std::string& path, const CaseSpec& spec) {
   return DataHash(narrow);
 }
 
-// Where the case has the input of this role now.
+// Where the case has the operand or the sizes of this role now.
 std::string PathOf(const std::string& role, const CaseSpec& spec) {
   const OpInfo& op = InfoOf(spec.conv.op);
   for (int i = 0; i < 2; ++i) {
     if (role == NameOf(op.operands[i])) return spec.operands[i];
   }
-  return role == kGoldenRole ? spec.expect.value_or("") : spec.sizes;
+  return spec.sizes;
+}
+
+// The golden itself, its record, and whether there is one of each, decide the verdict.
+bool HoldsGolden(const Json& input, const CaseSpec& spec) {
+  const std::string& path = *spec.expect;
+  const std::optional<GoldenRecord> record = ReadRecord(RecordPathOf(path));
+  if (input.value("record_sha256", "") != (record ? record->text_sha256 : "")) return false;
+  if (input.value("hash_only", false)) return !Exists(path);
+  return HashOfFile(path, input.at("dtype").get<std::string>(), spec) ==
+         input.at("sha256").get<std::string>();
 }
 
 bool HoldsInput(const Json& input, const CaseSpec& spec) {
-  const std::string path = PathOf(input.at("role").get<std::string>(), spec);
+  const std::string role = input.at("role").get<std::string>();
+  if (role == kGoldenRole) return HoldsGolden(input, spec);
+  const std::string path = PathOf(role, spec);
   if (IsFill(path)) return true;  // a fill is what its words, seed and the version say
   return HashOfFile(path, input.at("dtype").get<std::string>(), spec) ==
          input.at("sha256").get<std::string>();
+}
+
+bool HoldsInputs(const Json& entry, const CaseSpec& spec) {
+  bool lists_golden = false;
+  for (const Json& input : entry.at("inputs")) {
+    if (!HoldsInput(input, spec)) return false;
+    lists_golden |= input.at("role") == kGoldenRole;
+  }
+  return lists_golden || !spec.NamesGoldenFile();  // not listed without hashes
 }
 
 bool HoldsOutput(const Json& entry, const CaseSpec& spec) {
@@ -84,10 +106,7 @@ std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& 
   const auto status = ResultOf(entry.at("status").get<std::string>());
   const auto exit_code = ToExitCode(entry.at("exit_code").get<int64_t>());
   if (!status || !exit_code || entry.contains("error")) return std::nullopt;
-  for (const Json& input : entry.at("inputs")) {
-    if (!HoldsInput(input, spec)) return std::nullopt;
-  }
-  if (!HoldsOutput(entry, spec)) return std::nullopt;
+  if (!HoldsInputs(entry, spec) || !HoldsOutput(entry, spec)) return std::nullopt;
   entry["family_index"] = index;
   entry["resumed"] = true;
   return ResumedEntry{DumpJson(entry), *status, *exit_code};

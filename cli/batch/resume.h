@@ -16,8 +16,8 @@ struct ResumedEntry {
 };
 
 // `line` is the journal's entry with the identity that the case has now, so version and flags are
-// the same. None unless it tells of a result, right or wrong, and all inputs, the golden and the
-// output still have the data that it names.
+// the same. None unless it tells of a result, right or wrong, and all inputs, the golden and its
+// record, and the output still have the data that it names.
 std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& spec,
                                        int64_t index);
 

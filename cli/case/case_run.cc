@@ -270,14 +270,22 @@ void CaseRun::WritePending() {
 }
 
 void CaseRun::ListGolden() {
+  if (!golden_->file && !golden_->record) return;
+  InputRecord listed;
+  listed.role = kGoldenRole;
+  listed.path = *spec_.expect;
   if (golden_->file) {
     const NpyHeader& header = golden_->file->header;
-    entry_.inputs.push_back({kGoldenRole, *spec_.expect, DataHash(golden_->file->tensor),
-                             InfoOf(header.dtype).name, header.fortran_order});
-  } else if (golden_->record) {
-    entry_.inputs.push_back(
-        {kGoldenRole, *spec_.expect, golden_->record->sha256, golden_->record->dtype, false});
+    listed.sha256 = DataHash(golden_->file->tensor);
+    listed.dtype = InfoOf(header.dtype).name;
+    listed.fortran_order = header.fortran_order;
+  } else {
+    listed.sha256 = golden_->record->sha256;
+    listed.dtype = golden_->record->dtype;
+    listed.hash_only = true;
   }
+  if (golden_->record) listed.record_sha256 = golden_->record->text_sha256;
+  entry_.inputs.push_back(std::move(listed));
 }
 
 // The worst of what was checked decides.

@@ -86,6 +86,7 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path) {
   } catch (const Json::exception& exception) {
     ThrowMalformed(path, WhyOf(exception));
   }
+  record.text_sha256 = Sha256(text->data(), static_cast<int64_t>(text->size()));
   if (!IsDataHash(record.sha256)) ThrowMalformed(path, "sha256 is no hash of 64 lower-case digits");
   return record;
 }

@@ -25,7 +25,8 @@ struct GoldenRecord {
   std::string algo;
   std::string precision;
   std::vector<RecordedInput> inputs = {};
-  std::string reason = {};  // why it was recorded, as the user said
+  std::string reason = {};       // why it was recorded, as the user said
+  std::string text_sha256 = {};  // of the record itself, once it was read
 
   // Whether this program, run as it is now at `now`, must give the same bits.
   bool IsReproducible(Precision now) const;

@@ -30,6 +30,9 @@ struct InputRecord {
   std::optional<std::string> sha256;
   std::string dtype;
   bool fortran_order = false;
+  // Of a golden: hash of the record beside it, if there is one, and whether that is all there is.
+  std::optional<std::string> record_sha256 = {};
+  bool hash_only = false;
 };
 
 struct OutputRecord {

@@ -110,6 +110,8 @@ Json RenderInputs(const CaseRecord& entry) {
     if (input.sha256) json["sha256"] = *input.sha256;
     json["dtype"] = input.dtype;
     json["order"] = input.fortran_order ? "F" : "C";
+    if (input.record_sha256) json["record_sha256"] = *input.record_sha256;
+    if (input.hash_only) json["hash_only"] = true;
     inputs.push_back(json);
   }
   return inputs;

@@ -109,6 +109,54 @@ TEST_F(RecordTest, AHashAloneIsEnough) {
   EXPECT_EQ(Entry("--record --hash-only --force-record", 1)["error"]["code"], "golden/differs");
 }
 
+// A resumed verdict is the one that a plain run would give now.
+TEST_F(RecordTest, ResumeTrustsNoGoldenWhoseRecordChanged) {
+  const auto resumed = [this](int exit_code) {
+    return Entry("--events e.jsonl --resume", exit_code).value("resumed", false);
+  };
+  for (const char* form : {"", " --hash-only"}) {
+    WriteCase();
+    Entry(std::string("--record") + form, 0);
+    EXPECT_FALSE(resumed(0));
+    EXPECT_TRUE(resumed(0)) << form;
+    const json kept = Record();
+    json record = kept;
+    record["sha256"] = std::string(64, '0');
+    WriteBytes(Path("g.npy.golden.json"), record.dump());
+    Entry("", 1);
+    EXPECT_FALSE(resumed(1)) << form;
+    EXPECT_TRUE(resumed(1)) << form;
+    WriteBytes(Path("g.npy.golden.json"), kept.dump());  // other bytes, the same record
+    EXPECT_FALSE(resumed(0)) << form;
+    std::filesystem::remove(Path("g.npy.golden.json"));
+    const int without = Exists("g.npy") ? 0 : 1;
+    EXPECT_FALSE(resumed(without)) << form;
+    Sh("rm -f g.npy g.npy.golden.json e.jsonl");
+  }
+}
+
+TEST_F(RecordTest, ResumeTrustsNoGoldenThatCameOrWent) {
+  WriteCase();
+  const auto resumed = [this](int exit_code) {
+    return Entry("--events e.jsonl --resume", exit_code).value("resumed", false);
+  };
+  Entry("--record", 0);
+  EXPECT_FALSE(resumed(0));
+  std::filesystem::rename(Path("g.npy"), Path("away.npy"));
+  EXPECT_FALSE(resumed(0));  // by the record's hash
+  EXPECT_TRUE(resumed(0));
+  ASSERT_EQ(Sh("convgrad gen --fill ones --shape 1,6,6,4 --output g.npy").exit_code, 0);
+  EXPECT_FALSE(resumed(1));
+  std::filesystem::rename(Path("away.npy"), Path("g.npy"));
+  // Without hashes nothing is known of the golden.
+  std::filesystem::remove(Path("e.jsonl"));
+  ASSERT_EQ(Sh("sed -i 's/\"x.npy\"/{\"fill\":\"normal\",\"shape\":[1,6,6,3]}/' m.json && "
+               "convgrad batch m.json --events e.jsonl --no-hash")
+                .exit_code,
+            0);
+  EXPECT_FALSE(resumed(0));
+}
+
 TEST_F(RecordTest, NonFiniteResultsOnlyWhenAllowed) {
   WriteCase();
   WriteFloats("x.npy", {1, 1, 1, 3}, {1, std::numeric_limits<float>::infinity(), 2});

@@ -260,7 +260,7 @@ bool CaseRun::NeedsReview() const {
 
 void CaseRun::WritePending() {
   const std::string path = PendingPath(*options_.pending, spec_.golden_name);
-  MakeDirectoriesOf(path);
+  MakePendingPlace(*options_.pending, spec_.golden_name);
   RecordOptions record;
   record.force = record.allow_non_finite = true;
   GoldenRecorder recorder(path, record, GoldenReading());

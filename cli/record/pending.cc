@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/beneath.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "cli/options/flag_values.h"
 #include "cli/record/golden_record.h"
@@ -15,21 +17,37 @@ namespace {
 constexpr const char* kParent = "__";  // instead of "..", which would leave the directory
 constexpr const char* kEnding = ".new";
 
-}  // namespace
-
-std::string PendingPath(const std::string& directory, const std::string& golden) {
-  std::filesystem::path path = directory;
+// Beneath the directory.
+std::string RelativePath(const std::string& golden) {
+  std::filesystem::path path;
   for (const auto& part : std::filesystem::path(golden).lexically_normal().relative_path()) {
     path /= part == ".." ? std::filesystem::path(kParent) : part;
   }
   return path.string() + kEnding;
 }
 
-void MakeDirectoriesOf(const std::string& path) {
-  const std::string directory = SplitPath(path).first;
+void MakeDirectories(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) ThrowSystemError(directory, "created", error.value());
+}
+
+}  // namespace
+
+std::string PendingPath(const std::string& directory, const std::string& golden) {
+  return (std::filesystem::path(directory) / RelativePath(golden)).string();
+}
+
+void MakePendingPlace(const std::string& directory, const std::string& golden) {
+  MakeDirectories(directory);
+  const std::string relative = RelativePath(golden);
+  const DirectoryTree tree(directory);
+  if (!tree.Holds(relative) || !tree.Holds(RecordPathOf(relative))) {
+    ThrowUsage("pending/outside", PendingPath(directory, golden),
+               fmt::format("a symbolic link leads out of {} (--write-pending)", directory),
+               "remove it, or name another directory");
+  }
+  MakeDirectories(SplitPath(PendingPath(directory, golden)).first);
 }
 
 std::string AcceptCommand(const PendingRecord& pending) {

@@ -17,8 +17,9 @@ struct PendingRecord {
 // DIRECTORY/y.npy.new.
 std::string PendingPath(const std::string& directory, const std::string& golden);
 
-// Makes the directory of `path`, and those above it. Throws I/O errors.
-void MakeDirectoriesOf(const std::string& path);
+// Makes the directories in which PendingPath(directory, golden) lies. Throws I/O errors, and usage
+// "pending/outside" if a symbolic link leads the result or its record out of `directory`.
+void MakePendingPlace(const std::string& directory, const std::string& golden);
 
 // A command line of a shell that makes the result and its record the golden.
 std::string AcceptCommand(const PendingRecord& pending);

@@ -277,6 +277,34 @@ TEST_F(RecordTest, PendingResultsTouchNothingElse) {
   refused("p", "it is where a result is left for review");
 }
 
+// What is left for review stays in its directory, whatever links lie there.
+TEST_F(RecordTest, PendingResultsFollowNoLinkOut) {
+  WriteManifest({Case("a", "golden/a.npy"), Case("b", "b.npy")});
+  ASSERT_EQ(Sh("convgrad gen --fill normal --shape 1,6,6,3 --output x.npy").exit_code, 0);
+  const std::string run = "convgrad batch m.json --report r.json --write-pending review";
+  const std::vector<std::string> links = {
+      "mkdir review outside; ln -s ../outside review/golden",
+      "mkdir -p review/golden outside; ln -s ../../outside/a review/golden/a.npy.new",
+      "mkdir -p review/golden outside; ln -s ../../outside/a review/golden/a.npy.new.golden.json"};
+  for (const std::string& link : links) {
+    ASSERT_EQ(Sh(link).exit_code, 0);
+    const ShellResult result = Sh(run);
+    EXPECT_EQ(result.exit_code, 2) << link;
+    EXPECT_THAT(result.err, HasSubstr("a symbolic link leads out of review"));
+    EXPECT_TRUE(std::filesystem::is_empty(Path("outside"))) << link;
+    const json entries = Report()["benchmarks"];
+    EXPECT_EQ(entries[0]["error"]["code"], "pending/outside");
+    EXPECT_EQ(entries[1]["pending"]["path"], "review/b.npy.new");
+    ASSERT_EQ(Sh("rm -r review outside").exit_code, 0);
+  }
+  // The directory itself may be a link, and links may stay in it.
+  ASSERT_EQ(
+      Sh("mkdir -p elsewhere/there; ln -s elsewhere review; ln -s there review/golden; " + run)
+          .exit_code,
+      1);
+  EXPECT_TRUE(Exists("elsewhere/there/a.npy.new"));
+}
+
 // Killed while goldens are replaced: each file is the old or the new one as a whole, and where the
 // record is not that of the file, a plain run says so.
 TEST_F(RecordTest, SurvivesKillsAtAnyMoment) {

@@ -114,6 +114,24 @@ TEST_F(ProcessTest, LittleAddressSpaceIsEnoughOrRefused) {
   }
 }
 
+// Words that take more memory than there is: the loader's own message, the usage error, or one
+// line.
+TEST_F(ProcessTest, WordsThatDoNotFitInMemoryAreOneLine) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the address sanitizer itself needs terabytes of address space";
+#endif
+  int num_exhausted = 0;
+  for (int kib = 16000; kib <= 40000; kib += 1000) {
+    const ShellResult result =
+        Sh(fmt::format("set -- $(seq 20000); ulimit -v {}; exec convgrad plan \"$@\"", kib));
+    if (result.exit_code == 127) continue;  // of the loader
+    EXPECT_THAT(result.exit_code, AnyOf(Eq(2), Eq(4))) << kib << result.err;
+    EXPECT_THAT(result.err, IsOneErrorLine()) << kib;
+    num_exhausted += result.exit_code == 4 ? 1 : 0;
+  }
+  EXPECT_GT(num_exhausted, 0);
+}
+
 TEST_F(ProcessTest, ASignalEndsTheRunInOrder) {
   for (const auto& [name, number] :
        {std::pair("TERM", SIGTERM), {"HUP", SIGHUP}, {"INT", SIGINT}}) {

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -90,10 +91,11 @@ ShellResult CliTest::Sh(const std::string& command) const {
   return ShIn(scratch_.path(), command);
 }
 
-// A shell starts background commands with SIGINT ignored, unless told otherwise.
+// A shell starts background commands with SIGINT ignored, and nohup all with SIGHUP, unless told
+// otherwise.
 ShellResult CliTest::Interrupt(const std::string& command, const std::string& signal,
                                const std::string& condition) const {
-  return Sh("env --default-signal=INT " + command + " 2>err & child=$!; " +
+  return Sh("env --default-signal " + command + " 2>err & child=$!; " +
             "for i in $(seq 1200); do sleep 0.05; " + condition + " && break; done; " + "kill -" +
             signal + " $child; wait $child; code=$?; cat err >&2; rm err; exit $code");
 }
@@ -108,6 +110,7 @@ pid_t CliTest::Start(std::vector<std::string> arguments) const {
   // Sanitizers would turn a SIGSEGV into an exit code.
   setenv("ASAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
   setenv("UBSAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) std::signal(signal, SIG_DFL);
   const int null = open("/dev/null", O_RDWR);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   if (chdir(scratch_.path().c_str()) == 0) execv(Binary().c_str(), words.data());

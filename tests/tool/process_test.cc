@@ -132,7 +132,24 @@ TEST_F(ProcessTest, WordsThatDoNotFitInMemoryAreOneLine) {
   EXPECT_GT(num_exhausted, 0);
 }
 
-TEST_F(ProcessTest, ASignalEndsTheRunInOrder) {
+// As from here on the tests are under nohup, which has SIGHUP ignored.
+class NohupTest : public ProcessTest {
+ protected:
+  NohupTest() : old_(std::signal(SIGHUP, SIG_IGN)) {}
+  ~NohupTest() override { std::signal(SIGHUP, old_); }
+
+ private:
+  void (*const old_)(int);
+};
+
+TEST_F(NohupTest, ASignalThatTheParentIgnoresIsIgnored) {
+  const ShellResult result =
+      Sh(std::string(kLong) + "2>err & child=$!; until " + kIsComputing +
+         "; do sleep 0.05; done; kill -HUP $child; sleep 0.2; kill -TERM $child; wait $child");
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+}
+
+TEST_F(NohupTest, ASignalEndsTheRunInOrder) {
   for (const auto& [name, number] :
        {std::pair("TERM", SIGTERM), {"HUP", SIGHUP}, {"INT", SIGINT}}) {
     const ShellResult result = Interrupt(kLong, name);

@@ -149,6 +149,21 @@ TEST_F(NohupTest, ASignalThatTheParentIgnoresIsIgnored) {
   EXPECT_EQ(result.exit_code, 128 + SIGTERM);
 }
 
+// Both reach it while it can do nothing: the second finds what the first has not yet removed.
+TEST_F(ProcessTest, ASecondSignalEndsItAtOnceAndLeavesNothing) {
+  const ShellResult result =
+      Sh("env --default-signal " + std::string(kLong) + "--threads 1 2>err & child=$!; until " +
+         kIsComputing +
+         "; do sleep 0.05; done; kill -STOP $child; "
+         "until grep -q 'State:.T' /proc/$child/status; do sleep 0.01; done; "
+         "ls -A | grep -c 'y.npy.tmp' >unfinished; kill -TERM $child; kill -INT $child; "
+         "kill -CONT $child; wait $child");
+  EXPECT_THAT(result.exit_code, AnyOf(128 + SIGTERM, 128 + SIGINT));
+  EXPECT_EQ(ReadBytes(Path("unfinished")), "1\n");
+  EXPECT_THAT(Files(),
+              ElementsAre("err", "unfinished"));  // no report: not even that was waited for
+}
+
 TEST_F(NohupTest, ASignalEndsTheRunInOrder) {
   for (const auto& [name, number] :
        {std::pair("TERM", SIGTERM), {"HUP", SIGHUP}, {"INT", SIGINT}}) {

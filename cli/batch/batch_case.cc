@@ -12,10 +12,8 @@
 #include "base/parallel.h"
 #include "cli/case/case_run.h"
 #include "cli/case/operands.h"
-#include "cli/record/machine.h"
 #include "cli/session/session.h"
 #include "conv/compute.h"
-#include "order/canonical_order.h"
 #include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {
@@ -27,10 +25,9 @@ using Clock = std::chrono::steady_clock;
 // side by side they keep all cores busy.
 constexpr int64_t kOneThreadFlops = 50'000'000;
 
-// What decides a case's result, together with the program that computes it.
-std::string IdentityHash(const ManifestCase& one) {
+std::string IdentityHash(const ManifestCase& one, const Program& program) {
   const std::string text =
-      fmt::format("{}\n{}\n{}\n{}", kBuild.version, kBuild.commit, kAlgo, one.Identity());
+      fmt::format("{}\n{}\n{}\n{}", program.version, program.commit, program.algo, one.Identity());
   return Sha256(text.data(), static_cast<int64_t>(text.size()));
 }
 
@@ -43,8 +40,8 @@ std::string WhyBad(const CaseRecord& entry) {
 
 }  // namespace
 
-CaseJob JobOf(ManifestCase one, int64_t index) {
-  std::string identity = IdentityHash(one);
+CaseJob JobOf(ManifestCase one, int64_t index, const Program& program) {
+  std::string identity = IdentityHash(one, program);
   return {index, std::move(identity), std::move(one.request)};
 }
 

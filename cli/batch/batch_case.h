@@ -10,20 +10,29 @@
 #include "cli/case/case.h"
 #include "cli/console/console.h"
 #include "cli/manifest/manifest.h"
+#include "cli/record/machine.h"
 #include "cli/report/report.h"
+#include "order/canonical_order.h"
 
 namespace convgrad::cli {
 
+// What decides results beside their cases.
+struct Program {
+  std::string version = kBuild.version;
+  std::string commit = kBuild.commit;
+  std::string algo = kAlgo;
+};
+
 struct CaseJob {
-  int64_t index = 0;  // in the plan
-  std::string identity;
+  int64_t index = 0;     // in the plan
+  std::string identity;  // of the case and the program: --resume trusts nothing of another
   CaseRequest request;
 
   std::string name() const { return request.flags.Get(FlagId::kName, ""); }
 };
 
 // `index`: of the case in its plan.
-CaseJob JobOf(ManifestCase one, int64_t index);
+CaseJob JobOf(ManifestCase one, int64_t index, const Program& program = {});
 
 // How a case ended, as the report and the journal have it.
 struct CaseEnding {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/batch/batch_case.h"
 #include "support/batch_testing.h"
 
 namespace convgrad::testing {
@@ -125,6 +126,38 @@ TEST_F(BatchLimitsTest, AGoldenOfAnotherAlgorithmVersionIsHeldToTheBound) {
   EXPECT_EQ(Sh("convgrad batch m.json --report r.json").exit_code, 1);
   EXPECT_THAT(Report()["benchmarks"][0]["check"]["reason"].get<std::string>(),
               HasSubstr("a hash of algo canon-0, precision standard says nothing"));
+}
+
+// The same case of the same manifest, computed by another version: it is computed again.
+TEST_F(BatchLimitsTest, ResultsOfAnotherProgramAreNotResumed) {
+  WriteManifest(json::array({Filled("a")}));
+  const std::string run = "convgrad batch m.json --report r.json --events e.jsonl --resume";
+  ASSERT_EQ(Sh(run).exit_code, 0);
+  const json context = Report()["context"];
+  const std::string event = ReadBytes(Path("e.jsonl"));
+  const std::string identity = Events().front()["identity"];
+  const cli::Program program = {context["version"], context["commit"], context["convgrad"]["algo"]};
+  const cli::ManifestFile file(Path("m.json"));
+  const auto identity_under = [&file](const cli::Program& one) {
+    cli::ManifestOptions options;
+    return cli::JobOf(cli::ManifestReader(file, options).Next().value(), 0, one).identity;
+  };
+  EXPECT_EQ(identity, identity_under(program));
+  cli::Program versions[] = {program, program, program};
+  versions[0].version += "0";
+  versions[1].commit += "-dirty";
+  versions[2].algo += "0";
+  for (const cli::Program& other : versions) {
+    std::string theirs = event;
+    theirs.replace(theirs.find(identity), identity.size(), identity_under(other));
+    WriteBytes(Path("e.jsonl"), theirs);
+    ASSERT_EQ(Sh(run).exit_code, 0);
+    EXPECT_FALSE(Report()["benchmarks"][0].contains("resumed"));
+    EXPECT_EQ(Events().size(), 2);
+    EXPECT_EQ(Events().back()["identity"], identity);
+  }
+  ASSERT_EQ(Sh(run).exit_code, 0);
+  EXPECT_TRUE(Report()["benchmarks"][0].value("resumed", false));
 }
 
 // A widened bfloat16 output is known again by the values that it was made from.

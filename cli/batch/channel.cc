@@ -29,18 +29,26 @@ void AppendNumber(std::string& bytes, size_t number) {
   PutNumber(bytes.data() + bytes.size() - sizeof(uint32_t), number);
 }
 
+[[noreturn]] void ThrowUnusable(int error_number) {
+  ThrowSystemError("the socket between a batch and its worker", "used", error_number);
+}
+
 // What came of the call on the socket: how much was done, 0 to try again, -1 for an end.
 ssize_t Judge(ssize_t done) {
   if (done > 0) return done;
-  const bool again = done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-  return again ? 0 : -1;
+  if (done == 0 || errno == EPIPE || errno == ECONNRESET) return -1;
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return 0;
+  ThrowUnusable(errno);
 }
 
 }  // namespace
 
 void Channel::WaitUntilReady(short events, const Idle& idle) const {
   struct pollfd request = {socket_.get(), events, 0};
-  while (poll(&request, 1, idle ? kIdleMilliseconds : -1) <= 0) {
+  for (;;) {
+    const int num_ready = poll(&request, 1, idle ? kIdleMilliseconds : -1);
+    if (num_ready > 0) return;
+    if (num_ready < 0 && errno != EINTR) ThrowUnusable(errno);
     RetryUnlessStopped();
     if (idle) idle();
   }

@@ -22,9 +22,9 @@ class Channel {
 
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}
 
-  // False when the other side is gone.
+  // False when the other side is gone. Throws I/O errors where the socket can't be used.
   bool Send(const Message& message, const Idle& idle = {});
-  // The next message; none when the other side is gone.
+  // Likewise; the next message, none when the other side is gone.
   std::optional<Message> Receive(const Idle& idle = {});
 
   // Waits until the other side is gone; false if it still was there after `patience`.

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -32,8 +31,13 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kGrace(1000);
 // For a process to end after it was told to; then it is killed, and then left alone.
 constexpr std::chrono::milliseconds kPatience(2000);
+constexpr std::chrono::microseconds kEndDelay(100);
 // A signal to all processes may reach a worker first.
 constexpr std::chrono::milliseconds kSignalDelay(200);
+
+constexpr const char* kCode = "case/crashed";
+constexpr const char* kWhat = "the process of the case";
+constexpr const char* kReport = "please report it with the command that repeats it";
 
 // Which signals blame the program, and not the machine or whoever sent them.
 bool IsCrash(int signal) {
@@ -42,12 +46,14 @@ bool IsCrash(int signal) {
 }
 
 Error CrashError(int status) {
-  constexpr const char* kCode = "case/crashed";
-  constexpr const char* kWhat = "the process of the case";
-  constexpr const char* kReport = "please report it with the command that repeats it";
   if (!WIFSIGNALED(status)) {
-    return Error(ExitCode::kInternal, kCode, kWhat,
-                 fmt::format("ended with exit code {}", WEXITSTATUS(status)), kReport);
+    const int code = WEXITSTATUS(status);
+    const std::string why = fmt::format("ended with exit code {}", code);
+    // What a worker itself can't do, it says on standard error.
+    if (code == static_cast<int>(ExitCode::kIo)) {
+      return Error(ExitCode::kIo, kCode, kWhat, why, "see its message, and run it again");
+    }
+    return Error(ExitCode::kInternal, kCode, kWhat, why, kReport);
   }
   const int signal = WTERMSIG(status);
   const std::string why = fmt::format("ended by signal {} (SIG{})", signal, sigabbrev_np(signal));
@@ -107,14 +113,19 @@ class Worker::Process {
   std::optional<int> Wait() {
     if (!channel_->WaitForEnd(kPatience)) return std::nullopt;
     int status = 0;
-    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+    while (waitpid(pid_, &status, WNOHANG) != pid_) {
+      if (Clock::now() > end) return std::nullopt;
+      std::this_thread::sleep_for(kEndDelay);
+    }
     pid_ = 0;
+    const Clock::time_point end = Clock::now() + kPatience;
     return status;
+    // Its socket is closed a moment before it has ended, or by a process that does not end.
   }
 
-  std::optional<int> Kill() {
+  void Kill() {
     kill(pid_, SIGKILL);
-    return Wait();
+    Wait();
   }
 
  private:
@@ -133,7 +144,7 @@ class Worker::Conversation {
     }
   }
 
-  // None where the worker ended or is late.
+  // None where the worker ended, is late or can't be reached.
   std::optional<CaseEnding> Hold(const CaseJob& job, Turns& turns) try {
     const Channel::Idle idle = [this] { CheckDeadline(); };
     if (!channel_.Send(WriteJob(job), idle)) return std::nullopt;
@@ -158,10 +169,15 @@ class Worker::Conversation {
 
   const std::string& planned() const { return planned_; }
   bool is_late() const { return is_late_; }
+  } catch (const Error& error) {
+    failure_ = error;
+    return std::nullopt;
 
  private:
   struct Late {};
 
+  // Of the channel.
+  const std::optional<Error>& failure() const { return failure_; }
   void CheckDeadline() const {
     if (has_deadline_ && Clock::now() > deadline_) throw Late{};
   }
@@ -175,6 +191,7 @@ class Worker::Conversation {
 
 Worker::Worker(const std::vector<std::string>& words, const BatchOptions& options,
                const CaseRunner& runner)
+  std::optional<Error> failure_;
     : words_(words), options_(options), runner_(runner) {}
 
 Worker::~Worker() = default;
@@ -183,13 +200,15 @@ CaseEnding Worker::Run(const CaseJob& job, Turns& turns) {
   if (!process_) process_ = std::make_unique<Process>(words_);
   Conversation conversation(process_->channel(), options_.timeout);
   if (auto ending = conversation.Hold(job, turns)) return std::move(*ending);
-  return Bury(job, conversation.planned(), conversation.is_late());
+  return Bury(job, conversation);
 }
 
-CaseEnding Worker::Bury(const CaseJob& job, const std::string& planned, bool is_late) {
+CaseEnding Worker::Bury(const CaseJob& job, const Conversation& conversation) {
   const std::unique_ptr<Process> process = std::move(process_);
   const int pid = process->pid();
-  const std::optional<int> status = is_late ? process->Kill() : process->Wait();
+  const bool has_ended = !conversation.is_late() && !conversation.failure();
+  const std::optional<int> status = has_ended ? process->Wait() : std::nullopt;
+  if (!status) process->Kill();
   if (status && WIFSIGNALED(*status) && WTERMSIG(*status) == SIGTERM) {
     const Clock::time_point end = Clock::now() + kSignalDelay;
     while (Clock::now() < end) {
@@ -199,9 +218,17 @@ CaseEnding Worker::Bury(const CaseJob& job, const std::string& planned, bool is_
   }
   RemoveTemporaryFiles(pid, job);
   CaseRecord entry = runner_.BeginEntry(job);
-  runner_.Fail(entry, is_late ? TimeoutError(*options_.timeout) : CrashError(status.value_or(0)));
+  if (conversation.is_late()) {
+    runner_.Fail(entry, TimeoutError(*options_.timeout));
+  } else if (conversation.failure()) {
+    runner_.Fail(entry, *conversation.failure());
+  } else if (status) {
+    runner_.Fail(entry, CrashError(*status));
+  } else {
+    runner_.Fail(entry, Error(ExitCode::kInternal, kCode, kWhat, "no longer answers", kReport));
+  }
   CaseEnding ending = runner_.EndingOf(entry);
-  ending.text = MergeEntries(planned, ending.text);
+  ending.text = MergeEntries(conversation.planned(), ending.text);
   return ending;
 }
 

@@ -30,7 +30,7 @@ class Worker {
   class Process;
   class Conversation;
 
-  CaseEnding Bury(const CaseJob& job, const std::string& planned, bool is_late);
+  CaseEnding Bury(const CaseJob& job, const Conversation& conversation);
   void RemoveTemporaryFiles(int pid, const CaseJob& job) const;
 
   const std::vector<std::string>& words_;

@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <exception>
 #include <string_view>
+#include <utility>
 
 #include "base/deadline.h"
 #include "base/error.h"
@@ -17,6 +20,7 @@
 #include "cli/batch/worker_messages.h"
 #include "cli/console/console.h"
 #include "cli/options/arguments.h"
+#include "cli/session/session.h"
 #include "cli/session/signals.h"
 
 namespace convgrad::cli {
@@ -61,11 +65,12 @@ class RemoteTurns final : public Turns {
   const bool has_entries_;
 };
 
-void RunCases(const Arguments& arguments) {
-  const Console console = Console(arguments).WithoutProgress();
+void RunCases(const Arguments& arguments, const Console& console) {
   const BatchOptions options = ParseBatchOptions(arguments);
   const CaseRunner runner(arguments.program(), options, console);
-  Channel channel(FileDescriptor(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)));
+  FileDescriptor socket(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!socket.is_open()) ThrowSystemError("the socket to the batch", "used", errno);
+  Channel channel(std::move(socket));
   RemoteTurns turns(channel, options.has_entries);
   close(STDIN_FILENO);
   while (const std::optional<Message> message = channel.Receive()) {
@@ -84,11 +89,17 @@ bool IsWorker(const std::vector<std::string>& words) {
 int RunWorker(std::vector<std::string> words) {
   LiveAndDieWithBatch();
   words.erase(words.begin() + 1);
+  const Arguments arguments(std::move(words));
+  const Console console = Console(arguments).WithoutProgress();
   try {
-    RunCases(Arguments(std::move(words)));
+    RunCases(arguments, console);
     return 0;
   } catch (const Stopped&) {
     EndBySignal(SIGTERM);
+  } catch (const std::exception& exception) {
+    const Error error = Translate(exception);
+    console.Fail(error);
+    return static_cast<int>(error.exit_code());
   }
 }
 

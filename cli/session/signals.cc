@@ -25,6 +25,8 @@ extern "C" void OnSignal(int signal) {
 }  // namespace
 
 void InstallSignalHandlers() {
+  // Where the parent had it ignored, nobody could ask how a worker ended.
+  std::signal(SIGCHLD, SIG_DFL);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     struct sigaction old = {};
     if (sigaction(signal, nullptr, &old) == 0 && old.sa_handler == SIG_IGN) continue;

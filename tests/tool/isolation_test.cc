@@ -174,6 +174,17 @@ TEST_F(IsolationTest, AnEndedProcessCostsOneCase) {
   }
 }
 
+// Some parents have the ends of children ignored, and the system then tells nobody of them.
+TEST_F(IsolationTest, AnEndedProcessIsKnownUnderAnyParent) {
+  WriteLong();
+  std::signal(SIGCHLD, SIG_IGN);
+  const pid_t batch = StartBatch({"--isolate", "--jobs", "1"});
+  std::signal(SIGCHLD, SIG_DFL);
+  kill(BusyWorkerOf(batch), SIGKILL);
+  EXPECT_EQ(ExitCodeOf(batch), 4);
+  EXPECT_THAT(LongEntry()["error"]["message"].get<std::string>(), HasSubstr("SIGKILL"));
+}
+
 // As if it waited for a file system that does not answer.
 TEST_F(IsolationTest, AProcessThatHangsIsKilled) {
   WriteLong();

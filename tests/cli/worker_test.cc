@@ -1,0 +1,131 @@
+// Workers that do not do their part: what their
+// cases cost. This program is its own worker, so it has a main() of its own; it has functions in
+// place of some of the system's too.
+#include "cli/batch/worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <thread>
+
+#include "cli/batch/worker_main.h"
+#include "cli/batch/worker_messages.h"
+#include "cli/console/console.h"
+#include "support/file_testing.h"
+
+namespace convgrad::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What the calls below shall do.
+std::atomic<int> receive_error{0};  // an error number; 0: as the system does
+
+}  // namespace
+}  // namespace convgrad::cli
+
+extern "C" {
+
+ssize_t recv(int socket, void* into, size_t bytes, int flags) {
+  if (convgrad::cli::receive_error != 0) {
+    errno = convgrad::cli::receive_error;
+    return -1;
+  }
+  return syscall(SYS_recvfrom, socket, into, bytes, flags, nullptr, nullptr);
+}
+
+}  // extern "C"
+
+namespace convgrad::cli {
+namespace {
+
+constexpr const char *kAnswers = "answers", *kEnds = "ends", *kFails = "fails",
+                     *kHangsUp = "hangs up";
+
+// The process of a worker: takes one case after the other, and ends or answers as `manner` says.
+int BeWorker(const std::string& manner) {
+  Channel channel{FileDescriptor(dup(STDIN_FILENO))};
+  close(STDIN_FILENO);
+  while (const std::optional<Message> message = channel.Receive()) {
+    if (manner == kEnds) return 0;
+    if (manner == kFails) return static_cast<int>(ExitCode::kIo);
+    if (manner == kHangsUp) {
+      channel = Channel(FileDescriptor());
+      for (;;) pause();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    CaseEnding ending;
+    ending.status = CaseStatus::kPassed;
+    ending.exit_code = ExitCode::kOk;
+    ending.repro = ReadJob(*message).name();
+    channel.Send(WriteEnding(ending));
+  }
+  return 0;
+}
+
+class WorkerTest : public ::testing::Test {
+ protected:
+  WorkerTest() { receive_error = 0; }
+
+  static CaseJob Job(const std::string& name) {
+    CaseJob job;
+    job.request.op = "conv2d";
+    job.request.flags.Add({FlagId::kInput, "fill:ones@1,2,2,1", "", {}});
+    job.request.flags.Add({FlagId::kFilter, "fill:ones@1,1,1,1", "", {}});
+    job.request.flags.Add({FlagId::kName, name, "", {}});
+    return job;
+  }
+
+  std::vector<std::string> Words(const std::string& manner) { return {"convgrad", manner}; }
+  CaseEnding RunIn(const std::string& manner) {
+    const std::vector<std::string> words = Words(manner);
+    Worker worker(words, options_, runner_);
+    CaseEnding ending = worker.Run(Job("a"), gate_);
+    return ending;
+  }
+
+  BatchOptions options_;
+  const Arguments arguments_{{"convgrad", "batch", "--quiet"}};
+  const Console console_{arguments_};
+  const CaseRunner runner_{"convgrad", options_, console_};
+  ComputeGate gate_{8};
+};
+
+TEST_F(WorkerTest, HowItsProcessEnds) {
+  EXPECT_EQ(RunIn(kAnswers).exit_code, ExitCode::kOk);
+  CaseEnding ending = RunIn(kFails);  // it has said why
+  EXPECT_EQ(ending.exit_code, ExitCode::kIo);
+  EXPECT_THAT(ending.why, HasSubstr("ended with exit code 4; see its message"));
+  ending = RunIn(kEnds);
+  EXPECT_EQ(ending.exit_code, ExitCode::kInternal);
+  EXPECT_THAT(ending.why, HasSubstr("ended with exit code 0; please report it"));
+  ending = RunIn(kHangsUp);
+  EXPECT_EQ(ending.exit_code, ExitCode::kInternal);
+  EXPECT_THAT(ending.why, HasSubstr("no longer answers"));
+}
+
+TEST_F(WorkerTest, ASocketThatCannotBeUsedIsNoEndOfTheProcess) {
+  const std::vector<std::string> words = Words(kAnswers);
+  receive_error = ENOBUFS;
+  const CaseEnding ending = RunIn(kAnswers);
+  EXPECT_EQ(ending.status, CaseStatus::kError);
+  EXPECT_EQ(ending.exit_code, ExitCode::kIo);
+  EXPECT_THAT(ending.why, HasSubstr("the socket between a batch and its worker: cannot be used"));
+}
+
+}  // namespace
+}  // namespace convgrad::cli
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv, argv + argc);
+  if (convgrad::cli::IsWorker(words)) return convgrad::cli::BeWorker(words.back());
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <latch>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -16,7 +17,7 @@
 #include "cli/batch/journal.h"
 #include "cli/batch/resume.h"
 #include "cli/batch/turns.h"
-#include "cli/batch/worker.h"
+#include "cli/batch/worker_pool.h"
 
 namespace convgrad::cli {
 namespace {
@@ -52,17 +53,25 @@ class BatchRun {
         selection_(selection) {
     if (options.resume) earlier_.emplace(*options.events);
     if (options.events) journal_.emplace(*options.events);
+    if (options.isolate) workers_.emplace(session.arguments.words(), options, runner_);
   }
 
   BatchTally Run() {
     const Progress progress(session_.console, [this] { return DescribeProgress(); });
     std::vector<std::thread> threads;
+    // A worker ends with the thread that started it, and may be in use by another to the last case.
+    std::latch all_done(options_.jobs);
+    const auto work = [this, &all_done] {
+      WorkUntilDone();
+      all_done.arrive_and_wait();
+    };
     try {
-      for (int k = 1; k < options_.jobs; ++k) threads.emplace_back([this] { WorkUntilDone(); });
+      for (int k = 1; k < options_.jobs; ++k) threads.emplace_back(work);
     } catch (const std::system_error&) {
       // Fewer threads than wished for are enough.
+      all_done.count_down(options_.jobs - 1 - static_cast<int>(threads.size()));
     }
-    WorkUntilDone();
+    work();
     for (std::thread& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
     if (StopRequested()) throw Stopped{};
@@ -73,11 +82,9 @@ class BatchRun {
   void WorkUntilDone() {
     const ScopedFpEnvironment environment;
     try {
-      std::optional<Worker> worker;
-      if (options_.isolate) worker.emplace(session_.arguments.words(), options_, runner_);
       while (std::optional<Work> work = Take()) {
         const CaseJob job = JobOf(std::move(work->one), work->index);
-        Finish(work->position, job.name(), RunOne(job, worker));
+        Finish(work->position, job.name(), RunOne(job));
       }
     } catch (const Stopped&) {
       Abandon(nullptr);
@@ -126,11 +133,11 @@ class BatchRun {
     return needs_result ? std::nullopt : resumed;
   }
 
-  Finished RunOne(const CaseJob& job, std::optional<Worker>& worker) {
+  Finished RunOne(const CaseJob& job) {
     if (auto resumed = Resume(job)) {
       return {{std::move(resumed->text), resumed->status, resumed->exit_code}, true};
     }
-    return {worker ? worker->Run(job, gate_) : runner_.Run(job, gate_)};
+    return {workers_ ? workers_->Run(job, gate_) : runner_.Run(job, gate_)};
   }
 
   void Finish(int64_t position, const std::string& name, Finished finished) {
@@ -176,6 +183,7 @@ class BatchRun {
   const CaseRunner runner_;
   const int64_t num_cases_;
   ComputeGate gate_;
+  std::optional<WorkerPool> workers_;
 
   // Guards everything below.
   std::mutex mutex_;

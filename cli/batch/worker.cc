@@ -99,8 +99,7 @@ class Worker::Process {
   }
   ~Process() {
     if (pid_ == 0) return;
-    channel_->EndSending();
-    kill(pid_, SIGTERM);
+    AskToEnd();
     if (!Wait()) Kill();
   }
   Process(const Process&) = delete;
@@ -109,18 +108,23 @@ class Worker::Process {
   Channel& channel() { return *channel_; }
   pid_t pid() const { return pid_; }
 
+  void AskToEnd() const {
+    channel_->EndSending();
+    kill(pid_, SIGTERM);
+  }
+
   // The status in which it ended; none if it didn't in time.
   std::optional<int> Wait() {
+    const Clock::time_point end = Clock::now() + kPatience;
     if (!channel_->WaitForEnd(kPatience)) return std::nullopt;
+    // Its socket is closed a moment before it has ended, or by a process that does not end.
     int status = 0;
     while (waitpid(pid_, &status, WNOHANG) != pid_) {
       if (Clock::now() > end) return std::nullopt;
       std::this_thread::sleep_for(kEndDelay);
     }
     pid_ = 0;
-    const Clock::time_point end = Clock::now() + kPatience;
     return status;
-    // Its socket is closed a moment before it has ended, or by a process that does not end.
   }
 
   void Kill() {
@@ -165,19 +169,19 @@ class Worker::Conversation {
   } catch (const Late&) {
     is_late_ = true;
     return std::nullopt;
+  } catch (const Error& error) {
+    failure_ = error;
+    return std::nullopt;
   }
 
   const std::string& planned() const { return planned_; }
   bool is_late() const { return is_late_; }
-  } catch (const Error& error) {
-    failure_ = error;
-    return std::nullopt;
+  // Of the channel.
+  const std::optional<Error>& failure() const { return failure_; }
 
  private:
   struct Late {};
 
-  // Of the channel.
-  const std::optional<Error>& failure() const { return failure_; }
   void CheckDeadline() const {
     if (has_deadline_ && Clock::now() > deadline_) throw Late{};
   }
@@ -187,17 +191,20 @@ class Worker::Conversation {
   Deadline deadline_;
   std::string planned_;  // the case's entry before it computes
   bool is_late_ = false;
+  std::optional<Error> failure_;
 };
 
 Worker::Worker(const std::vector<std::string>& words, const BatchOptions& options,
                const CaseRunner& runner)
-  std::optional<Error> failure_;
-    : words_(words), options_(options), runner_(runner) {}
+    : options_(options), runner_(runner), process_(std::make_unique<Process>(words)) {}
 
 Worker::~Worker() = default;
 
+void Worker::AskToEnd() const {
+  process_->AskToEnd();
+}
+
 CaseEnding Worker::Run(const CaseJob& job, Turns& turns) {
-  if (!process_) process_ = std::make_unique<Process>(words_);
   Conversation conversation(process_->channel(), options_.timeout);
   if (auto ending = conversation.Hold(job, turns)) return std::move(*ending);
   return Bury(job, conversation);

@@ -1,6 +1,5 @@
 // A process that runs cases of a batch one after the other, seen from the batch: whatever becomes
-// of it costs the case that it ran, and the next case gets a new one. Must not know how a case is
-// run.
+// of it costs the case that it ran. Must not know how a case is run.
 #pragma once
 
 #include <chrono>
@@ -15,15 +14,21 @@ namespace convgrad::cli {
 
 class Worker {
  public:
-  // `words`: of the batch's command line, which its workers read too. `options` and `runner` must
-  // outlive this.
+  // Starts the process. `words`: of the batch's command line, which its workers read too. `options`
+  // and `runner` must outlive this. Throws I/O errors.
   Worker(const std::vector<std::string>& words, const BatchOptions& options,
          const CaseRunner& runner);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // As CaseRunner::Run, in the process. Throws I/O errors where none can be started.
+  // False once the process has ended.
+  bool is_running() const { return process_ != nullptr; }
+
+  // So that the destructor need not wait long.
+  void AskToEnd() const;
+
+  // As CaseRunner::Run, in the process, which must be running.
   CaseEnding Run(const CaseJob& job, Turns& turns);
 
  private:
@@ -33,10 +38,9 @@ class Worker {
   CaseEnding Bury(const CaseJob& job, const Conversation& conversation);
   void RemoveTemporaryFiles(int pid, const CaseJob& job) const;
 
-  const std::vector<std::string>& words_;
   const BatchOptions& options_;
   const CaseRunner& runner_;
-  std::unique_ptr<Process> process_;  // null: none yet, or it has ended
+  std::unique_ptr<Process> process_;  // null: it has ended
 };
 
 }  // namespace convgrad::cli

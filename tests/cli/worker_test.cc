@@ -1,4 +1,4 @@
-// Workers that do not do their part: what their
+// Workers that do not do their part, and batches that can't have as many as they wish: what their
 // cases cost. This program is its own worker, so it has a main() of its own; it has functions in
 // place of some of the system's too.
 #include "cli/batch/worker.h"
@@ -17,6 +17,7 @@
 
 #include "cli/batch/worker_main.h"
 #include "cli/batch/worker_messages.h"
+#include "cli/batch/worker_pool.h"
 #include "cli/console/console.h"
 #include "support/file_testing.h"
 
@@ -27,6 +28,8 @@ using ::testing::HasSubstr;
 
 // What the calls below shall do.
 std::atomic<int> receive_error{0};  // an error number; 0: as the system does
+std::atomic<int> num_startable{0};  // processes, from now on
+std::atomic<int> num_started{0};
 
 }  // namespace
 }  // namespace convgrad::cli
@@ -39,6 +42,16 @@ ssize_t recv(int socket, void* into, size_t bytes, int flags) {
     return -1;
   }
   return syscall(SYS_recvfrom, socket, into, bytes, flags, nullptr, nullptr);
+}
+
+int socketpair(int domain, int type, int protocol, int ends[2]) noexcept {
+  if (convgrad::cli::num_startable-- <= 0) {
+    ++convgrad::cli::num_startable;
+    errno = EMFILE;
+    return -1;
+  }
+  ++convgrad::cli::num_started;
+  return static_cast<int>(syscall(SYS_socketpair, domain, type, protocol, ends));
 }
 
 }  // extern "C"
@@ -72,7 +85,11 @@ int BeWorker(const std::string& manner) {
 
 class WorkerTest : public ::testing::Test {
  protected:
-  WorkerTest() { receive_error = 0; }
+  WorkerTest() {
+    receive_error = 0;
+    num_startable = 1000;
+    num_started = 0;
+  }
 
   static CaseJob Job(const std::string& name) {
     CaseJob job;
@@ -88,6 +105,7 @@ class WorkerTest : public ::testing::Test {
     const std::vector<std::string> words = Words(manner);
     Worker worker(words, options_, runner_);
     CaseEnding ending = worker.Run(Job("a"), gate_);
+    EXPECT_EQ(worker.is_running(), manner == kAnswers && receive_error == 0);
     return ending;
   }
 
@@ -118,6 +136,51 @@ TEST_F(WorkerTest, ASocketThatCannotBeUsedIsNoEndOfTheProcess) {
   EXPECT_EQ(ending.status, CaseStatus::kError);
   EXPECT_EQ(ending.exit_code, ExitCode::kIo);
   EXPECT_THAT(ending.why, HasSubstr("the socket between a batch and its worker: cannot be used"));
+}
+
+class WorkerPoolTest : public WorkerTest {
+ protected:
+  // Runs as many cases side by side; returns how many passed, as the one that was asked for.
+  int RunSideBySide(int num_cases) {
+    const std::vector<std::string> words = Words(kAnswers);
+    WorkerPool pool(words, options_, runner_);
+    std::atomic<int> passed{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < num_cases; ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          const std::string name = std::to_string(i);
+          passed += pool.Run(Job(name), gate_).repro == name ? 1 : 0;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), "io/descriptors");
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return passed;
+  }
+};
+
+TEST_F(WorkerPoolTest, FewerWorkersThanCasesAreEnough) {
+  for (const int startable : {1, 3, 12, 100}) {
+    num_startable = startable;
+    num_started = 0;
+    EXPECT_EQ(RunSideBySide(12), 12) << startable;
+    EXPECT_LE(num_started, std::min(startable, 12));
+  }
+}
+
+TEST_F(WorkerPoolTest, OneWorkerIsNeeded) {
+  num_startable = 0;
+  EXPECT_EQ(RunSideBySide(4), 0);
+}
+
+// An ended worker makes room for a new one.
+TEST_F(WorkerPoolTest, EndedWorkersAreReplaced) {
+  const std::vector<std::string> words = Words(kFails);
+  WorkerPool pool(words, options_, runner_);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pool.Run(Job("a"), gate_).exit_code, ExitCode::kIo);
+  EXPECT_EQ(num_started, 3);
 }
 
 }  // namespace

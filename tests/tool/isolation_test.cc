@@ -185,6 +185,19 @@ TEST_F(IsolationTest, AnEndedProcessIsKnownUnderAnyParent) {
   EXPECT_THAT(LongEntry()["error"]["message"].get<std::string>(), HasSubstr("SIGKILL"));
 }
 
+TEST_F(IsolationTest, FewerProcessesThanJobsAreEnough) {
+  json cases = json::array();
+  for (int i = 0; i < 20; ++i) {  // slow ones, so that all have begun before the first ends
+    cases.push_back(With(Filled(fmt::format("c{}", i), i, 300), {{"algorithm", "reference"}}));
+  }
+  WriteManifest(cases);
+  const ShellResult result =
+      Sh("ulimit -n 16; convgrad batch m.json --isolate --jobs 20 --report r.json");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(Report()["benchmarks"].size(), 20);
+}
+
 // As if it waited for a file system that does not answer.
 TEST_F(IsolationTest, AProcessThatHangsIsKilled) {
   WriteLong();

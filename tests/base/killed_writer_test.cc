@@ -73,7 +73,13 @@ TEST(KilledWriterTest, WhatADeadProcessLeftIsRemovedBeforeAnyoneWaitsForIt) {
   siginfo_t ended = {};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(writer), &ended, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(directory.Entries().size(), 1);
-  CheckOutputPath(path);
+  // In a process that has seen no directory yet: this one may have seen another of the same inode.
+  const pid_t cleaner = fork();
+  if (cleaner == 0) {
+    CheckOutputPath(path);
+    _exit(0);
+  }
+  waitpid(cleaner, nullptr, 0);
   EXPECT_EQ(directory.Entries().size(), 0);
   waitpid(writer, nullptr, 0);
 }

@@ -30,7 +30,9 @@ void ExpectSound(const CheckResult& result) {
       "failed without a failing element, or the reverse");
 }
 
-void Check(Bytes bytes) {
+}  // namespace
+
+bool Check(Bytes bytes) {
   static const Parallel parallel(1);
   constexpr DType kDTypes[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
   const DType dtype = kDTypes[bytes.Choose(4)];
@@ -45,7 +47,8 @@ void Check(Bytes bytes) {
   const Shape filter = {1 + bytes.Choose(2), 2, channels, 1 + bytes.Choose(2)};
   CompareOptions options;
   const std::string tolerance(bytes.Take(bytes.Choose(32)));
-  if (!Accepts([&] { options.tolerance = ParseTolerance(tolerance); })) options.tolerance = {};
+  const bool is_tolerance = Accepts([&] { options.tolerance = ParseTolerance(tolerance); });
+  if (!is_tolerance) options.tolerance = {};
   options.keep_errors = bytes.Choose(2) == 1;
   options.golden_is_ours = bytes.Choose(2) == 1;
 
@@ -69,7 +72,7 @@ void Check(Bytes bytes) {
     spec.filter = filter;
   }
   if (info.direction != Direction::kForward) spec.out_backprop = output;
-  Accepts([&] {
+  const bool is_problem = Accepts([&] {
     const Problem problem = MakeProblem(spec);
     const Tensor first = TakeTensor(bytes, dtype, problem.ShapeOf(info.operands[0]));
     const Tensor second = TakeTensor(bytes, dtype, problem.ShapeOf(info.operands[1]));
@@ -77,12 +80,7 @@ void Check(Bytes bytes) {
     ExpectSound(CompareToGolden(problem, first, second, golden, golden, options, parallel));
     ExpectSound(CompareToReference(problem, first, second, golden, options, parallel));
   });
+  return is_tolerance && is_problem;
 }
 
-}  // namespace
 }  // namespace convgrad::fuzzing
-
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  convgrad::fuzzing::Check({data, size});
-  return 0;
-}

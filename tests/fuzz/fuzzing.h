@@ -1,6 +1,6 @@
 // What the fuzz targets share. A target is a program that takes any bytes and must neither crash
 // nor hang, throw only Errors, and keep what the target says of what it accepts. Built with Clang's
-// libFuzzer, or with replay.cc, which tries the seeds and changes of them.
+// libFuzzer (libfuzzer.cc), or with replay.cc, which tries the seeds and changes of them.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,6 @@
 #include <string_view>
 
 #include "base/error.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace convgrad::fuzzing {
 
@@ -62,6 +60,9 @@ class Bytes {
   std::string_view rest_;
 };
 
+// What each target defines: tries the bytes, and says whether everything in them was accepted.
+bool Check(Bytes bytes);
+
 // A directory for the one file that the target is about, removed when the process ends well.
 class Scratch {
  public:
@@ -81,6 +82,10 @@ class Scratch {
     const std::string path = path_ + "/" + name;
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
   }
 
  private:

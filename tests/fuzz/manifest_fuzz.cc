@@ -9,38 +9,43 @@
 namespace convgrad::fuzzing {
 namespace {
 
-std::vector<std::string> Identities(const cli::ManifestFile& file,
-                                    const cli::ManifestOptions& options) {
+// What was read of a manifest.
+struct Cases {
   std::vector<std::string> identities;
+  bool all_are_parsed = true;
+
+  bool operator==(const Cases&) const = default;
+};
+
+Cases ReadCases(const cli::ManifestFile& file, const cli::ManifestOptions& options) {
+  Cases cases;
   cli::ManifestReader reader(file, options);
   while (const std::optional<cli::ManifestCase> one = reader.Next()) {
-    identities.push_back(one->Identity());
-    Accepts([&] { cli::ParseCase(one->request); });
+    cases.identities.push_back(one->Identity());
+    cases.all_are_parsed &= Accepts([&] { cli::ParseCase(one->request); });
   }
-  return identities;
+  return cases;
 }
 
-void Check(Bytes bytes) {
+}  // namespace
+
+bool Check(Bytes bytes) {
   static const Scratch scratch;
   const bool lines = bytes.Choose(2) == 1;
   const cli::ManifestFile file(scratch.Write(lines ? "any.jsonl" : "any.json", bytes.rest()));
   const cli::ManifestOptions options;
-  std::vector<std::string> identities;
-  const bool readable = Accepts([&] { identities = Identities(file, options); });
+  Cases cases;
+  const bool readable = Accepts([&] { cases = ReadCases(file, options); });
   cli::ManifestPlan plan;
   const bool planned = Accepts([&] {
     plan = PlanManifest(file, options, [](const cli::ManifestCase&) { return true; }, {});
   });
-  if (!planned) return;
-  Expect(readable, "planned, but can't be read");
-  Expect(plan.num_cases == static_cast<int64_t>(identities.size()), "another number of cases");
-  Expect(Identities(file, options) == identities, "other cases when read again");
+  if (!planned) return false;
+  Expect(readable && cases.all_are_parsed, "planned, but can't be read");
+  Expect(plan.num_cases == static_cast<int64_t>(cases.identities.size()),
+         "another number of cases");
+  Expect(ReadCases(file, options) == cases, "other cases when read again");
+  return plan.num_cases > 0;
 }
 
-}  // namespace
 }  // namespace convgrad::fuzzing
-
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  convgrad::fuzzing::Check({data, size});
-  return 0;
-}

@@ -7,9 +7,7 @@
 #include "tensor/npy.h"
 
 namespace convgrad::fuzzing {
-namespace {
-
-void Check(Bytes bytes) {
+bool Check(Bytes bytes) {
   static const Scratch scratch;
   NpyReadOptions options;
   switch (bytes.Choose(4)) {
@@ -24,7 +22,7 @@ void Check(Bytes bytes) {
   const bool accepted = Accepts([&] { array = ReadNpy(path, options); });
   Expect(accepted == Accepts([&] { header = ReadNpyHeader(path, options); }),
          "the header alone gets another verdict than the file");
-  if (!accepted) return;
+  if (!accepted) return false;
   const Tensor& tensor = array.tensor;
   Expect(header.shape == tensor.shape() && header.dtype == tensor.dtype(), "another header");
   Expect(header.data_offset + tensor.num_bytes() <= static_cast<int64_t>(bytes.rest().size()),
@@ -40,12 +38,7 @@ void Check(Bytes bytes) {
   Expect(again.dtype() == tensor.dtype() && again.shape() == tensor.shape(), "not read back");
   Expect(elements.empty() || std::memcmp(again.raw(), elements.data(), elements.size()) == 0,
          "other elements were read back");
+  return true;
 }
 
-}  // namespace
 }  // namespace convgrad::fuzzing
-
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  convgrad::fuzzing::Check({data, size});
-  return 0;
-}

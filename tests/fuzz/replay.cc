@@ -1,5 +1,6 @@
 // Runs a fuzz target on files and on changes of them, where there is no libFuzzer: so the targets
-// stay true, and on every change a few thousand inputs are tried.
+// stay true, and on every change a few thousand inputs are tried. A seed's name says what becomes
+// of it: all in a good-* is accepted, or the target never saw what it is for; a bad-* is refused.
 //
 // usage: PROGRAM FILE-OR-DIRECTORY...
 //   CONVGRAD_TEST_PROBLEMS: how many changes of each file (100); CONVGRAD_TEST_SEED: which (1)
@@ -41,25 +42,32 @@ std::string Changed(std::string bytes, testing::Draw& draw) {
   return bytes;
 }
 
-void Run(const std::string& bytes) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+bool Run(const std::string& bytes) {
+  return Check({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+}
+
+void RunSeed(const std::filesystem::path& path, const std::string& bytes) {
+  const std::string name = path.filename();
+  const bool is_good = name.starts_with("good-");
+  Expect(is_good || name.starts_with("bad-"), (name + ": is neither good-* nor bad-*").c_str());
+  Expect(Run(bytes) == is_good, (name + (is_good ? ": is refused" : ": is accepted")).c_str());
 }
 
 int Replay(int count, char** paths) {
   const uint64_t changes = FromEnvironment("CONVGRAD_TEST_PROBLEMS", 100);
   testing::Draw draw(FromEnvironment("CONVGRAD_TEST_SEED", 1));
   int files = 0;
+  uint64_t accepted = 0;
   for (int i = 0; i < count; ++i) {
     for (const std::filesystem::path& path : FilesOf(paths[i])) {
-      std::ifstream file(path, std::ios::binary);
-      Expect(file.good(), path.c_str());
-      const std::string bytes(std::istreambuf_iterator<char>(file), {});
-      Run(bytes);
-      for (uint64_t change = 0; change < changes; ++change) Run(Changed(bytes, draw));
+      const std::string bytes = Scratch::Read(path);
+      RunSeed(path, bytes);
+      for (uint64_t change = 0; change < changes; ++change) accepted += Run(Changed(bytes, draw));
       ++files;
     }
   }
-  std::printf("%d files, %d changes of each\n", files, static_cast<int>(changes));
+  std::printf("%d files, %d changes of each, %d of them accepted\n", files,
+              static_cast<int>(changes), static_cast<int>(accepted));
   Expect(files > 0, "no file");
   return 0;
 }

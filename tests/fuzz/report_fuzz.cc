@@ -6,13 +6,11 @@
 #include "fuzz/fuzzing.h"
 
 namespace convgrad::fuzzing {
-namespace {
-
-void Check(Bytes bytes) {
+bool Check(Bytes bytes) {
   static const Scratch scratch;
   const bool twice = bytes.Choose(2) == 1;
   const std::string path = scratch.Write("any.json", bytes.rest());
-  Accepts([&] {
+  return Accepts([&] {
     const cli::MergedReport merged(twice ? std::vector<std::string>{path, path}
                                          : std::vector<std::string>{path});
     merged.Context("convgrad merge");
@@ -27,10 +25,4 @@ void Check(Bytes bytes) {
   });
 }
 
-}  // namespace
 }  // namespace convgrad::fuzzing
-
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  convgrad::fuzzing::Check({data, size});
-  return 0;
-}

@@ -1,5 +1,5 @@
-// Any bytes as the report of a shard, merged with itself or alone: refused, or a report whose
-// entries are all JSON.
+// Any bytes as the report of a shard, alone or merged with itself, or, up to a line feed and after
+// it, as those of two shards: refused, or a report whose entries are all JSON.
 #include <vector>
 
 #include "cli/report/merge.h"
@@ -8,14 +8,20 @@
 namespace convgrad::fuzzing {
 bool Check(Bytes bytes) {
   static const Scratch scratch;
-  const bool twice = bytes.Choose(2) == 1;
-  const std::string path = scratch.Write("any.json", bytes.rest());
+  const unsigned num_shards = 1 + bytes.Choose(3);
+  std::vector<std::string> paths = {scratch.Write("any.json", bytes.rest())};
+  if (num_shards == 2) paths.push_back(paths.front());
+  if (num_shards == 3) {
+    const size_t end = std::min(bytes.rest().find('\n'), bytes.rest().size());
+    paths = {scratch.Write("first.json", bytes.rest().substr(0, end)),
+             scratch.Write("second.json", bytes.rest().substr(end))};
+  }
   return Accepts([&] {
-    const cli::MergedReport merged(twice ? std::vector<std::string>{path, path}
-                                         : std::vector<std::string>{path});
+    const cli::MergedReport merged(paths);
     merged.Context("convgrad merge");
     merged.Warnings();
     merged.exit_code();
+    Expect(merged.num_shards() == static_cast<int64_t>(paths.size()), "another number of shards");
     int64_t entries = 0;
     merged.ForEachEntry([&](std::string_view entry) {
       cli::ParseJson(entry);

@@ -4,14 +4,18 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 namespace convgrad::cli {
 namespace {
 
 constexpr int kIdleMilliseconds = 50;
+// What is allocated before any of it has come: a number of bytes alone may be a wrong one.
+constexpr size_t kMaxUnseenBytes = 1 << 20;
 
 void PutNumber(char* into, size_t number) {
   const uint32_t value = static_cast<uint32_t>(number);
@@ -39,6 +43,21 @@ ssize_t Judge(ssize_t done) {
   if (done == 0 || errno == EPIPE || errno == ECONNRESET) return -1;
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return 0;
   ThrowUnusable(errno);
+}
+
+// The texts, each with its number of bytes in front; none if the numbers don't fit.
+std::optional<Message> Split(std::string_view bytes) {
+  Message message;
+  while (!bytes.empty()) {
+    if (bytes.size() < sizeof(uint32_t)) return std::nullopt;
+    const size_t length = NumberAt(bytes.data());
+    bytes.remove_prefix(sizeof(uint32_t));
+    if (length > bytes.size()) return std::nullopt;
+    message.emplace_back(bytes.substr(0, length));
+    bytes.remove_prefix(length);
+  }
+  if (message.empty()) return std::nullopt;
+  return message;
 }
 
 }  // namespace
@@ -72,29 +91,25 @@ bool Channel::Send(const Message& message, const Idle& idle) {
   return true;
 }
 
-bool Channel::Read(std::string& bytes, const Idle& idle) {
-  for (size_t got = 0; got < bytes.size();) {
+std::optional<std::string> Channel::Read(size_t size, const Idle& idle) {
+  std::string bytes;
+  for (size_t got = 0; got < size;) {
+    if (got == bytes.size()) bytes.resize(std::min(size, got + kMaxUnseenBytes));
     const ssize_t done =
         Judge(recv(socket_.get(), bytes.data() + got, bytes.size() - got, MSG_DONTWAIT));
-    if (done < 0) return false;
+    if (done < 0) return std::nullopt;
     if (done == 0) WaitUntilReady(POLLIN, idle);
     got += static_cast<size_t>(done);
   }
-  return true;
+  return bytes;
 }
 
 std::optional<Message> Channel::Receive(const Idle& idle) {
-  std::string size(sizeof(uint32_t), '\0');
-  if (!Read(size, idle)) return std::nullopt;
-  std::string bytes(NumberAt(size.data()), '\0');
-  if (!Read(bytes, idle)) return std::nullopt;
-  Message message;
-  for (size_t at = 0; at < bytes.size();) {
-    const size_t length = NumberAt(bytes.data() + at);
-    message.push_back(bytes.substr(at + sizeof(uint32_t), length));
-    at += sizeof(uint32_t) + length;
-  }
-  return message;
+  const auto size = Read(sizeof(uint32_t), idle);
+  if (!size) return std::nullopt;
+  const auto bytes = Read(NumberAt(size->data()), idle);
+  if (!bytes) return std::nullopt;
+  return Split(*bytes);
 }
 
 void Channel::EndSending() const {

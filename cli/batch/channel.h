@@ -24,7 +24,8 @@ class Channel {
 
   // False when the other side is gone. Throws I/O errors where the socket can't be used.
   bool Send(const Message& message, const Idle& idle = {});
-  // Likewise; the next message, none when the other side is gone.
+  // Likewise; the next message, of at least one text; none when the other side is gone, or sent
+  // something else.
   std::optional<Message> Receive(const Idle& idle = {});
 
   // Waits until the other side is gone; false if it still was there after `patience`.
@@ -34,8 +35,8 @@ class Channel {
   void EndSending() const;
 
  private:
-  // Fills `bytes`; false when the other side is gone before.
-  bool Read(std::string& bytes, const Idle& idle);
+  // The next `size` bytes; none when the other side is gone before.
+  std::optional<std::string> Read(size_t size, const Idle& idle);
   void WaitUntilReady(short events, const Idle& idle) const;
 
   FileDescriptor socket_;

@@ -148,7 +148,7 @@ class Worker::Conversation {
     }
   }
 
-  // None where the worker ended, is late or can't be reached.
+  // None where the worker ended, is late, can't be reached or says what makes no sense.
   std::optional<CaseEnding> Hold(const CaseJob& job, Turns& turns) try {
     const Channel::Idle idle = [this] { CheckDeadline(); };
     if (!channel_.Send(WriteJob(job), idle)) return std::nullopt;
@@ -158,10 +158,11 @@ class Worker::Conversation {
       if (word == kEndWord) return ReadEnding(*message);
       turn.reset();
       if (word == kLeaveWord) continue;
-      TurnRequest request = ReadTurnRequest(*message);
-      planned_ = std::move(request.entry);
+      std::optional<TurnRequest> request = ReadTurnRequest(*message);
+      if (!request) break;
+      planned_ = std::move(request->entry);
       const Clock::time_point asked = Clock::now();
-      turn = std::make_unique<ScopedTurn>(turns, CaseRecord(), request.alone);
+      turn = std::make_unique<ScopedTurn>(turns, CaseRecord(), request->alone);
       deadline_ += Clock::now() - asked;
       if (!channel_.Send({kGoWord}, idle)) break;
     }

@@ -74,7 +74,8 @@ void RunCases(const Arguments& arguments, const Console& console) {
   RemoteTurns turns(channel, options.has_entries);
   close(STDIN_FILENO);
   while (const std::optional<Message> message = channel.Receive()) {
-    if (!channel.Send(WriteEnding(runner.Run(ReadJob(*message), turns)))) return;
+    const std::optional<CaseJob> job = ReadJob(*message);
+    if (!job || !channel.Send(WriteEnding(runner.Run(*job, turns)))) return;
   }
 }
 

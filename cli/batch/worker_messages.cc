@@ -1,20 +1,27 @@
 #include "cli/batch/worker_messages.h"
 
-#include <string>
+#include <charconv>
+#include <limits>
 
 namespace convgrad::cli {
 namespace {
 
 constexpr size_t kJobHead = 4;    // texts before the flags
 constexpr size_t kFlagTexts = 3;  // of each flag
+constexpr size_t kEndingTexts = 7;
+constexpr size_t kTurnTexts = 3;
 
 std::string Text(int64_t number) {
   return std::to_string(number);
 }
 
-// Texts that this program wrote itself.
-int64_t Number(const std::string& text) {
-  return std::stoll(text);
+// Below `limit`, and written as Text() writes it.
+std::optional<int64_t> Number(const std::string& text,
+                              int64_t limit = std::numeric_limits<int64_t>::max()) {
+  int64_t number = -1;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  if (number < 0 || number >= limit || Text(number) != text) return std::nullopt;
+  return number;
 }
 
 }  // namespace
@@ -31,13 +38,20 @@ Message WriteJob(const CaseJob& job) {
   return message;
 }
 
-CaseJob ReadJob(const Message& message) {
-  CaseJob job = {Number(message[0]), message[1], {}};
-  job.request.command = static_cast<CommandId>(Number(message[2]));
+std::optional<CaseJob> ReadJob(const Message& message) {
+  if (message.size() < kJobHead || (message.size() - kJobHead) % kFlagTexts != 0) {
+    return std::nullopt;
+  }
+  const auto index = Number(message[0]);
+  const auto command = Number(message[2], static_cast<int64_t>(CommandId::kHelp));
+  if (!index || !command) return std::nullopt;
+  CaseJob job = {*index, message[1], {}};
+  job.request.command = static_cast<CommandId>(*command);
   job.request.op = message[3];
   for (size_t at = kJobHead; at < message.size(); at += kFlagTexts) {
-    job.request.flags.Add(
-        {static_cast<FlagId>(Number(message[at])), message[at + 1], message[at + 2], {}});
+    const auto flag = Number(message[at], static_cast<int64_t>(AllFlags().size()));
+    if (!flag) return std::nullopt;
+    job.request.flags.Add({static_cast<FlagId>(*flag), message[at + 1], message[at + 2], {}});
   }
   return job;
 }
@@ -52,21 +66,25 @@ Message WriteEnding(const CaseEnding& ending) {
           ending.accept};
 }
 
-CaseEnding ReadEnding(const Message& message) {
-  return {message[1],
-          static_cast<CaseStatus>(Number(message[2])),
-          static_cast<ExitCode>(Number(message[3])),
-          message[4],
-          message[5],
-          message[6]};
+std::optional<CaseEnding> ReadEnding(const Message& message) {
+  if (message.size() != kEndingTexts) return std::nullopt;
+  const auto status = Number(message[2], kNumCaseStatuses);
+  const auto number = Number(message[3]);
+  const auto exit_code = number ? ToExitCode(*number) : std::nullopt;
+  if (!status || !exit_code) return std::nullopt;
+  return CaseEnding{
+      message[1], static_cast<CaseStatus>(*status), *exit_code, message[4], message[5], message[6]};
 }
 
 Message WriteTurnRequest(const TurnRequest& request) {
   return {kEnterWord, Text(request.alone ? 1 : 0), request.entry};
 }
 
-TurnRequest ReadTurnRequest(const Message& message) {
-  return {Number(message[1]) != 0, message[2]};
+std::optional<TurnRequest> ReadTurnRequest(const Message& message) {
+  if (message.size() != kTurnTexts) return std::nullopt;
+  const auto alone = Number(message[1], 2);
+  if (!alone) return std::nullopt;
+  return TurnRequest{*alone != 0, message[2]};
 }
 
 }  // namespace convgrad::cli

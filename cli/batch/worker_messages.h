@@ -1,6 +1,9 @@
 // What a batch and its workers tell each other about a case. Must not know how either works.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "cli/batch/batch_case.h"
 #include "cli/batch/channel.h"
 
@@ -12,11 +15,13 @@ inline constexpr const char* kLeaveWord = "leave";  // gives it back
 inline constexpr const char* kEndWord = "end";      // the case's
 inline constexpr const char* kGoWord = "go";
 
+// Each Read...() gives none for a message that its Write...() does not write: a worker whose memory
+// was overwritten may send anything.
 Message WriteJob(const CaseJob& job);
-CaseJob ReadJob(const Message& message);
+std::optional<CaseJob> ReadJob(const Message& message);
 
 Message WriteEnding(const CaseEnding& ending);
-CaseEnding ReadEnding(const Message& message);
+std::optional<CaseEnding> ReadEnding(const Message& message);
 
 // A case that has been planned and wants to compute.
 struct TurnRequest {
@@ -25,6 +30,6 @@ struct TurnRequest {
 };
 
 Message WriteTurnRequest(const TurnRequest& request);
-TurnRequest ReadTurnRequest(const Message& message);
+std::optional<TurnRequest> ReadTurnRequest(const Message& message);
 
 }  // namespace convgrad::cli

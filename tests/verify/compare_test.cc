@@ -116,6 +116,25 @@ TEST(CompareTensors, EachToleranceDrawsItsLine) {
   EXPECT_EQ(status(4.75, 4, "rtol:0.0625,atol:0.25"), fail);
 }
 
+// A fifth more than is allowed fails and a fifth less passes, in both directions.
+TEST(CompareTensors, TolerancesAreAsWideAsTheySay) {
+  for (const std::string text :
+       {"abs:0.5", "rel:0.125", "rtol:0,atol:0.5", "rtol:0.125,atol:0", "rtol:0.0625,atol:0.25"}) {
+    const Tolerance tolerance = ParseTolerance(text);
+    for (const DType dtype :
+         {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+      for (const double expected : {-4.0, 0.5, 3.0}) {
+        const double allowed = tolerance.absolute + tolerance.relative * std::fabs(expected);
+        for (const double part : {1.2, -1.2, 0.8, -0.8}) {
+          const CheckResult result = Diff({expected + part * allowed}, {expected}, text, dtype);
+          EXPECT_EQ(result.status, std::fabs(part) > 1 ? Verdict::kFailed : Verdict::kPassed)
+              << text << " of " << expected << " in " << InfoOf(dtype).name << ", " << part;
+        }
+      }
+    }
+  }
+}
+
 TEST(CompareTensors, SpecialValuesMatchThemselvesOnly) {
   for (const std::string tolerance :
        {"bits", "ulp:18446744073709551615", "abs:1e300", "rel:1e300", "rtol:1e300,atol:1e300"}) {

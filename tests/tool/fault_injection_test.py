@@ -5,32 +5,14 @@ the old file or the complete new one, no unfinished file stays, and the exit cod
 usage: tests/tool/fault_injection_test.py PATH_OF_convgrad
 Needs strace; exits 77 (skipped) without it or where processes may not be traced.
 """
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
-OLD = b"the old output"
+import faults
 
-# Call -> error -> what must happen: the run succeeds ("invisible"), it ends with exit 4 and one line
-# ("error"), or either ("any": some such calls only tidy up).
-FAULTS = {
-    "openat": {"EACCES": "error", "EMFILE": "error", "EIO": "error", "ELOOP": "error", "EINTR": "any"},
-    "newfstatat": {"EIO": "any"},
-    "read": {"EIO": "error", "EINTR": "invisible", "EAGAIN": "invisible"},
-    "mmap": {"ENOMEM": "invisible", "ENODEV": "invisible"},
-    "fallocate": {"ENOSPC": "error", "EOPNOTSUPP": "invisible", "EINVAL": "invisible",
-                  "EINTR": "invisible"},
-    "write": {"ENOSPC": "error", "EDQUOT": "error", "EFBIG": "error", "EIO": "error",
-              "EINTR": "invisible", "EAGAIN": "invisible"},
-    "fsync": {"EIO": "error", "ENOSPC": "error"},
-    "close": {"EIO": "any"},
-    "renameat": {"EXDEV": "error", "EACCES": "error", "EISDIR": "error", "EBUSY": "error"},
-    "flock": {"ENOLCK": "invisible", "EOPNOTSUPP": "invisible"},
-}
+OLD = b"the old output"
 
 
 class Scene:
@@ -47,29 +29,21 @@ class Scene:
                         "--filter-sizes", "3,3,8,1", "--out-backprop", directory / "dy.npy",
                         "--strides", "1", "--padding", "SAME", "--threads", "1",
                         "--output", self.output, "--quiet"]
-        self.log = directory / "strace.log"
         subprocess.run(self.command, check=True, capture_output=True)
         self.new = self.output.read_bytes()
 
     def run(self, call, inject=None):
         """Runs under strace; returns the finished process."""
         self.output.write_bytes(OLD)
-        options = ["-f", "-y", "-qq", "-o", self.log, "-e", f"trace={call}"]
-        if inject:
-            options += ["-e", f"inject={call}:{inject}"]
-        # The leak sanitizer can't work under a tracer.
-        environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
-        return subprocess.run(["strace", *options, *self.command], capture_output=True, timeout=120,
-                              env=environment)
+        return faults.trace(self.command, self.directory, call, inject)
 
     def calls_on_our_files(self, call):
         """(number from 1, text) of each call of a clean run that names this directory."""
         self.run(call)
-        lines = [line for line in self.log.read_text().splitlines() if f" {call}(" in line]
-        return [(n, line) for n, line in enumerate(lines, 1) if str(self.directory) in line]
+        return faults.traced_calls(self.directory, call, str(self.directory))
 
     def leftovers(self):
-        return [p.name for p in self.directory.iterdir() if ".tmp-" in p.name]
+        return faults.leftovers(self.directory)
 
 
 def check_outcome(scene, done, expected):
@@ -91,7 +65,7 @@ def check_outcome(scene, done, expected):
 
 def try_errors(scene):
     failures, tried = [], 0
-    for call, errors in FAULTS.items():
+    for call, errors in faults.FAULTS.items():
         calls = scene.calls_on_our_files(call)
         if not calls:
             failures.append(f"{call}: the run makes no such call, so the test proves nothing")
@@ -129,10 +103,9 @@ def try_kills(scene):
 
 def main():
     tool = pathlib.Path(sys.argv[1]).resolve()
-    if not shutil.which("strace") or subprocess.run(["strace", "-o", "/dev/null", "true"],
-                                                    capture_output=True).returncode != 0:
+    if not faults.can_trace():
         print("skipped: strace is missing or may not trace")
-        return SKIPPED
+        return faults.SKIPPED
     with tempfile.TemporaryDirectory() as name:
         scene = Scene(tool, pathlib.Path(name).resolve())
         failures, tried = try_errors(scene)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "support/file_testing.h"
@@ -91,6 +92,16 @@ TEST_F(InputFileTest, NoticesAChangedFile) {
   file->CheckUnchanged();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a file system's clock is coarse
   WriteBytes(path_, "54321");
+  EXPECT_EQ(CaughtCode([&] { file->CheckUnchanged(); }), "io/file-changed");
+}
+
+TEST_F(InputFileTest, NoticesAChangeWhoseTimeWasSetBack) {
+  WriteBytes(path_, "12345");
+  const auto time = std::filesystem::last_write_time(path_);
+  const auto file = InputFile::Open(path_);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  WriteBytes(path_, "54321");
+  std::filesystem::last_write_time(path_, time);
   EXPECT_EQ(CaughtCode([&] { file->CheckUnchanged(); }), "io/file-changed");
 }
 

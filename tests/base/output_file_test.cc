@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "support/file_testing.h"
 
@@ -250,6 +251,29 @@ TEST_F(OutputFileTest, RemovesWhatAnEndedProcessLeftUnlessAnotherOfItsNumberWrit
   ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
   RemoveTemporaryFilesOf(ended, directory_.path());
   EXPECT_THAT(directory_.Entries(), testing::UnorderedElementsAre(locked, notes));
+}
+
+TEST_F(OutputFileTest, KeepsWhatAnotherUserLeft) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  constexpr uid_t kOther = 65534;
+  const std::string theirs = TemporaryName("theirs", DeadProcess());
+  WriteBytes(directory_ / theirs, "");
+  ASSERT_EQ(chown((directory_ / theirs).c_str(), kOther, kOther), 0);
+  EXPECT_EQ(StatusInChild([&] { WriteTextFile(path_, "text"); }), 0);
+  EXPECT_THAT(directory_.Entries(), testing::UnorderedElementsAre(theirs, "out"));
+}
+
+// Nothing is forbidden to root, so there the test is somebody else.
+TEST_F(OutputFileTest, KeepsAWriteProtectedFile) {
+  WriteBytes(path_, "old");
+  std::filesystem::permissions(path_, std::filesystem::perms{0444});
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms{0777});
+  const int status = StatusInChild([&] {
+    if (geteuid() == 0 && seteuid(65534) != 0) _exit(2);
+    _exit(OpenCode(path_) == "io/permission" ? 0 : 1);
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(ReadBytes(path_), "old");
 }
 
 TEST_F(OutputFileTest, ASignalHandlerCanRemoveUnfinishedFiles) {

@@ -77,6 +77,9 @@ TEST(Nearest, IsNoneWhenNothingIsNear) {
   constexpr std::string_view kShort[] = {"ci", "no"};
   EXPECT_EQ(Nearest("on", kShort), "no");
   EXPECT_EQ(Nearest("v", kShort), std::nullopt);
+  constexpr std::string_view kShape[] = {"shape"};
+  EXPECT_EQ(Nearest("shp", kShape), "shape");  // two letters, however short
+  EXPECT_EQ(Nearest("shxyz", kShape), std::nullopt);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 
 #include "support/operands.h"
 
@@ -65,6 +66,8 @@ TEST(ComputationTest, RefusesTensorsThatDoNotFit) {
             "operand/mismatch");
   EXPECT_EQ(code_of(operands.first, operands.second, Tensor(problem.dtype, {3, 3, 3, 4})),
             "operand/mismatch");
+  const Tensor read_only(problem.dtype, result.shape(), std::make_shared<int>(), result.raw());
+  EXPECT_EQ(code_of(operands.first, operands.second, read_only), "internal");
 }
 
 }  // namespace

@@ -182,6 +182,16 @@ TEST_F(NpyTest, MapsLargeFilesAndCopiesWhereItMust) {
   EXPECT_EQ(CaughtCode([&] { ReadNpy(path_, {.max_copied_bytes = 1}); }), "memory/limit");
 }
 
+// As it lies in the file, and in C order.
+TEST_F(NpyTest, FortranOrderIsCopiedTwice) {
+  const Tensor tensor = Counting(DType::kFloat32, {10, 10});
+  std::string bytes = NpyHeaderBytes(tensor.dtype(), tensor.shape());
+  bytes.replace(bytes.find("False"), 5, "True ");
+  WriteBytes(path_, bytes + std::string(static_cast<const char*>(tensor.raw()), 400));
+  EXPECT_EQ(CaughtCode([&] { ReadNpy(path_, {.max_copied_bytes = 799}); }), "memory/limit");
+  EXPECT_EQ(ReadNpy(path_, {.max_copied_bytes = 800}).tensor.data<float>()[1], 10);
+}
+
 TEST_F(NpyTest, LimitsAreCheckedAgainstTheFileFirst) {
   const std::string header = NpyHeaderBytes(DType::kFloat16, {int64_t{1} << 31});
   WriteBytes(path_, header);

@@ -362,6 +362,25 @@ TEST(Bound, FlushedSubnormalsAreSuspect) {
   const CheckResult result = CheckDot(DType::kFloat32, {1e-20, 1e-20}, {1e-19, 2e-19}, 0);
   EXPECT_EQ(result.status, Verdict::kSuspect) << result.reason;
   EXPECT_THAT(result.reason, HasSubstr("flushes subnormal"));
+  // Each term may be flushed, not one alone: their sum is a normal number.
+  const CheckResult both = CheckDot(DType::kFloat32, {1e-20, 1e-20}, {1.05e-18, 1.05e-18}, 0);
+  EXPECT_EQ(both.status, Verdict::kSuspect) << both.reason;
+}
+
+// A golden is compared with a result that is held to what this program promises.
+TEST(Bound, AWrongResultOfOursIsToldFromAWrongGolden) {
+  const Problem problem = DotProblem(DType::kFloat32, 2);
+  const Tensor first = TensorOf(DType::kFloat32, problem.InputShape(), {0.1f, 0.2f});
+  const Tensor second = TensorOf(DType::kFloat32, problem.FilterShape(), {1, 1});
+  const Tensor right = Compute(problem, first, second, Execution{});
+  const Tensor wrong = TensorOf(DType::kFloat32, {1, 1, 1, 1}, {0.5});
+  const auto compare = [&](const Tensor& actual, const Tensor& golden) {
+    return CompareToGolden(problem, first, second, actual, golden, {}, Parallel(1));
+  };
+  EXPECT_EQ(compare(wrong, right).status, Verdict::kFailed);
+  EXPECT_THAT(compare(wrong, right).detail, HasSubstr("breaks this program's promise at 1 of 1"));
+  EXPECT_EQ(compare(right, wrong).status, Verdict::kFailed);
+  EXPECT_EQ(compare(right, wrong).detail.find("promise"), std::string::npos);
 }
 
 TEST(Bound, Float16GoldensMayHaveLostTermsToUnderflow) {

@@ -160,6 +160,7 @@ TEST_F(BatchTest, WhatRuns) {
   EXPECT_THAT(names("--match 'dw*'"), ElementsAre("dw/a", "dw/b"));
   EXPECT_THAT(names("--tag smoke"), ElementsAre("dw/a", "c d"));
   EXPECT_THAT(names("--tag smoke --match '? ?'"), ElementsAre("c d"));
+  EXPECT_THAT(names("--tag smoke,slow"), ElementsAre("c d"));  // all of them
   EXPECT_THAT(names("--tag none --allow-empty"), IsEmpty());
   EXPECT_EQ(Sh("convgrad batch m.json --tag none --report r.json").exit_code, 6);
   EXPECT_EQ(Report()["error"]["code"], "batch/nothing-ran");
@@ -174,6 +175,27 @@ TEST_F(BatchTest, WhatRuns) {
   // An empty list is right (M30).
   WriteManifest(json::array());
   EXPECT_THAT(names(""), IsEmpty());
+}
+
+// The cases that ran may be neither those of the old text nor of the new one.
+TEST_F(BatchTest, AManifestThatChangesMeanwhileIsAnError) {
+  json cases = json::array();
+  for (int i = 0; i < 200; ++i) cases.push_back(Filled(fmt::format("c{}", i), i, 200));
+  WriteManifest(cases);
+  const ShellResult result =
+      Sh("convgrad batch m.json --events e.jsonl --threads 1 & child=$!; "
+         "until [ -s e.jsonl ]; do sleep 0.01; done; echo >>m.json; wait $child");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("m.json: the file changed"));
+}
+
+TEST_F(BatchTest, PathsMayBeginWithADash) {
+  ASSERT_EQ(Sh("convgrad gen --fill ones --shape 1,6,6,3 --output ./-x.npy").exit_code, 0);
+  WriteManifest(json::array({With(Filled("a"), {{"input", "-x.npy"}, {"output", "-y.npy"}})}));
+  const ShellResult list = Sh("convgrad batch m.json --list");
+  EXPECT_THAT(list.out, HasSubstr("--input ./-x.npy"));
+  EXPECT_EQ(Sh(list.out).exit_code, 0);
+  EXPECT_TRUE(Exists("-y.npy"));
 }
 
 TEST_F(BatchTest, ManifestsElsewhereAndFromStandardInput) {

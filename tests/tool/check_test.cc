@@ -210,6 +210,8 @@ TEST_F(CheckTest, AGoldenOfOursIsComparedByBits) {
 TEST_F(CheckTest, RecordsThatAreNone) {
   ASSERT_EQ(Sh(kRun).exit_code, 0);
   const std::string record = Path("g.npy.golden.json");
+  WriteRecord(Hash());
+  std::filesystem::rename(record, Path("sound.json"));
   const auto expect = [&](const std::string& command, int exit_code, const std::string& code) {
     ASSERT_EQ(Sh("rm -rf " + record + " && " + command + " " + record).exit_code, 0);
     EXPECT_EQ(Entry("--expect g.npy", exit_code)["error"]["code"], code) << command;
@@ -218,6 +220,7 @@ TEST_F(CheckTest, RecordsThatAreNone) {
   expect("mkdir", 4, "io/not-a-file");
   expect("ln -s /dev/zero", 4, "io/not-a-file");
   expect("truncate -s 1G", 3, "golden/malformed");
+  expect("{ cat sound.json; head -c 1100000 /dev/zero | tr '\\0' ' '; } >", 3, "golden/malformed");
   // Whether there is one must be known, not guessed.
   ASSERT_EQ(Sh("rm " + record + " && ln -s g.npy.golden.json " + record).exit_code, 0);
   EXPECT_EQ(Sh(std::string(kCheck) + "--expect g.npy").exit_code, 4);

@@ -1,5 +1,8 @@
 // The tool as a process among others: streams that are closed or full, signals, limits, locales.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -58,6 +61,24 @@ TEST_F(ProcessTest, FullAndBrokenOutputs) {
   EXPECT_EQ(broken.err, "");
   EXPECT_EQ(ReadBytes(Path("status")), "141\n");
   EXPECT_EQ(Report()["benchmarks"][0]["error"]["code"], "io/broken-pipe");
+}
+
+// By the signal itself, which shells and build tools take for no failure.
+TEST_F(ProcessTest, ABrokenPipeEndsByTheSignal) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  close(ends[0]);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    execl(Binary().c_str(), "convgrad", "help", nullptr);
+    _exit(127);
+  }
+  close(ends[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGPIPE);
 }
 
 TEST_F(ProcessTest, AReportThatCannotBeWrittenKeepsTheOutput) {

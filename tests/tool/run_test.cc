@@ -287,6 +287,18 @@ TEST_F(RunTest, MemoryIsRefusedBeforeItIsTaken) {
   EXPECT_EQ(Sh("convgrad run --max-memory 100 conv2d --input x.npy --filter w.npy").exit_code, 4);
 }
 
+// What `plan` says is enough, and a byte less is not.
+TEST_F(RunTest, TheMemoryPlannedIsTheMemoryNeeded) {
+  const std::string words =
+      " conv2d --input fill:normal@2,30,30,16 --filter fill:ones@3,3,16,16 --threads 1 ";
+  Ok("convgrad plan" + words + "--report r.json");
+  const int64_t need = Report()["benchmarks"][0]["run"]["memory_bytes"];
+  Ok(fmt::format("convgrad run{}--max-memory {}", words, need));
+  const ShellResult refused = Sh(fmt::format("convgrad run{}--max-memory {}", words, need - 1));
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.err, HasSubstr(fmt::format("{} bytes", need)));
+}
+
 TEST_F(RunTest, SpecialResultsAreCounted) {
   const float infinity = std::numeric_limits<float>::infinity();
   WriteFloats("big.npy", {1, 1, 3, 1}, {3e38f, 1e-40f, 1});

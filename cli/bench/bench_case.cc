@@ -82,6 +82,7 @@ void BenchCase::Verify() {
 void BenchCase::Measure() {
   const auto begin = SteadyClock::now();
   const Computation computation(operands_->problem(), spec_.execution);
+  entry().run = computation.info();
   if (!is_loaded_) {
     const Progress progress(session_.console, entry().name + ": reading operands");
     operands_->Load(computation.parallel());

@@ -43,6 +43,7 @@ class Computation {
   Computation(const Problem& problem, const Execution& execution);
 
   const Problem& problem() const { return problem_; }
+  // What will run: on fewer threads than asked for where no more are to be had.
   const RunInfo& info() const { return info_; }
   const Parallel& parallel() const { return parallel_; }
 

@@ -76,5 +76,20 @@ TEST_F(CliMemoryTest, MappedOperandsNeedNone) {
   EXPECT_LE(run.at("scratch_bytes").get<int64_t>(), 16 * kMegabyte);
 }
 
+// Address space for all but a few of the threads asked for.
+TEST_F(CliMemoryTest, TheReportSaysHowManyThreadsThereWere) {
+  if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
+  const std::string flags =
+      " conv2d --input fill:normal@1,32,32,16 --filter fill:normal@3,3,16,16"
+      " --threads 16 --report r.json";
+  for (const std::string command : {"run", "bench --max-time 0.1"}) {
+    const testing::ShellResult result = Sh("ulimit -v 600000; convgrad " + command + flags);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const nlohmann::json entry = Report().at("benchmarks").at(0);
+    EXPECT_LT(entry.at("run").at("threads"), 16) << command;
+    EXPECT_EQ(entry.at("threads"), entry.at("run").at("threads")) << command;
+  }
+}
+
 }  // namespace
 }  // namespace convgrad

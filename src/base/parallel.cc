@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -63,6 +64,7 @@ int CountStartableThreads(int wanted) {
   pthread_attr_setstacksize(&attributes, kWorkerStackBytes);
   std::mutex gate;
   std::vector<pthread_t> threads;
+  threads.reserve(static_cast<size_t>(wanted));  // growing could throw while threads wait
   {
     const std::lock_guard closed(gate);
     pthread_t thread;
@@ -109,10 +111,14 @@ ScopedFpEnvironment::~ScopedFpEnvironment() {
 // that the next Parallel finds their helpers awake, and are never destroyed: a helper may be about
 // to leave when the process ends.
 struct Parallel::Helpers {
+  // Throws where there is no memory. The arena starts here and not with the first loop: one whose
+  // start has failed waits for ever when it is asked again.
   explicit Helpers(int num_threads)
       : arena(num_threads),
         team(num_threads, num_threads > UsableCpus() ? std::chrono::microseconds{0} : kStay,
-             [this] { arena.enqueue([this] { team.Help(); }); }) {}
+             [this] { arena.enqueue([this] { team.Help(); }); }) {
+    arena.initialize();
+  }
 
   // By number of threads.
   static std::map<int, std::vector<Helpers*>>& Kept() {
@@ -138,10 +144,11 @@ std::mutex& KeptMutex() {
 void AllowThreads(int num_threads) {
   static size_t allowed = static_cast<size_t>(tbb::this_task_arena::max_concurrency());
   static tbb::global_control* control = nullptr;
-  if (static_cast<size_t>(num_threads) <= allowed) return;
-  allowed = static_cast<size_t>(num_threads);
+  const auto wanted = static_cast<size_t>(num_threads);
+  if (wanted <= allowed) return;
   tbb::global_control* const before = std::exchange(
-      control, new tbb::global_control(tbb::global_control::max_allowed_parallelism, allowed));
+      control, new tbb::global_control(tbb::global_control::max_allowed_parallelism, wanted));
+  allowed = wanted;
   delete before;
 }
 
@@ -162,9 +169,16 @@ void Parallel::Helpers::Keep(int num_threads, Helpers* helpers) {
   Kept()[num_threads].push_back(helpers);
 }
 
-Parallel::Parallel(int num_threads)
-    : num_threads_(AffordableThreads(num_threads)),
-      helpers_(num_threads_ > 1 ? Helpers::Take(num_threads_) : nullptr) {}
+// One thread needs nothing; of more, as many as there is memory for.
+Parallel::Parallel(int num_threads) : num_threads_(AffordableThreads(num_threads)) {
+  while (num_threads_ > 1 && helpers_ == nullptr) {
+    try {
+      helpers_ = Helpers::Take(num_threads_);
+    } catch (const std::exception&) {
+      num_threads_ /= 2;
+    }
+  }
+}
 
 Parallel::~Parallel() {
   if (helpers_ != nullptr) Helpers::Keep(num_threads_, helpers_);

@@ -24,7 +24,7 @@ class ScopedFpEnvironment {
 class Parallel {
  public:
   // `num_threads` >= 1, the caller's own included; fewer where the system does not let that many
-  // start.
+  // start or has no memory for them.
   explicit Parallel(int num_threads);
   ~Parallel();
   Parallel(const Parallel&) = delete;
@@ -46,7 +46,7 @@ class Parallel {
  private:
   struct Helpers;
   int num_threads_;
-  Helpers* helpers_;  // null for one thread
+  Helpers* helpers_ = nullptr;  // for one thread
 };
 
 // Thrown by For when the process was asked to end, or the work past its deadline.

@@ -1,5 +1,6 @@
 // How much memory the tool takes, end to end: what its report declares and hardly more, and nothing
 // for operands that are mapped.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -34,6 +35,13 @@ class CliMemoryTest : public testing::CliTest {
     EXPECT_LE(run.at("scratch_bytes").get<int64_t>(), kMostScratch);
     EXPECT_LE(run.at("peak_rss_bytes").get<int64_t>(),
               run.at("memory_bytes").get<int64_t>() + kProcessItself);
+  }
+
+  // The line of a result's hash in what `run` prints.
+  static std::string HashIn(const std::string& text) {
+    const size_t begin = text.find("sha256");
+    EXPECT_NE(begin, std::string::npos) << text;
+    return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
   }
 
   // A file of zeros that takes no space on the disk.
@@ -74,6 +82,27 @@ TEST_F(CliMemoryTest, MappedOperandsNeedNone) {
       "depthwise_conv2d_backprop_filter --input x.npy --filter-sizes 3,3,64,1 --out-backprop "
       "dy.npy --max-memory 16MiB --threads 2");
   EXPECT_LE(run.at("scratch_bytes").get<int64_t>(), 16 * kMegabyte);
+}
+
+// From a limit that lets the process barely begin to one that lets it start all of its threads:
+// each run ends, right or with the one error that says so.
+TEST_F(CliMemoryTest, EndsWhereverMemoryRunsOut) {
+  if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
+  const std::string command =
+      "timeout -s KILL 10 convgrad run conv2d_backprop_filter --input fill:normal@2,16,16,16"
+      " --filter-sizes 3,3,16,16 --out-backprop fill:normal --threads 2";
+  const testing::ShellResult free = Sh(command);
+  ASSERT_EQ(free.exit_code, 0) << free.err;
+  for (int kilobytes = 4'000; kilobytes <= 60'000; kilobytes += 500) {
+    const testing::ShellResult result = Sh(fmt::format("ulimit -d {}; {}", kilobytes, command));
+    if (result.exit_code == 0) {
+      EXPECT_EQ(HashIn(result.out), HashIn(free.out));
+      continue;
+    }
+    EXPECT_EQ(result.exit_code, 4) << kilobytes;
+    EXPECT_THAT(result.err, ::testing::HasSubstr("memory: ")) << kilobytes;
+    EXPECT_THAT(result.err, testing::IsOneErrorLine()) << kilobytes;
+  }
 }
 
 // Address space for all but a few of the threads asked for.

@@ -11,6 +11,9 @@
 namespace convgrad::cli {
 namespace {
 
+constexpr const char* kProvisional =
+    "provisional: other work disturbed the measurement of the peaks, the next run takes it again";
+
 std::string Milliseconds(double ms) {
   return ms < 1 ? fmt::format("{:.4g} us", 1e3 * ms) : fmt::format("{:.4g} ms", ms);
 }
@@ -157,7 +160,8 @@ std::string DescribeBench(const Console& console, const CaseRecord& entry) {
   row("roofline", fmt::format("{:.3f} of what the machine can do, bound by {} ({:.4g} GFLOP/s, "
                               "{:.4g} GB/s)",
                               entry.Share(), entry.roofline->bound, entry.roofline->peak_gflops,
-                              entry.roofline->peak_gbs));
+                              entry.roofline->peak_gbs) +
+                      (entry.roofline->is_provisional ? std::string("; ") + kProvisional : ""));
   if (entry.baseline) row("baseline", DescribeComparison(console, *entry.baseline));
   if (entry.baseline_bin) row("against", DescribeComparison(console, *entry.baseline_bin));
   return text;
@@ -167,8 +171,10 @@ std::string BenchTable(const Console& console, std::span<const CaseRecord> entri
   std::vector<Row> rows = {
       {"case", "threads", "median", "+-", "GFLOP/s", "GB/s", "share", "bound", "algorithm"}};
   std::string notes;
+  bool is_provisional = false;
   for (const CaseRecord& entry : entries) {
     if (!entry.roofline) continue;
+    is_provisional = is_provisional || entry.roofline->is_provisional;
     rows.push_back(TableRow(entry));
     for (const auto& record : {entry.baseline, entry.baseline_bin}) {
       if (record && !record->notes.empty()) {
@@ -177,6 +183,7 @@ std::string BenchTable(const Console& console, std::span<const CaseRecord> entri
     }
   }
   if (rows.size() == 1) return "";
+  if (is_provisional) notes += fmt::format("shares: {}\n", kProvisional);
   return Align(rows) + Means(entries) + notes;
 }
 

@@ -19,7 +19,7 @@
 namespace convgrad::cli {
 namespace {
 
-constexpr const char* kSchema = "convgrad-peaks/1";
+constexpr const char* kSchema = "convgrad-peaks/2";
 constexpr std::uintmax_t kMaxFileBytes = 1 << 16;
 
 std::string Environment(const char* name) {
@@ -40,8 +40,9 @@ std::string CacheFolder() {
 // Everything that the peaks depend on.
 std::string KeyOf(const Machine& machine, Isa isa, int num_threads) {
   std::string key =
-      fmt::format("{}; {} CPUs; {}; {} threads; version {} {}", machine.cpu_model, machine.num_cpus,
-                  NameOf(isa), num_threads, kBuild.version, kBuild.compiler);
+      fmt::format("{}; {} CPUs, {} of {} usable; {}; {} threads; version {} {}", machine.cpu_model,
+                  machine.num_cpus, machine.usable_cpus, machine.allowed_cpus, NameOf(isa),
+                  num_threads, kBuild.version, kBuild.compiler);
   for (const Cache& cache : machine.caches) {
     key += fmt::format("; L{} {} {}/{}", cache.level, cache.type, cache.bytes, cache.num_sharing);
   }
@@ -66,7 +67,9 @@ std::optional<Peaks> ReadPeaks(const std::string& path, const std::string& key) 
   const Json json = TryParseJson(text);
   try {
     if (json.at("schema") != kSchema || json.at("key") != key) return std::nullopt;
-    return PeaksFromJson(json.at("peaks"));
+    Peaks peaks = PeaksFromJson(json.at("peaks"));
+    peaks.settled = json.at("settled").get<bool>();
+    return peaks;
   } catch (const Json::exception&) {
     return std::nullopt;
   }
@@ -76,7 +79,8 @@ void WritePeaks(const std::string& folder, const std::string& path, const std::s
                 const Peaks& peaks) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);  // the writing will say what is wrong
-  const Json json = {{"schema", kSchema}, {"key", key}, {"peaks", PeaksToJson(peaks)}};
+  const Json json = {
+      {"schema", kSchema}, {"key", key}, {"settled", peaks.settled}, {"peaks", PeaksToJson(peaks)}};
   WriteTextFile(path, DumpJson(json, 1));
 }
 
@@ -90,6 +94,48 @@ std::vector<CacheSize> DataCachesOf(const Machine& machine) {
   return sizes;
 }
 
+// The file of one machine, instruction set and number of threads.
+class PeaksFile {
+ public:
+  PeaksFile(const KernelTable& kernels, const Parallel& parallel, const Console& console)
+      : kernels_(kernels),
+        parallel_(parallel),
+        console_(console),
+        machine_(DescribeMachine()),
+        key_(KeyOf(machine_, kernels.isa, parallel.num_threads())),
+        folder_(CacheFolder()),
+        path_(folder_ + "/" + FileNameOf(key_)) {}
+
+  const std::string& path() const { return path_; }
+  std::optional<Peaks> Read() const {
+    return folder_.empty() ? std::nullopt : ReadPeaks(path_, key_);
+  }
+
+  // The best of now and of `earlier`.
+  Peaks Measure(const Peaks* earlier) const {
+    const Progress progress(console_, "measuring the machine's peaks");
+    return MeasurePeaks(kernels_, parallel_, DataCachesOf(machine_), earlier);
+  }
+
+  void Keep(const Peaks& peaks) const {
+    if (folder_.empty()) return;
+    const char* but = peaks.confirmed ? "" : ", but disturbed";
+    try {
+      WritePeaks(folder_, path_, key_, peaks);
+      console_.Detail(fmt::format("peaks: measured{}, kept in {}", but, path_));
+    } catch (const Error& error) {
+      console_.Detail(fmt::format("peaks: measured{}, not kept: {}", but, error.message()));
+    }
+  }
+
+ private:
+  const KernelTable& kernels_;
+  const Parallel& parallel_;
+  const Console& console_;
+  const Machine machine_;
+  const std::string key_, folder_, path_;
+};
+
 }  // namespace
 
 std::vector<CacheSize> DataCaches() {
@@ -98,25 +144,25 @@ std::vector<CacheSize> DataCaches() {
 
 Peaks GetPeaks(const KernelTable& kernels, const Parallel& parallel, bool measures_anew,
                const Console& console) {
-  const Machine machine = DescribeMachine();
-  const std::string key = KeyOf(machine, kernels.isa, parallel.num_threads());
-  const std::string folder = CacheFolder();
-  const std::string path = folder + "/" + FileNameOf(key);
-  if (!folder.empty() && !measures_anew) {
-    if (const auto peaks = ReadPeaks(path, key)) {
-      console.Detail("peaks: from " + path);
-      return *peaks;
-    }
+  const PeaksFile file(kernels, parallel, console);
+  const std::optional<Peaks> earlier = measures_anew ? std::nullopt : file.Read();
+  if (earlier && earlier->confirmed) {
+    console.Detail("peaks: from " + file.path());
+    return *earlier;
   }
-  const Progress progress(console, "measuring the machine's peaks");
-  const Peaks peaks = MeasurePeaks(kernels, parallel, DataCachesOf(machine));
-  if (folder.empty()) return peaks;
-  try {
-    WritePeaks(folder, path, key, peaks);
-    console.Detail("peaks: measured, kept in " + path);
-  } catch (const Error& error) {
-    console.Detail("peaks: measured, not kept: " + error.message());
-  }
+  const Peaks peaks = file.Measure(earlier ? &*earlier : nullptr);
+  file.Keep(peaks);
+  return peaks;
+}
+
+Peaks RecheckPeaks(const KernelTable& kernels, const Parallel& parallel, const Peaks& contradicted,
+                   const Console& console) {
+  if (contradicted.settled) return contradicted;
+  const PeaksFile file(kernels, parallel, console);
+  Peaks peaks = file.Measure(&contradicted);
+  peaks.settled = peaks.confirmed && AreNear(peaks, contradicted);
+  file.Keep(peaks);
+  peaks.settled = true;  // once is enough for this process
   return peaks;
 }
 

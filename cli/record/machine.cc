@@ -1,5 +1,6 @@
 #include "cli/record/machine.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -58,6 +59,21 @@ int CountCpus(const std::string& list) {
   return count;
 }
 
+// "0-3,8-11"; empty where the system does not say.
+std::string AllowedCpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return "";
+  std::string list;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    const int first = cpu;
+    while (cpu + 1 < CPU_SETSIZE && CPU_ISSET(cpu + 1, &set)) ++cpu;
+    list += (list.empty() ? "" : ",") + std::to_string(first);
+    if (cpu > first) list += "-" + std::to_string(cpu);
+  }
+  return list;
+}
+
 std::vector<Cache> Caches() {
   std::vector<Cache> caches;
   const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index";
@@ -80,6 +96,7 @@ Machine DescribeMachine() {
   machine.cpu_model = CpuModel();
   machine.num_cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   machine.usable_cpus = UsableCpus();
+  machine.allowed_cpus = AllowedCpus();
   struct sysinfo info = {};
   if (sysinfo(&info) == 0)
     machine.memory_bytes = static_cast<int64_t>(info.totalram) * info.mem_unit;

@@ -18,8 +18,9 @@ struct Cache {
 struct Machine {
   std::string host;
   std::string cpu_model;
-  int num_cpus = 0;     // of the machine
-  int usable_cpus = 0;  // that this process may use
+  int num_cpus = 0;          // of the machine
+  int usable_cpus = 0;       // that this process may use
+  std::string allowed_cpus;  // on which it may run, as a list like "0-3,8"
   int64_t memory_bytes = 0;
   int64_t available_memory_bytes = 0;
   std::vector<Cache> caches;  // as the first CPU sees them

@@ -41,7 +41,8 @@ Json PeaksToJson(const Peaks& peaks) {
   return {{"isa", NameOf(peaks.isa)},
           {"threads", peaks.num_threads},
           {"gflops", {{"float32", peaks.f32_gflops}, {"float64", peaks.f64_gflops}}},
-          {"bandwidth", levels}};
+          {"bandwidth", levels},
+          {"confirmed", peaks.confirmed}};
 }
 
 Peaks PeaksFromJson(const Json& json) {
@@ -58,6 +59,7 @@ Peaks PeaksFromJson(const Json& json) {
                             capacity.is_null() ? 0 : Count<int64_t>(capacity, 1),
                             Rate(level.at("read_gbs")), Rate(level.at("write_gbs"))});
   }
+  peaks.confirmed = json.at("confirmed").get<bool>();
   if (peaks.levels.empty() || peaks.levels.back().name != "memory") Refuse();
   return peaks;
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,11 @@ struct Peaks {
   int num_threads = 1;
   double f32_gflops = 0, f64_gflops = 0;
   std::vector<LevelPeak> levels;  // nearest first
+  // Two undisturbed measurements came near each of them. Else other work may have held them back.
+  bool confirmed = false;
+  // Something was faster than they allow, and they were measured again and stayed what they are: it
+  // is what they are held against that does not fit.
+  bool settled = false;
 
   // The nearest level that holds `bytes`.
   const LevelPeak& LevelOf(int64_t bytes) const;
@@ -43,10 +49,23 @@ struct Peaks {
 // levels of a common processor.
 std::vector<LevelPeak> CacheLevels(std::span<const CacheSize> caches, int num_threads);
 
-// Takes a second or two. Peaks are maxima: each is the best of several trials. Throws "memory/..."
-// where there is no memory for the buffers.
+// Takes a few seconds. Peaks are maxima: each is the best of several trials in several rounds, and
+// of `earlier`, unconfirmed ones of the same machine. Throws "memory/..." where there is no memory
+// for the buffers.
 Peaks MeasurePeaks(const KernelTable& kernels, const Parallel& parallel,
-                   std::span<const CacheSize> caches);
+                   std::span<const CacheSize> caches, const Peaks* earlier = nullptr);
+
+// One measurement of everything.
+struct PeakRound {
+  Peaks peaks;
+  bool is_undisturbed = false;  // its threads had the CPUs that there are for them
+};
+
+// The best of rounds until two undisturbed ones are near it, or until four, and of `earlier`.
+Peaks ConfirmPeaks(const std::function<PeakRound()>& round, const Peaks* earlier);
+
+// Whether no rate of one is far from that of the other. False for other levels.
+bool AreNear(const Peaks& one, const Peaks& other);
 
 // Empties the caches of whatever was in them, by filling them with something else.
 class CacheEvictor {

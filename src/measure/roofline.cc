@@ -57,6 +57,7 @@ Roofline RooflineOf(const Problem& problem, const Peaks& peaks, bool cold) {
   roofline.peak_gbs = transfer > 0
                           ? static_cast<double>(operand_bytes + result_bytes) / transfer / 1e9
                           : level.read_gbs;
+  roofline.is_provisional = !peaks.confirmed;
   return roofline;
 }
 

@@ -14,6 +14,7 @@ struct Roofline {
   std::string bound;       // what sets it: "compute", "L1", "L2", "L3", "memory"
   double peak_gflops = 0;  // of the problem's type; 16-bit types compute as float32
   double peak_gbs = 0;     // of the level the data are in, operands read, then the result written
+  bool is_provisional = false;  // the peaks are not confirmed
 };
 
 // All floating-point operations at the peak of multiply-adds, or all bytes at the bandwidth of the

@@ -101,6 +101,83 @@ Peaks MadeUpPeaks() {
   return peaks;
 }
 
+// Peaks of made-up rounds, each of which finds a share of what there is.
+struct Rounds {
+  struct Found {
+    double share;
+    bool is_undisturbed;
+  };
+  std::vector<Found> found;
+  size_t num_taken = 0;
+
+  static Peaks Share(double share) {
+    Peaks peaks;
+    peaks.f32_gflops = 100 * share;
+    peaks.f64_gflops = 50 * share;
+    peaks.levels = {{"L1", 1 << 15, 200 * share, 100 * share}, {"memory", 0, 10, 5}};
+    return peaks;
+  }
+  Peaks Confirm(const Peaks* earlier = nullptr) {
+    const auto round = [this] {
+      const Found one = found.at(num_taken++);
+      return PeakRound{Share(one.share), one.is_undisturbed};
+    };
+    return ConfirmPeaks(round, earlier);
+  }
+};
+
+TEST(PeaksTest, TwoRoundsThatAgreeAreEnough) {
+  Rounds rounds = {{{0.96, true}, {1, true}}};
+  const Peaks peaks = rounds.Confirm();
+  EXPECT_EQ(rounds.num_taken, 2u);
+  EXPECT_TRUE(peaks.confirmed);
+  EXPECT_EQ(peaks.f32_gflops, 100);
+  EXPECT_EQ(peaks.levels[0].read_gbs, 200);
+}
+
+TEST(PeaksTest, ARoundThatWasHeldBackAgreesWithNone) {
+  for (const double held_back : {0.5, 0.8}) {
+    Rounds rounds = {{{held_back, true}, {1, true}, {0.95, true}}};
+    EXPECT_TRUE(rounds.Confirm().confirmed);
+    EXPECT_EQ(rounds.num_taken, 3u);
+  }
+  Rounds rounds = {{{0.3, true}, {0.5, true}, {0.7, true}, {1, true}}};
+  const Peaks peaks = rounds.Confirm();
+  EXPECT_FALSE(peaks.confirmed);
+  EXPECT_EQ(peaks.f64_gflops, 50);
+}
+
+// As fast as each other, since the same work disturbed both.
+TEST(PeaksTest, DisturbedRoundsConfirmNothing) {
+  Rounds rounds = {{{0.5, false}, {0.5, false}, {0.5, false}, {0.5, true}}};
+  EXPECT_FALSE(rounds.Confirm().confirmed);
+  Rounds then_quiet = {{{0.5, false}, {1, true}, {1, true}}};
+  EXPECT_TRUE(then_quiet.Confirm().confirmed);
+}
+
+TEST(PeaksTest, WhatWasReachedBeforeIsNotForgotten) {
+  const Peaks earlier = Rounds::Share(1);
+  Rounds rounds = {{{0.6, true}, {0.6, true}, {0.6, true}, {0.6, true}}};
+  const Peaks peaks = rounds.Confirm(&earlier);
+  EXPECT_FALSE(peaks.confirmed);
+  EXPECT_EQ(peaks.f32_gflops, 100);
+  Peaks other = Rounds::Share(3);  // of other caches
+  other.levels[0].capacity = 1 << 16;
+  Rounds fitting = {{{1, true}, {1, true}}};
+  EXPECT_EQ(fitting.Confirm(&other).f32_gflops, 100);
+}
+
+TEST(PeaksTest, AreNearWhereNoRateIsFar) {
+  const Peaks one = Rounds::Share(1);
+  EXPECT_TRUE(AreNear(one, Rounds::Share(0.95)));
+  EXPECT_FALSE(AreNear(one, Rounds::Share(0.8)));
+  EXPECT_FALSE(AreNear(Rounds::Share(0.8), one));
+  Peaks slower_in_one = one;
+  slower_in_one.levels[1].write_gbs /= 2;
+  EXPECT_FALSE(AreNear(one, slower_in_one));
+  EXPECT_FALSE(AreNear(one, MadeUpPeaks()));
+}
+
 Problem ProblemOf(const char* op, const char* rest) {
   return ParseProblem(std::string(op) + " " + rest);
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -149,6 +150,23 @@ TEST_F(InputFileTest, CutAndRestoredIsStillNoticed) {
   (void)last;
   std::filesystem::resize_file(path_, size);
   std::filesystem::last_write_time(path_, time);
+  EXPECT_EQ(CaughtCode([&] { array.CheckUnchanged(); }), "io/file-changed");
+}
+
+// As where a disk fails: the file itself is what it was. A page of another file, which ends before
+// it, takes the place of one of ours.
+TEST_F(InputFileTest, APageThatCanNotBeReadIsNoticedThoughTheFileIsWhatItWas) {
+  WriteLargeArray();
+  const NpyArray array = ReadNpy(path_);
+  array.CheckUnchanged();
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto inside = reinterpret_cast<uintptr_t>(array.tensor.data<float>()) + 3 * page;
+  WriteBytes(directory_ / "empty", "");
+  const int descriptor = open((directory_ / "empty").c_str(), O_RDONLY | O_CLOEXEC);
+  void* const at = reinterpret_cast<void*>(inside / page * page);
+  ASSERT_EQ(mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, descriptor, 0), at);
+  close(descriptor);
+  EXPECT_EQ(*static_cast<volatile const float*>(at), 0);
   EXPECT_EQ(CaughtCode([&] { array.CheckUnchanged(); }), "io/file-changed");
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -72,6 +73,26 @@ TEST(Team, HelpersStayForTheNextLoop) {
   ThreadTeam helped(2, milliseconds{1'000});
   for (int i = 0; i < 100; ++i) MeetOnce(helped.team);
   EXPECT_EQ(helped.num_summoned, 1);
+}
+
+// The caller is done long before its helper.
+TEST(Team, ALoopEndsWhenTheLastOfItsThreadsIsBack) {
+  std::atomic<int> begun{0}, done{0};
+  const auto caller = std::this_thread::get_id();
+  const std::function<void(Team::Share&)> work = [&](Team::Share& share) {
+    while (share.Next() >= 0) {
+      ++begun;
+      while (begun < 2) std::this_thread::yield();
+      if (std::this_thread::get_id() != caller) std::this_thread::sleep_for(milliseconds{50});
+      ++done;
+    }
+  };
+  ThreadTeam helped(2, milliseconds{1});
+  for (int i = 1; i <= 3; ++i) {
+    begun = 0;
+    helped.team.Run(2, work);
+    ASSERT_EQ(done, 2 * i);
+  }
 }
 
 TEST(Team, KeepsNeighboursTogether) {

@@ -77,6 +77,22 @@ TEST_F(BatchLimitsTest, AManifestMayBeLargerThanTheMemoryLimit) {
   }
 }
 
+// Either fits alone, and both together don't.
+TEST_F(BatchLimitsTest, LargeCasesDoNotShareTheMemoryLimit) {
+  const json large = {{"threads", 1},
+                      {"input", {{"fill", "normal"}, {"shape", {1, 2000, 2000, 4}}}},
+                      {"filter", {{"fill", "normal"}, {"shape", {1, 1, 4, 4}}}}};
+  WriteManifest({With(Filled("a"), large), With(Filled("b"), large)});
+  int64_t peak_bytes = 0;
+  EXPECT_EQ(Batch({"m.json", "--jobs", "2", "--threads", "2", "--max-memory", "160MiB", "--quiet"},
+                  peak_bytes),
+            0);
+  EXPECT_GT(peak_bytes, 128 * kMegabyte);
+  if (kMeasurable) {
+    EXPECT_LT(peak_bytes, 160 * kMegabyte + kProcessItself);
+  }
+}
+
 // M43.
 TEST_F(BatchLimitsTest, AnUnreadableInputFailsItsCaseAlone) {
   ASSERT_EQ(Sh("convgrad gen --fill ones --shape 1,6,6,3 --output x.npy; chmod 000 x.npy; "

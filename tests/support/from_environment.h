@@ -14,9 +14,9 @@ inline uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 }
 
 // How often to try what one more trial hardly changes: `rounds`, or a fifth of them where all may
-// be ten times as slow, under the address sanitizer or with a tool of another build.
+// be ten times as slow, under the address or thread sanitizer or with a tool of another build.
 inline int Rounds(int rounds) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return rounds / 5;
 #else
   return std::getenv("CONVGRAD_TEST_BINARY") == nullptr ? rounds : rounds / 5;

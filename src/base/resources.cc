@@ -10,9 +10,9 @@
 #include <limits>
 #include <string>
 
-#include "base/cgroup.h"
 #include "base/memory.h"
-#include "base/system_files.h"
+#include "base/system/cgroup.h"
+#include "base/system/system_files.h"
 
 namespace convgrad {
 namespace {

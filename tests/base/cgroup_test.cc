@@ -1,5 +1,5 @@
 // Limits of control groups, read from made-up files of the system.
-#include "base/cgroup.h"
+#include "base/system/cgroup.h"
 
 #include <gtest/gtest.h>
 

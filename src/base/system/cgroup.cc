@@ -1,4 +1,4 @@
-#include "base/cgroup.h"
+#include "base/system/cgroup.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/system_files.h"
+#include "base/system/system_files.h"
 
 namespace convgrad {
 namespace {

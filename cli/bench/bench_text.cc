@@ -12,7 +12,7 @@ namespace convgrad::cli {
 namespace {
 
 constexpr const char* kProvisional =
-    "provisional: other work disturbed the measurement of the peaks, the next run takes it again";
+    "provisional: other work disturbed the measurement of the peaks, a later run takes it again";
 
 std::string Milliseconds(double ms) {
   return ms < 1 ? fmt::format("{:.4g} us", 1e3 * ms) : fmt::format("{:.4g} ms", ms);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +22,8 @@ namespace {
 
 constexpr const char* kSchema = "convgrad-peaks/2";
 constexpr std::uintmax_t kMaxFileBytes = 1 << 16;
+// What disturbed a measurement is likely to last: it is not taken again at once.
+constexpr std::chrono::minutes kPatience{10};
 
 std::string Environment(const char* name) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
@@ -111,6 +114,13 @@ class PeaksFile {
     return folder_.empty() ? std::nullopt : ReadPeaks(path_, key_);
   }
 
+  // Whether it is too soon to take a disturbed measurement again.
+  bool IsRecent() const {
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(path_, error);
+    return !error && std::filesystem::file_time_type::clock::now() - written < kPatience;
+  }
+
   // The best of now and of `earlier`.
   Peaks Measure(const Peaks* earlier) const {
     const Progress progress(console_, "measuring the machine's peaks");
@@ -146,7 +156,7 @@ Peaks GetPeaks(const KernelTable& kernels, const Parallel& parallel, bool measur
                const Console& console) {
   const PeaksFile file(kernels, parallel, console);
   const std::optional<Peaks> earlier = measures_anew ? std::nullopt : file.Read();
-  if (earlier && earlier->confirmed) {
+  if (earlier && (earlier->confirmed || file.IsRecent())) {
     console.Detail("peaks: from " + file.path());
     return *earlier;
   }

@@ -14,7 +14,7 @@ namespace convgrad::cli {
 std::vector<CacheSize> DataCaches();
 
 // From $XDG_CACHE_HOME/convgrad or ~/.cache/convgrad; measured, and left there, if they are not
-// there yet, or `measures_anew`, or not confirmed.
+// there yet, or `measures_anew`, or have not been confirmed for some minutes.
 Peaks GetPeaks(const KernelTable& kernels, const Parallel& parallel, bool measures_anew,
                const Console& console);
 

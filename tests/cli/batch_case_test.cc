@@ -89,7 +89,7 @@ TEST(BatchCase, ThreadsAndMuchMemoryAreAskedForAlone) {
   RecordingTurns turns;
   for (const auto& [job, alone] :
        {std::pair(SquareJob(8), false), std::pair(SquareJob(8, {"--threads", "2"}), true),
-        std::pair(SquareJob(350, {"--threads", "1"}), false),
+        std::pair(SquareJob(250, {"--threads", "1"}), false),
         std::pair(SquareJob(450, {"--threads", "1"}), true)}) {
     EXPECT_EQ(batch.runner.Run(job, turns).status, CaseStatus::kPassed);
     EXPECT_EQ(turns.was_alone, alone);
@@ -99,7 +99,7 @@ TEST(BatchCase, ThreadsAndMuchMemoryAreAskedForAlone) {
 TEST(BatchCase, MuchMemoryIsKeptUntilItIsWritten) {
   const ScratchDirectory scratch;
   const Batch batch({"--threads", "1", "--jobs", "2", "--max-memory", "10MiB"});
-  for (const int size : {350, 450}) {
+  for (const int size : {250, 450}) {
     const std::string path = scratch / (std::to_string(size) + ".npy");
     RecordingTurns turns;
     bool was_written = false;

@@ -9,9 +9,7 @@
 #include "conv/conv2d/data/group_lanes.h"
 #include "conv/conv2d/data/image_lanes.h"
 #include "conv/conv2d/data/pixel_lanes.h"
-#include "conv/conv2d/filter/block_lanes.h"
-#include "conv/conv2d/filter/tap_rows.h"
-#include "conv/conv2d/filter/tile_forms.h"
+#include "conv/conv2d/filter/algorithms.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/plan/algorithm.h"
 #include "conv/precise/precise.h"
@@ -83,6 +81,7 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
       kConv2DFilterTapRows,
       kFilterBlockLanes,
       ForGrouped<kDepthwiseFilterAlgorithm, IsDepthwiseInAllButName>(),
+      kConv2DFilterInputLanesJoined,
       kConv2DFilterInputLanes,
       kConv2DFilterTapsJoined,
       kConv2DFilterTapsApart,

@@ -81,7 +81,7 @@ TEST(BestAlgorithm, ServesKnownLayers) {
       {"conv2d_backprop_filter float32 NHWC in=8,24,24,260 filter=1,1,26,340 pads=0,0,0,0", "1,1",
        "input-lanes"},
       {"conv2d_backprop_filter float32 NHWC in=1,64,64,126 filter=3,3,14,306 pads=1,1,1,1", "1,1",
-       "input-lanes"},
+       "joined-input-lanes"},
       {"conv2d_backprop_filter float32 NHWC in=8,28,28,240 filter=1,1,80,240 pads=0,0,0,0", "1,1",
        "taps-apart"}};
   for (const auto& [shapes, strides, wanted] : kLayers) {

@@ -3,9 +3,10 @@
 // padding, groups, every type and target. And how the plan deals runs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
-#include "conv/conv2d/filter/plan.h"
+#include "conv/conv2d/filter/cut.h"
 #include "support/algorithm_testing.h"
 
 namespace convgrad::testing {
@@ -40,29 +41,65 @@ TEST_P(FilterGradient, OfManyBlocks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllForms, FilterGradient,
-                         ::testing::Values("taps-apart", "taps-joined", "input-lanes"),
+                         ::testing::Values("taps-apart", "taps-joined", "input-lanes",
+                                           "joined-input-lanes"),
                          [](const auto& instance) {
                            std::string name = instance.param;
-                           name[name.find('-')] = '_';
+                           std::ranges::replace(name, '-', '_');
                            return name;
                          });
 
-FilterGradientPlan PlanOf(const std::string& sizes, int num_threads) {
+Work WorkOf(const Algorithm& algorithm, const std::string& sizes, const KernelTable& kernels) {
+  const Problem problem = ParseProblem("conv2d_backprop_filter float32 " + sizes +
+                                       " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  return algorithm.plan(problem, kernels, 1)->CountWork();
+}
+
+// Whatever a form pads or leaves empty comes on top of the terms; twice the images, whole runs of
+// them, are twice the multiply-adds, and more of everything else that is done at all.
+TEST(FilterGradientWork, CountsEveryTermOfEveryImage) {
+  const std::string sizes = ",3,28,28 filter=3,3,3,16";
+  const auto multiply_adds = [](const Work& work) {
+    return work.Of(WorkKind::kGemmFma) + work.Of(WorkKind::kWholeFma);
+  };
+  const double terms = 16.0 * 3 * 16 * (28 + 27 + 27) * (28 + 27 + 27);
+  int counted = 0;
+  for (const KernelTable& kernels : SupportedKernels()) {
+    for (const Algorithm& algorithm : AlgorithmsOf(Op::kConv2DBackpropFilter)) {
+      const std::string name = algorithm.name;
+      if (name == "direct" || name == "reference") continue;
+      const Work once = WorkOf(algorithm, "NCHW in=16" + sizes, kernels);
+      const Work twice = WorkOf(algorithm, "NCHW in=32" + sizes, kernels);
+      EXPECT_GE(multiply_adds(once) * kernels.vector_bytes / 4, terms) << name;
+      EXPECT_LE(multiply_adds(once) * kernels.vector_bytes / 4, 12 * terms) << name;
+      EXPECT_DOUBLE_EQ(multiply_adds(twice), 2 * multiply_adds(once)) << name;
+      for (const WorkKind kind : {WorkKind::kSegment, WorkKind::kCall, WorkKind::kFold,
+                                  WorkKind::kRun, WorkKind::kTask}) {
+        EXPECT_GT(once.Of(kind), 0) << name;
+        EXPECT_GT(twice.Of(kind), once.Of(kind)) << name;
+      }
+      ++counted;
+    }
+  }
+  EXPECT_GE(counted, 6);
+}
+
+FilterCut PlanOf(const std::string& sizes, int num_threads) {
   const Problem problem = ParseProblem("conv2d_backprop_filter float32 " + sizes +
                                        " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
   const Panels panels{.count = 1, .cols = 32};
-  return FilterGradientPlan(problem,
-                            {.tile_rows = 4,
-                             .tile_sums = 4 * 32,
-                             .panels = panels,
-                             .element_bytes = 4,
-                             .stores_compute_type = true,
-                             .pairs = false},
-                            num_threads, FilterForm::kApart);
+  return FilterCut(problem,
+                   {.tile_rows = 4,
+                    .tile_sums = 4 * 32,
+                    .panels = panels,
+                    .element_bytes = 4,
+                    .stores_compute_type = true,
+                    .pairs = false},
+                   num_threads, FilterForm::kApart);
 }
 
 // 28 rows of 28: four blocks an image.
-TEST(FilterGradientPlan, DealsRunsWhereEveryThreadHasOne) {
+TEST(FilterCut, DealsRunsWhereEveryThreadHasOne) {
   EXPECT_FALSE(PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 1).deals_runs);
   EXPECT_TRUE(PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 2).deals_runs);
   EXPECT_FALSE(PlanOf("NHWC in=4,28,28,8 filter=3,3,8,32", 2).deals_runs);
@@ -72,9 +109,9 @@ TEST(FilterGradientPlan, DealsRunsWhereEveryThreadHasOne) {
   EXPECT_FALSE(PlanOf("NHWC in=64,28,28,512 filter=3,3,512,32", 2).deals_runs);
 }
 
-TEST(FilterGradientPlan, SharesCoverEveryRunAndEndWhereThreadsDo) {
+TEST(FilterCut, SharesCoverEveryRunAndEndWhereThreadsDo) {
   for (const int threads : {2, 3, 5}) {
-    const FilterGradientPlan plan = PlanOf("NCHW in=23,3,28,28 filter=3,3,3,32", threads);
+    const FilterCut plan = PlanOf("NCHW in=23,3,28,28 filter=3,3,3,32", threads);
     ASSERT_TRUE(plan.deals_runs);
     const auto pass = plan.passes.front();
     const int64_t tiles = plan.TilesOf(pass);
@@ -94,8 +131,8 @@ TEST(FilterGradientPlan, SharesCoverEveryRunAndEndWhereThreadsDo) {
   }
 }
 
-TEST(FilterGradientPlan, StagesOfDealtRunsAreTheirOwn) {
-  const FilterGradientPlan plan = PlanOf("NHWC in=8,56,56,8 filter=3,3,8,32", 2);
+TEST(FilterCut, StagesOfDealtRunsAreTheirOwn) {
+  const FilterCut plan = PlanOf("NHWC in=8,56,56,8 filter=3,3,8,32", 2);
   int64_t block = 0;
   for (int64_t run = 0; run < plan.NumRuns(); ++run) {
     for (const PixelStage& stage : plan.StagesOfRun(run)) {
@@ -109,11 +146,11 @@ TEST(FilterGradientPlan, StagesOfDealtRunsAreTheirOwn) {
 }
 
 // Stages of whole images repeat what their tiles meet, those of rows only with their image's rows.
-TEST(FilterGradientPlan, StagesAreAlikeWhereTheirPixelsLieAlike) {
-  const FilterGradientPlan images = PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 2);
+TEST(FilterCut, StagesAreAlikeWhereTheirPixelsLieAlike) {
+  const FilterCut images = PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 2);
   ASSERT_GT(images.stages.size(), 2u);
   EXPECT_TRUE(images.Alike(images.stages[0], images.stages[1]));
-  const FilterGradientPlan rows = PlanOf("NHWC in=16,56,56,64 filter=3,3,64,32", 2);
+  const FilterCut rows = PlanOf("NHWC in=16,56,56,64 filter=3,3,64,32", 2);
   const auto& stages = rows.stages;
   EXPECT_FALSE(rows.Alike(stages[0], stages[1]));
   // Seven runs are eight images.

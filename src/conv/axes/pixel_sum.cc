@@ -26,6 +26,14 @@ AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int
   return {-pad, 2 * stride, CeilDiv(out, int64_t{2}), 1, dilation, 0};
 }
 
+int64_t NumPixelBlocks(const ConvGeometry& g) {
+  if (std::min({g.batch, g.out_h, g.out_w}) == 0) return 0;
+  const int64_t plane = g.out_h * g.out_w;
+  if (plane <= kBlockTerms) return CeilDiv(g.batch, kBlockTerms / plane);
+  if (g.out_w <= kBlockTerms) return g.batch * CeilDiv(g.out_h, kBlockTerms / g.out_w);
+  return g.batch * g.out_h * CeilDiv(g.out_w, kBlockTerms);
+}
+
 void CountInPairs(std::vector<PixelBlock>& blocks) {
   for (PixelBlock& block : blocks) {
     block.col_begin /= 2;  // even

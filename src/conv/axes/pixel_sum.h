@@ -2,6 +2,7 @@
 // of the input each tap of the filter meets. Nothing here touches data.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -33,8 +34,14 @@ AxisGrid PaddedGrid(int64_t out, int64_t stride, int64_t dilation, int64_t pad, 
 // and `sparse` every output pair has one.
 AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int64_t pad,
                   int64_t kernel, bool sparse);
+// Blocks of the canonical order, as PixelBlocks lists them.
+int64_t NumPixelBlocks(const ConvGeometry& g);
 // Columns of blocks count pairs from now on.
 void CountInPairs(std::vector<PixelBlock>& blocks);
+
+struct BlockRange {
+  int64_t begin, end;
+};
 
 // Consecutive blocks whose operands are packed together: whole images, or rows of one image.
 struct PixelStage {
@@ -43,6 +50,10 @@ struct PixelStage {
 
   int64_t num_pixels(int64_t out_w) const {
     return output.num_images() * output.num_rows() * out_w;
+  }
+  // Those of a run that are in the stage.
+  BlockRange BlocksOf(int64_t run) const {
+    return {std::max(run * kRunBlocks, block_begin), std::min((run + 1) * kRunBlocks, block_end)};
   }
 };
 

@@ -6,34 +6,34 @@
 #include <cstdint>
 
 #include "base/checked.h"
-#include "conv/conv2d/filter/plan.h"
+#include "conv/conv2d/filter/cut.h"
 #include "conv/plan/algorithm.h"
 
 namespace convgrad {
 
 class FilterGradientAhead {
  public:
-  FilterGradientAhead(const ConvArgs& args, const FilterGradientPlan& plan, int64_t stored_bytes)
-      : args_(args), plan_(plan), stored_bytes_(stored_bytes) {}
+  FilterGradientAhead(const ConvArgs& args, const FilterCut& cut, int64_t stored_bytes)
+      : args_(args), cut_(cut), stored_bytes_(stored_bytes) {}
 
   // While `stage` is worked on. One pass' operands are whole pixels or whole images, which lie
   // together.
-  void Aim(const FilterGradientPlan::Pass& pass, const PixelStage& stage) {
+  void Aim(const FilterCut::Pass& pass, const PixelStage& stage) {
     stage_ = &stage;
-    tiles_ = plan_.TilesOf(pass);
+    tiles_ = cut_.TilesOf(pass);
     step_ = 0;
-    const ConvGeometry& g = plan_.geometry;
+    const ConvGeometry& g = cut_.geometry;
     const PixelStage* next = &stage + 1;
-    if (next == plan_.stages.data() + plan_.stages.size() || plan_.passes.size() > 1) return;
+    if (next == cut_.stages.data() + cut_.stages.size() || cut_.passes.size() > 1) return;
     Slab out = next->output;
-    if (plan_.format == DataFormat::kNCHW && out.num_rows() < g.out_h) return;
-    Slab in = plan_.PaddedSlab(*next);
+    if (cut_.format == DataFormat::kNCHW && out.num_rows() < g.out_h) return;
+    Slab in = cut_.PaddedSlab(*next);
     in.row_begin = std::clamp<int64_t>(in.row_begin - g.pad_top, 0, g.in_h);
     in.row_end = std::clamp<int64_t>(in.row_end - g.pad_top, in.row_begin, g.in_h);
-    if (plan_.format == DataFormat::kNCHW) in.row_begin = 0, in.row_end = g.in_h;
+    if (cut_.format == DataFormat::kNCHW) in.row_begin = 0, in.row_end = g.in_h;
     input_ = BytesOf(args_.input, in, g.in_h, g.in_w * g.in_c);
     output_ = BytesOf(args_.out_backprop, out, g.out_h, g.out_w * g.out_c);
-    step_ = CeilDiv(input_.count + output_.count, stage.num_pixels(plan_.out_cols) * tiles_);
+    step_ = CeilDiv(input_.count + output_.count, stage.num_pixels(cut_.out_cols) * tiles_);
   }
 
   // While blocks [block, block_end) are added to a tile, its share is to be fetched from here on,
@@ -65,7 +65,7 @@ class FilterGradientAhead {
   }
 
   const ConvArgs& args_;
-  const FilterGradientPlan& plan_;
+  const FilterCut& cut_;
   const int64_t stored_bytes_;
   const PixelStage* stage_ = nullptr;
   int64_t tiles_ = 0, step_ = 0;

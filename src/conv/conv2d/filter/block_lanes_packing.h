@@ -1,4 +1,4 @@
-// Packing an operand of a filter gradient with lanes along blocks, as block_lanes_plan.h says:
+// Packing an operand of a filter gradient with lanes along blocks, as block_lanes_cut.h says:
 // numbers of the compute type, one lane for each of some blocks. Multiplies nothing.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "conv/conv2d/filter/block_lanes_plan.h"
+#include "conv/conv2d/filter/block_lanes_cut.h"
 #include "kernels/pack/pack.h"
 
 namespace convgrad {
@@ -17,11 +17,11 @@ class BlockLanesPacker {
  public:
   using Compute = ComputeType<Stored>;
 
-  BlockLanesPacker(const BlockLanesPlan& plan, const PackKernels<Stored>& kernels, int64_t lanes)
-      : plan_(plan), kernels_(kernels), lanes_(lanes), places_(static_cast<size_t>(lanes)) {
-    if (plan.whole_rows) return;
+  BlockLanesPacker(const BlockLanesCut& cut, const PackKernels<Stored>& kernels, int64_t lanes)
+      : cut_(cut), kernels_(kernels), lanes_(lanes), places_(static_cast<size_t>(lanes)) {
+    if (cut.whole_rows) return;
     part_size_ =
-        std::max(plan.input.cols * plan.input.channels, plan.output.cols * plan.output.channels);
+        std::max(cut.input.cols * cut.input.channels, cut.output.cols * cut.output.channels);
     parts_ = AlignedArray<Stored>(part_size_ * lanes);
   }
 
@@ -37,8 +37,8 @@ class BlockLanesPacker {
     form_ = &form;
     data_ = data;
     first_channel_ = unit * form.channels;
-    num_channels_ = plan_.GroupsOf(unit) * form.group_c;
-    for (int64_t image = 0; image < plan_.most_images; ++image) {
+    num_channels_ = cut_.GroupsOf(unit) * form.group_c;
+    for (int64_t image = 0; image < cut_.most.images; ++image) {
       for (int64_t row = 0; row < form.rows; ++row, to += form.cols * form.pixel * lanes_) {
         PackRow(image, row, to);
       }
@@ -52,7 +52,7 @@ class BlockLanesPacker {
   void FindPlaces(int64_t image, int64_t row, int64_t channel);
   void PackRow(int64_t image, int64_t row, Compute* to);
 
-  const BlockLanesPlan& plan_;
+  const BlockLanesCut& cut_;
   const PackKernels<Stored>& kernels_;
   const int64_t lanes_;
   std::vector<const Stored*> places_;  // by lane; null: zeros
@@ -73,7 +73,7 @@ const Stored* BlockLanesPacker<Stored>::PutBetweenZeros(const PixelBlock& block,
   const int64_t size = form_->whole_pixels ? form_->channels : 1;
   const int64_t first = block.col_begin * form_->col_step + form_->col_first;
   // The output's columns behind a block's last belong to the next one.
-  const int64_t end = form_ == &plan_.output ? block.col_end - block.col_begin : cols.end;
+  const int64_t end = form_ == &cut_.output ? block.col_end - block.col_begin : cols.end;
   Stored* part = parts_.data() + lane * part_size_;
   std::fill_n(part, form_->cols * size, Stored{});
   std::copy_n(row + (first + cols.begin) * size, (std::min(end, cols.end) - cols.begin) * size,
@@ -89,13 +89,13 @@ const Stored* BlockLanesPacker<Stored>::RowOf(const PixelBlock& block, int64_t l
   const int64_t at_row = block.row_begin * form_->row_step + form_->row_first + row;
   const int64_t at_image = block.image_begin + image;
   if (at_image >= block.image_end || at_row < 0 || at_row >= shape.h) return nullptr;
-  if (form_ == &plan_.output && at_row >= block.row_end) return nullptr;
+  if (form_ == &cut_.output && at_row >= block.row_end) return nullptr;
   const bool nhwc = shape.format == DataFormat::kNHWC;
   const int64_t at_channel = first_channel_ + channel;
   const Stored* begin =
       data_ + at_image * shape.Image() +
       (nhwc ? at_row * shape.w * shape.c + at_channel : (at_channel * shape.h + at_row) * shape.w);
-  if (!plan_.whole_rows) return PutBetweenZeros(block, lane, begin);
+  if (!cut_.whole_rows) return PutBetweenZeros(block, lane, begin);
   return begin + std::max<int64_t>(form_->col_first, 0) * (nhwc ? shape.c : 1);
 }
 
@@ -103,7 +103,7 @@ template <class Stored>
 void BlockLanesPacker<Stored>::FindPlaces(int64_t image, int64_t row, int64_t channel) {
   for (int64_t lane = 0; lane < lanes_; ++lane) {
     places_[static_cast<size_t>(lane)] =
-        lane < num_blocks_ ? RowOf(plan_.blocks[static_cast<size_t>(first_block_ + lane)], lane,
+        lane < num_blocks_ ? RowOf(cut_.blocks[static_cast<size_t>(first_block_ + lane)], lane,
                                    image, row, channel)
                            : nullptr;
   }
@@ -115,14 +115,14 @@ void BlockLanesPacker<Stored>::PackRow(int64_t image, int64_t row, Compute* to) 
   constexpr int64_t kPixelsAhead = 8;
   const DataShape& shape = form_->shape;
   const RowRange on_image =
-      plan_.whole_rows ? form_->OnImage(plan_.blocks.front()) : RowRange{0, form_->cols};
+      cut_.whole_rows ? form_->OnImage(cut_.blocks.front()) : RowRange{0, form_->cols};
   const int64_t pixels = on_image.end - on_image.begin;
   to += on_image.begin * form_->pixel * lanes_;
   if (shape.format == DataFormat::kNCHW) {
     for (int64_t c = 0; c < num_channels_; ++c) {
       FindPlaces(image, row, c);
       kernels_.gather_widen(places_.data(), pixels, to + c * lanes_, form_->pixel * lanes_,
-                            plan_.whole_rows ? shape.h * shape.w : 0);
+                            cut_.whole_rows ? shape.h * shape.w : 0);
     }
     return;
   }

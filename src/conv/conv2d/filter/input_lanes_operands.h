@@ -4,68 +4,35 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "base/memory.h"
-#include "conv/conv2d/filter/plan.h"
+#include "conv/conv2d/filter/cut.h"
+#include "conv/conv2d/filter/places.h"
 #include "conv/move/staging.h"
 #include "conv/plan/algorithm.h"
 
 namespace convgrad {
 
-// input:        [group][pixel of the grid][columns of its panels], or as it lies in NHWC.
-//               Joined [group][row][column of the grid][kernel row][channel]: the taps of an output
-//               pixel, column by column, are neighbours that the next pixel's taps overlap.
-// out_backprop: as it lies, or widened [pixel][channels of the pass' groups]
+// Where they lie is said in places.cc; joined, the input goes through a padded copy.
 template <class Stored>
 class InputLanesOperands {
  public:
   using Compute = ComputeType<Stored>;
   using Element = Compute;
-  using Pass = FilterGradientPlan::Pass;
+  using Pass = FilterCut::Pass;
 
-  InputLanesOperands(const ConvArgs& args, const FilterGradientPlan& plan);
+  InputLanesOperands(const ConvArgs& args, const FilterCut& cut);
 
-  void Pack(const Pass& pass, const PixelStage& stage);
-  int64_t RowOffset(int64_t row) const { return row * output_at_.channel; }
-  const Compute* Rows(int64_t group_in_pass) const {
-    return output_ + group_in_pass * plan_.geometry.group_out_c * output_at_.channel;
+  // `places`: of that pass and stage; they have to stay.
+  void Pack(const Pass& pass, const PixelStage& stage, const StagePlaces& places);
+  const Compute* rows() const {
+    return (output_ == nullptr ? output_scratch_.data() : output_) + places_->output().begin;
   }
-  const Compute* Columns(int64_t panel_in_pass) const {
-    const int64_t panels = pass_->panel_end - pass_->panel_begin;
-    return input_ + panel_in_pass / panels * input_group_ +
-           panel_in_pass % panels * plan_.sizes.panels.cols;
-  }
-  int64_t InputPixel(int64_t image, int64_t grid_row, int64_t grid_col) const {
-    return input_at_.Of(image, grid_row, grid_col);
-  }
-  int64_t OutputPixel(int64_t image, int64_t row, int64_t col) const {
-    return output_at_.Of(image, row, col);
-  }
-  int64_t row_step() const { return output_at_.pixel; }
-  int64_t column_step() const { return plan_.cols.stride * input_at_.pixel; }
-  static GemmSegment Terms(int64_t input, int64_t output, int64_t length) {
-    return {output, input, length};
+  const Compute* columns() const {
+    return (input_ == nullptr ? input_scratch_.data() : input_) + places_->input().begin;
   }
 
  private:
-  // Where the pixels of a tensor lie: strides, and the first image and row that are there.
-  struct Places {
-    int64_t channel = 1, pixel = 0, row = 0, image = 0;
-    int64_t first_image = 0, first_row = 0;
-
-    int64_t Of(int64_t n, int64_t i, int64_t j) const {
-      return (n - first_image) * image + (i - first_row) * row + j * pixel;
-    }
-  };
-  // Of a slab that is packed pixel by pixel.
-  static Places Packed(const Slab& slab, int64_t cols, int64_t width) {
-    return {
-        1, width, cols * width, slab.num_rows() * cols * width, slab.image_begin, slab.row_begin};
-  }
-
-  void PlaceOutput();
-  void PlaceInput();
   void PackOutput();
   void PackChannels();
   void PackPadded();
@@ -79,91 +46,52 @@ class InputLanesOperands {
                int64_t num_channels, Compute* to, int64_t width) const;
 
   const ConvArgs& args_;
-  const FilterGradientPlan& plan_;
+  const FilterCut& cut_;
   const PackKernels<Stored>& pack_;
   const DataShape input_shape_, output_shape_;
   AlignedArray<Compute> input_scratch_, output_scratch_;
   AlignedArray<Compute> padded_;  // [group][image][padded row][padded column][channel]
+  // The tensors, where they are used in place.
   const Compute *input_ = nullptr, *output_ = nullptr;
   const Pass* pass_ = nullptr;
   const PixelStage* stage_ = nullptr;
-  Places input_at_, output_at_;
-  int64_t input_group_ = 0;  // from one group to the next
+  const StagePlaces* places_ = nullptr;
 };
 
 template <class Stored>
-InputLanesOperands<Stored>::InputLanesOperands(const ConvArgs& args, const FilterGradientPlan& plan)
+InputLanesOperands<Stored>::InputLanesOperands(const ConvArgs& args, const FilterCut& cut)
     : args_(args),
-      plan_(plan),
+      cut_(cut),
       pack_(args.kernels.Pack<Stored>()),
-      input_shape_{plan.format, plan.geometry.in_h, plan.geometry.in_w, plan.geometry.in_c},
-      output_shape_{plan.format, plan.geometry.out_h, plan.geometry.out_w, plan.geometry.out_c} {
-  int64_t input = 0, output = 0, padded = 0;
-  for (const PixelStage& stage : plan.stages) {
-    input = std::max(input, plan.InputElements(stage, plan.passes.front()));
-    output = std::max(output, plan.OutputElements(stage, plan.passes.front()));
-    padded = std::max(padded, plan.PaddedElements(stage));
+      input_shape_{cut.format, cut.geometry.in_h, cut.geometry.in_w, cut.geometry.in_c},
+      output_shape_{cut.format, cut.geometry.out_h, cut.geometry.out_w, cut.geometry.out_c} {
+  if (cut.UsesInputInPlace()) {
+    input_ = static_cast<const Compute*>(args.input);
+  } else {
+    input_scratch_ = AlignedArray<Compute>(cut.most_elements.input);
   }
-  if (!plan.UsesInputInPlace()) input_scratch_ = AlignedArray<Compute>(input);
   // Surplus columns are computed and dropped: they must be numbers, not slow subnormals.
-  if (!plan.joined) std::fill_n(input_scratch_.data(), input_scratch_.size(), Compute{0});
-  if (!plan.UsesOutputInPlace()) output_scratch_ = AlignedArray<Compute>(output);
-  padded_ = AlignedArray<Compute>(padded);
+  if (!cut.joined) std::fill_n(input_scratch_.data(), input_scratch_.size(), Compute{0});
+  if (cut.UsesOutputInPlace()) {
+    output_ = static_cast<const Compute*>(args.out_backprop);
+  } else {
+    output_scratch_ = AlignedArray<Compute>(cut.most_elements.output);
+  }
+  padded_ = AlignedArray<Compute>(cut.most_elements.padded);
 }
 
 template <class Stored>
-void InputLanesOperands<Stored>::Pack(const Pass& pass, const PixelStage& stage) {
+void InputLanesOperands<Stored>::Pack(const Pass& pass, const PixelStage& stage,
+                                      const StagePlaces& places) {
   pass_ = &pass;
   stage_ = &stage;
-  PlaceOutput();
-  PlaceInput();
-  if (!plan_.UsesOutputInPlace()) PackOutput();
-  if (plan_.joined) {
+  places_ = &places;
+  if (!cut_.UsesOutputInPlace()) PackOutput();
+  if (cut_.joined) {
     PackPadded();
     PackTaps();
-  } else if (!plan_.UsesInputInPlace()) {
+  } else if (!cut_.UsesInputInPlace()) {
     PackChannels();
-  }
-}
-
-template <class Stored>
-void InputLanesOperands<Stored>::PlaceOutput() {
-  const ConvGeometry& g = plan_.geometry;
-  output_ = output_scratch_.data();
-  output_at_ = Packed(stage_->output, g.out_w, plan_.OutputWidth(*pass_));
-  if constexpr (std::is_same_v<Stored, Compute>) {
-    if (plan_.UsesOutputInPlace()) {
-      const bool nhwc = plan_.format == DataFormat::kNHWC;
-      const int64_t pixel = nhwc ? g.out_c : 1;
-      const int64_t image = stage_->output.image_begin;
-      output_at_ = {nhwc ? 1 : g.out_h * g.out_w, pixel, g.out_w * pixel, output_shape_.Image(),
-                    image};
-      output_ = static_cast<const Stored*>(args_.out_backprop) + image * output_at_.image +
-                pass_->group_begin * g.group_out_c * output_at_.channel;
-    }
-  }
-}
-
-template <class Stored>
-void InputLanesOperands<Stored>::PlaceInput() {
-  const ConvGeometry& g = plan_.geometry;
-  input_ = input_scratch_.data();
-  const Slab grid = plan_.GridSlab(*stage_);
-  const int64_t panel_cols = plan_.sizes.panels.cols;
-  input_at_ = Packed(
-      grid, plan_.cols.count,
-      plan_.joined ? plan_.ColumnNumbers() : (pass_->panel_end - pass_->panel_begin) * panel_cols);
-  input_group_ = grid.num_images() * input_at_.image;
-  if (plan_.joined) input_ += pass_->panel_begin * panel_cols;
-  if constexpr (std::is_same_v<Stored, Compute>) {
-    if (plan_.UsesInputInPlace()) {
-      input_at_ = {1, plan_.cols.step * g.in_c, plan_.rows.step * g.in_w * g.in_c,
-                   input_shape_.Image(), grid.image_begin};
-      input_group_ = g.group_in_c;
-      input_ = static_cast<const Stored*>(args_.input) + grid.image_begin * input_at_.image +
-               (plan_.rows.first * g.in_w + plan_.cols.first) * g.in_c +
-               pass_->group_begin * g.group_in_c + pass_->panel_begin * panel_cols;
-    }
   }
 }
 
@@ -184,25 +112,25 @@ void InputLanesOperands<Stored>::PackRun(const Stored* tensor, const DataShape& 
 
 template <class Stored>
 void InputLanesOperands<Stored>::PackOutput() {
-  const ConvGeometry& g = plan_.geometry;
+  const ConvGeometry& g = cut_.geometry;
   const Slab& out = stage_->output;
   staging::ForLines(args_.parallel, out.num_images(), 1, out.num_rows() * g.out_w,
                     [&](int64_t n, int64_t, int64_t pixel, int64_t count) {
-                      PackRun(
-                          static_cast<const Stored*>(args_.out_backprop), output_shape_,
-                          {out.image_begin + n, out.row_begin * g.out_w + pixel, 1, count},
-                          pass_->group_begin * g.group_out_c, output_at_.pixel,
-                          output_scratch_.data() + n * output_at_.image + pixel * output_at_.pixel,
-                          output_at_.pixel);
+                      PackRun(static_cast<const Stored*>(args_.out_backprop), output_shape_,
+                              {out.image_begin + n, out.row_begin * g.out_w + pixel, 1, count},
+                              pass_->group_begin * g.group_out_c, places_->output().pixel,
+                              output_scratch_.data() + n * places_->output().image +
+                                  pixel * places_->output().pixel,
+                              places_->output().pixel);
                     });
 }
 
 template <class Stored>
 void InputLanesOperands<Stored>::PackChannels() {
-  const ConvGeometry& g = plan_.geometry;
-  const AxisGrid &rows = plan_.rows, &cols = plan_.cols;
-  const Slab grid = plan_.GridSlab(*stage_);
-  const int64_t panel_cols = plan_.sizes.panels.cols;
+  const ConvGeometry& g = cut_.geometry;
+  const AxisGrid &rows = cut_.rows, &cols = cut_.cols;
+  const Slab grid = cut_.GridSlab(*stage_);
+  const int64_t panel_cols = cut_.sizes.panels.cols;
   const int64_t first_channel = pass_->panel_begin * panel_cols;
   const int64_t num_channels =
       std::min(g.group_in_c, pass_->panel_end * panel_cols) - first_channel;
@@ -215,25 +143,25 @@ void InputLanesOperands<Stored>::PackChannels() {
         const int64_t row = rows.first + (grid.row_begin + line) * rows.step;
         const PixelRun run{grid.image_begin + n, row * g.in_w + cols.first + pixel * cols.step,
                            cols.step, count};
-        Compute* to = input_scratch_.data() + n * input_at_.image + line * input_at_.row +
-                      pixel * input_at_.pixel;
+        Compute* to = input_scratch_.data() + n * places_->input().image +
+                      line * places_->input().row + pixel * places_->input().pixel;
         for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
           PackRun(static_cast<const Stored*>(args_.input), input_shape_, run,
-                  group * g.group_in_c + first_channel, num_channels, to, input_at_.pixel);
-          to += input_group_;
+                  group * g.group_in_c + first_channel, num_channels, to, places_->input().pixel);
+          to += places_->input().group;
         }
       });
 }
 
 template <class Stored>
 void InputLanesOperands<Stored>::PackPadded() {
-  const ConvGeometry& g = plan_.geometry;
-  const Slab slab = plan_.PaddedSlab(*stage_);
-  const int64_t width = plan_.PaddedWidth(), channels = g.group_in_c;
+  const ConvGeometry& g = cut_.geometry;
+  const Slab slab = cut_.PaddedSlab(*stage_);
+  const int64_t width = cut_.PaddedWidth(), channels = g.group_in_c;
   const int64_t first = std::min(g.pad_left, width);
   const int64_t last = std::clamp<int64_t>(g.pad_left + g.in_w, first, width);
   const int64_t group_size = slab.num_images() * slab.num_rows() * width * channels;
-  const int64_t groups = pass_->group_end - pass_->group_begin;
+  const int64_t groups = pass_->num_groups();
   args_.parallel.For(slab.num_images() * slab.num_rows(), [&](int64_t i) {
     const int64_t row = slab.row_begin + i % slab.num_rows() - g.pad_top;
     const bool present = row >= 0 && row < g.in_h && first < last;
@@ -255,31 +183,31 @@ void InputLanesOperands<Stored>::PackPadded() {
 // What every column of taps meets, from the padded input.
 template <class Stored>
 void InputLanesOperands<Stored>::PackTaps() {
-  const ConvGeometry& g = plan_.geometry;
+  const ConvGeometry& g = cut_.geometry;
   const Slab& out = stage_->output;
-  const Slab slab = plan_.PaddedSlab(*stage_);
-  const int64_t channels = g.group_in_c, numbers = plan_.ColumnNumbers();
-  const int64_t row_size = plan_.PaddedWidth() * channels;
-  const int64_t apart =
-      FilterGradientPlan::SharesColumns(g) ? 1 : g.kernel_w;  // columns copied one by one
-  const int64_t step = FilterGradientPlan::SharesColumns(g) ? 1 : g.stride_w;
+  const Slab slab = cut_.PaddedSlab(*stage_);
+  const int64_t channels = g.group_in_c, numbers = cut_.ColumnNumbers();
+  const int64_t row_size = cut_.PaddedWidth() * channels;
+  const int64_t apart = FilterCut::SharesColumns(g) ? 1 : g.kernel_w;  // columns copied one by one
+  const int64_t step = FilterCut::SharesColumns(g) ? 1 : g.stride_w;
   const auto copy = args_.kernels.template Pack<Compute>().copy_widen;
   args_.parallel.For(out.num_images() * out.num_rows(), [&](int64_t i) {
     const int64_t n = i / out.num_rows(), line = i % out.num_rows();
-    Compute* to = input_scratch_.data() + i * input_at_.row;
-    for (int64_t group = 0; group < pass_->group_end - pass_->group_begin; ++group) {
+    Compute* to = input_scratch_.data() + i * places_->input().row;
+    for (int64_t group = 0; group < pass_->num_groups(); ++group) {
       for (int64_t tap = 0; tap < g.kernel_h * apart; ++tap) {
         const int64_t r = tap / apart, t = tap % apart;
         const int64_t row = (group * slab.num_images() + n) * slab.num_rows() + line * g.stride_h +
                             r * g.dilation_h;
         copy(padded_.data() + row * row_size + t * g.dilation_w * channels, step * channels,
-             to + t * numbers + r * channels, apart * numbers, plan_.cols.count / apart, channels);
+             to + t * numbers + r * channels, apart * numbers, cut_.cols.count / apart, channels);
       }
-      to += input_group_;
+      to += places_->input().group;
     }
   });
-  const int64_t groups = pass_->group_end - pass_->group_begin;
-  std::fill_n(input_scratch_.data() + groups * input_group_, plan_.sizes.panels.cols, Compute{0});
+  const int64_t groups = pass_->num_groups();
+  std::fill_n(input_scratch_.data() + groups * places_->input().group, cut_.sizes.panels.cols,
+              Compute{0});
 }
 
 }  // namespace convgrad

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "conv/conv2d/filter/pixel_list.h"
-#include "conv/conv2d/filter/plan.h"
+#include "conv/conv2d/filter/cut.h"
+#include "conv/conv2d/filter/places.h"
 #include "conv/conv2d/filter/stage.h"
 #include "conv/move/stream_result.h"
 
@@ -22,10 +22,11 @@ class FilterGradientRunner {
  public:
   using Compute = ComputeType<Stored>;
   using Element = typename Operands::Element;
-  using Pass = FilterGradientPlan::Pass;
+  using Pass = FilterCut::Pass;
   using Stage = FilterGradientStage<Stored, Operands>;
 
-  FilterGradientRunner(const ConvArgs& args, const FilterGradientPlan& plan);
+  // `front`: the lists of the cut's first pass and stage, null where stages are not listed.
+  FilterGradientRunner(const ConvArgs& args, const FilterCut& cut, const StageLists* front);
   void Run();
 
  private:
@@ -40,24 +41,24 @@ class FilterGradientRunner {
     int64_t first;  // where the tile's first number is in the result
   };
 
-  Place PlaceOf(const Pass& pass, const FilterGradientPlan::TilePlace& at) const;
+  Place PlaceOf(const Pass& pass, const FilterCut::TilePlace& at) const;
   // The same place `blocks` row blocks further.
   void MoveRows(Place& place, int64_t blocks) const;
   void SetRows(Place& place) const;
   // Row blocks from this one on that one call of the micro-kernel may take: those of its size.
   int64_t BlocksAlike(const Place& place) const;
   // From one row of the result's matrix to the next.
-  int64_t RowPitch() const { return plan_.inputs_in_lanes ? num_cols_ : held_.count(); }
+  int64_t RowPitch() const { return cut_.inputs_in_lanes ? num_cols_ : held_.count(); }
   // Whether the micro-kernel writes the result around the caches: then it is whole lines.
   bool StreamsResult() const {
     constexpr auto kLine = static_cast<int64_t>(kAlignment);
-    const ConvGeometry& g = plan_.geometry;
+    const ConvGeometry& g = cut_.geometry;
     const auto bytes = [](int64_t numbers) {
       return numbers * static_cast<int64_t>(sizeof(Element));
     };
-    return plan_.sizes.stores_compute_type && !plan_.inputs_in_lanes &&
-           bytes(g.group_out_c) % kLine == 0 && plan_.PanelBytes() % kLine == 0 &&
-           PaysToStream(result_, bytes(plan_.ResultRows() * g.out_c), bytes(g.out_c));
+    return cut_.sizes.stores_compute_type && !cut_.inputs_in_lanes &&
+           bytes(g.group_out_c) % kLine == 0 && cut_.PanelBytes() % kLine == 0 &&
+           PaysToStream(result_, bytes(cut_.ResultRows() * g.out_c), bytes(g.out_c));
   }
   // Of so many row blocks.
   void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
@@ -67,7 +68,7 @@ class FilterGradientRunner {
   void RunStage(const Pass& pass);
   // Run after run, each by a thread that packs what it needs for itself.
   void DealRuns(const Pass& pass);
-  void RunShare(const Pass& pass, const FilterGradientPlan::Share& share);
+  void RunShare(const Pass& pass, const FilterCut::Share& share);
   struct Part {
     int64_t index, count;
   };
@@ -76,7 +77,7 @@ class FilterGradientRunner {
   // Tiles [begin, end) of one run, as far as the stage has its blocks.
   void RunTiles(const Pass& pass, const Stage& stage, int64_t run, int64_t begin, int64_t end);
   void RunGroup(const Pass& pass, const Stage& stage, int64_t run, int64_t begin, int64_t end);
-  void RunRowBlocks(const Operands& operands, const Place& place, int64_t row_blocks,
+  void RunRowBlocks(const Stage& stage, const Place& place, int64_t row_blocks,
                     GemmTileArgs<Element>& args) const;
   // Adds them to the totals, which after the last run become the result.
   void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
@@ -86,13 +87,13 @@ class FilterGradientRunner {
 
   double* SumsOf(int64_t run, int64_t tile) {
     const int64_t at =
-        plan_.one_call ? Parallel::ThreadIndex() : run % plan_.runs_at_once * tiles_held_ + tile;
-    return sums_.data() + at * plan_.sizes.tile_sums;
+        cut_.one_call ? Parallel::ThreadIndex() : run % cut_.runs_at_once * tiles_held_ + tile;
+    return sums_.data() + at * cut_.sizes.tile_sums;
   }
-  double* TotalOf(int64_t tile) { return totals_.data() + tile * plan_.sizes.tile_sums; }
+  double* TotalOf(int64_t tile) { return totals_.data() + tile * cut_.sizes.tile_sums; }
 
   const ConvArgs& args_;
-  const FilterGradientPlan& plan_;
+  const FilterCut& cut_;
   const IndirectGemmKernels<Element>& kernels_;
   const Parallel alone_{1};
   const ConvArgs args_alone_;
@@ -104,34 +105,35 @@ class FilterGradientRunner {
   // [group][output channel][kernel column][kernel row][input channel].
   AlignedArray<Compute> unfinished_;
   Compute* result_ = nullptr;
-  FilterGradientPlan::Columns held_;  // that are in result_, unless it is turned
+  FilterCut::Columns held_;  // that are in result_, unless it is turned
   bool streams_ = false;
   std::vector<PixelList> lists_;  // of each thread
 };
 
 template <class Stored, class Operands>
 FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& args,
-                                                             const FilterGradientPlan& plan)
+                                                             const FilterCut& cut,
+                                                             const StageLists* front)
     : args_(args),
-      plan_(plan),
+      cut_(cut),
       kernels_(args.kernels.Gemm<Element>()),
       args_alone_{args.problem, args.input,   args.filter, args.out_backprop,
                   args.result,  args.kernels, alone_},
-      tiles_held_(plan.TilesOf(plan.passes.front())),
-      num_cols_(FilterGradientPlan::NumCols(plan.geometry, plan.form)),
-      sums_((plan.one_call ? args.parallel.num_threads() : tiles_held_ * plan.runs_at_once) *
-            plan.sizes.tile_sums),
-      totals_(plan.NumRuns() > 1 ? tiles_held_ * plan.sizes.tile_sums : 0),
-      held_{0, plan.geometry.out_c},
+      tiles_held_(cut.TilesOf(cut.passes.front())),
+      num_cols_(FilterCut::NumCols(cut.geometry, cut.form)),
+      sums_((cut.one_call ? args.parallel.num_threads() : tiles_held_ * cut.runs_at_once) *
+            cut.sizes.tile_sums),
+      totals_(cut.NumRuns() > 1 ? tiles_held_ * cut.sizes.tile_sums : 0),
+      held_{0, cut.geometry.out_c},
       lists_(static_cast<size_t>(args.parallel.num_threads())) {
-  for (int i = 0; i < (plan.deals_runs ? args.parallel.num_threads() : 1); ++i) {
-    stages_.emplace_back(plan.deals_runs ? args_alone_ : args_, plan);
+  for (int i = 0; i < (cut.deals_runs ? args.parallel.num_threads() : 1); ++i) {
+    stages_.emplace_back(cut.deals_runs ? args_alone_ : args_, cut, front);
   }
   if constexpr (std::is_same_v<Stored, Compute>) {
-    if (!plan.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
+    if (!cut.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
   }
   if (result_ == nullptr && !kNarrows) {
-    unfinished_ = AlignedArray<Compute>(plan.UnfinishedElements());
+    unfinished_ = AlignedArray<Compute>(cut.UnfinishedElements());
     result_ = unfinished_.data();
   }
   streams_ = StreamsResult();
@@ -139,26 +141,26 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::Run() {
-  for (const Pass& pass : plan_.passes) {
-    if (plan_.RoundsResult()) held_ = plan_.ResultColumns(pass);
+  for (const Pass& pass : cut_.passes) {
+    if (cut_.RoundsResult()) held_ = cut_.ResultColumns(pass);
     std::fill_n(totals_.data(), totals_.size(), 0.0);
-    if (plan_.deals_runs) {
+    if (cut_.deals_runs) {
       DealRuns(pass);
     } else {
       RunStages(pass);
     }
-    if (plan_.RoundsResult()) RoundResult();
+    if (cut_.RoundsResult()) RoundResult();
   }
-  if (plan_.inputs_in_lanes) TurnResult();
+  if (cut_.inputs_in_lanes) TurnResult();
 }
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RoundResult() const {
   constexpr int64_t kRows = 64;  // at a time
   const auto narrow = args_.kernels.template Pack<Stored>().narrow;
-  const int64_t out_c = plan_.geometry.out_c, cols = held_.count();
-  args_.parallel.For(CeilDiv(plan_.ResultRows(), kRows), [&](int64_t i) {
-    const int64_t end = std::min(plan_.ResultRows(), (i + 1) * kRows);
+  const int64_t out_c = cut_.geometry.out_c, cols = held_.count();
+  args_.parallel.For(CeilDiv(cut_.ResultRows(), kRows), [&](int64_t i) {
+    const int64_t end = std::min(cut_.ResultRows(), (i + 1) * kRows);
     const int64_t step = cols == out_c ? end - i * kRows : 1;  // whole rows follow each other
     for (int64_t row = i * kRows; row < end; row += step) {
       narrow(result_ + row * cols, static_cast<Stored*>(args_.result) + row * out_c + held_.begin,
@@ -169,12 +171,12 @@ void FilterGradientRunner<Stored, Operands>::RoundResult() const {
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::TurnResult() const {
-  const ConvGeometry& g = plan_.geometry;
+  const ConvGeometry& g = cut_.geometry;
   const int64_t matrix = g.group_out_c * num_cols_;
-  args_.parallel.For(g.groups * plan_.num_taps, [&](int64_t i) {
-    const int64_t group = i / plan_.num_taps, tap = i % plan_.num_taps;
+  args_.parallel.For(g.groups * cut_.num_taps, [&](int64_t i) {
+    const int64_t group = i / cut_.num_taps, tap = i % cut_.num_taps;
     const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
-    const Compute* from = plan_.joined
+    const Compute* from = cut_.joined
                               ? result_ + group * matrix + (t * g.kernel_h + r) * g.group_in_c
                               : result_ + i * matrix;
     args_.kernels.template Pack<Stored>().transpose_narrow(
@@ -186,23 +188,23 @@ void FilterGradientRunner<Stored, Operands>::TurnResult() const {
 
 template <class Stored, class Operands>
 auto FilterGradientRunner<Stored, Operands>::PlaceOf(const Pass& pass,
-                                                     const FilterGradientPlan::TilePlace& at) const
+                                                     const FilterCut::TilePlace& at) const
     -> Place {
-  const ConvGeometry& g = plan_.geometry;
+  const ConvGeometry& g = cut_.geometry;
   Place place{};
   place.row_block = at.row_block;
   place.panel = at.panel;
   const int64_t panels = pass.panel_end - pass.panel_begin;
   const int64_t panel = pass.panel_begin + place.panel % panels;  // of the group
   place.group_in_pass = place.panel / panels;
-  place.num_cols = plan_.sizes.panels.ColsOf(panel, num_cols_);
+  place.num_cols = cut_.sizes.panels.ColsOf(panel, num_cols_);
   const int64_t group = pass.group_begin + place.group_in_pass;
   const int64_t matrix =
-      plan_.inputs_in_lanes
-          ? (group * plan_.tile_taps + at.tap) * g.group_out_c * num_cols_
+      cut_.inputs_in_lanes
+          ? (group * cut_.tile_taps + at.tap) * g.group_out_c * num_cols_
           : at.tap * g.group_in_c * RowPitch() + group * g.group_out_c - held_.begin;
   place.first =
-      matrix + at.row_block * plan_.sizes.tile_rows * RowPitch() + panel * plan_.sizes.panels.cols;
+      matrix + at.row_block * cut_.sizes.tile_rows * RowPitch() + panel * cut_.sizes.panels.cols;
   SetRows(place);
   return place;
 }
@@ -210,7 +212,7 @@ auto FilterGradientRunner<Stored, Operands>::PlaceOf(const Pass& pass,
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::SetRows(Place& place) const {
   const int64_t rows =
-      std::min(plan_.sizes.tile_rows, plan_.NumRows() - place.row_block * plan_.sizes.tile_rows);
+      std::min(cut_.sizes.tile_rows, cut_.NumRows() - place.row_block * cut_.sizes.tile_rows);
   if (rows == place.num_rows) return;
   place.num_rows = rows;
   place.tile = SmallestTile(TilesOfWidth(kernels_, place.num_cols), rows);
@@ -219,14 +221,14 @@ void FilterGradientRunner<Stored, Operands>::SetRows(Place& place) const {
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::MoveRows(Place& place, int64_t blocks) const {
   place.row_block += blocks;
-  place.first += blocks * plan_.sizes.tile_rows * RowPitch();
+  place.first += blocks * cut_.sizes.tile_rows * RowPitch();
   SetRows(place);
 }
 
 template <class Stored, class Operands>
 int64_t FilterGradientRunner<Stored, Operands>::BlocksAlike(const Place& place) const {
-  const FilterGradientPlan::Sizes& sizes = plan_.sizes;
-  const int64_t whole = plan_.NumRows() / sizes.tile_rows, rest = plan_.NumRows() % sizes.tile_rows;
+  const FilterCut::Sizes& sizes = cut_.sizes;
+  const int64_t whole = cut_.NumRows() / sizes.tile_rows, rest = cut_.NumRows() % sizes.tile_rows;
   // Sums of neighbours lie as far apart as those of the widest panels' tiles.
   const bool widest = place.tile.rows == sizes.tile_rows && place.tile.cols == sizes.panels.cols;
   if (place.row_block >= whole || !widest) return 1;
@@ -239,8 +241,8 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place, int64_t row_blocks,
                                                        GemmTileArgs<Element>& args,
                                                        int64_t* c_rows) const {
-  const int64_t tile_rows = plan_.sizes.tile_rows;
-  const int64_t last = plan_.NumRows() - (place.row_block + row_blocks - 1) * tile_rows;
+  const int64_t tile_rows = cut_.sizes.tile_rows;
+  const int64_t last = cut_.NumRows() - (place.row_block + row_blocks - 1) * tile_rows;
   args.num_rows = std::min(tile_rows, last);
   for (int64_t i = 0; i < (row_blocks - 1) * tile_rows + args.num_rows; ++i) {
     c_rows[i] = place.first + i * RowPitch();
@@ -252,13 +254,13 @@ void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place, int64
   }
   args.c_rows = c_rows;
   args.num_cols = place.num_cols;
-  args.odd = !plan_.sizes.stores_compute_type;
+  args.odd = !cut_.sizes.stores_compute_type;
   args.stream = streams_;
 }
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunStages(const Pass& pass) {
-  for (const PixelStage& stage : plan_.stages) {
+  for (const PixelStage& stage : cut_.stages) {
     stages_.front().Load(pass, stage);
     RunStage(pass);
   }
@@ -268,15 +270,15 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass) {
   const Stage& stage = stages_.front();
   const auto [image, block_begin, block_end] = stage.pixels();
-  const int64_t tiles = plan_.TilesOf(pass);
+  const int64_t tiles = cut_.TilesOf(pass);
   const int64_t run_end = CeilDiv(block_end, kRunBlocks);
-  for (int64_t run = block_begin / kRunBlocks; run < run_end; run += plan_.runs_at_once) {
-    const int64_t last_run = std::min(run + plan_.runs_at_once, run_end);
-    const int64_t tasks = plan_.TasksOf((last_run - run) * tiles);
+  for (int64_t run = block_begin / kRunBlocks; run < run_end; run += cut_.runs_at_once) {
+    const int64_t last_run = std::min(run + cut_.runs_at_once, run_end);
+    const int64_t tasks = cut_.TasksOf((last_run - run) * tiles);
     args_.parallel.For(tasks, [&](int64_t i) { RunTask(pass, stage, run, last_run, {i, tasks}); });
-    if (plan_.NumRuns() == 1) continue;
+    if (cut_.NumRuns() == 1) continue;
     // The last run of the stage may go on in the next one.
-    const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
+    const int64_t num_blocks = static_cast<int64_t>(cut_.blocks.size());
     const int64_t complete = block_end == num_blocks ? run_end : block_end / kRunBlocks;
     FoldRuns(pass, run, std::min(last_run, complete));
   }
@@ -284,9 +286,9 @@ void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass) {
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::DealRuns(const Pass& pass) {
-  for (int64_t run = 0; run < plan_.NumRuns(); run += plan_.runs_at_once) {
-    const int64_t last_run = std::min(run + plan_.runs_at_once, plan_.NumRuns());
-    const auto shares = plan_.Shares(pass, run, last_run);
+  for (int64_t run = 0; run < cut_.NumRuns(); run += cut_.runs_at_once) {
+    const int64_t last_run = std::min(run + cut_.runs_at_once, cut_.NumRuns());
+    const auto shares = cut_.Shares(pass, run, last_run);
     args_.parallel.For(static_cast<int64_t>(shares.size()),
                        [&](int64_t i) { RunShare(pass, shares[static_cast<size_t>(i)]); });
     FoldRuns(pass, run, last_run);
@@ -295,9 +297,9 @@ void FilterGradientRunner<Stored, Operands>::DealRuns(const Pass& pass) {
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunShare(const Pass& pass,
-                                                      const FilterGradientPlan::Share& share) {
+                                                      const FilterCut::Share& share) {
   Stage& stage = stages_[static_cast<size_t>(Parallel::ThreadIndex())];
-  for (const PixelStage& pixels : plan_.StagesOfRun(share.run)) {
+  for (const PixelStage& pixels : cut_.StagesOfRun(share.run)) {
     stage.Load(pass, pixels);
     RunTiles(pass, stage, share.run, share.tile_begin, share.tile_end);
   }
@@ -308,11 +310,11 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunTask(const Pass& pass, const Stage& stage,
                                                      int64_t first_run, int64_t last_run,
                                                      const Part& part) {
-  const int64_t tiles = plan_.TilesOf(pass);
-  const int64_t first_block = stage.BlocksOf(first_run).begin;
-  const int64_t work = tiles * (stage.BlocksOf(last_run - 1).end - first_block);
+  const int64_t tiles = cut_.TilesOf(pass);
+  const int64_t first_block = stage.pixels().BlocksOf(first_run).begin;
+  const int64_t work = tiles * (stage.pixels().BlocksOf(last_run - 1).end - first_block);
   for (int64_t run = first_run; run < last_run; ++run) {
-    const auto blocks = stage.BlocksOf(run);
+    const auto blocks = stage.pixels().BlocksOf(run);
     const auto tile_at = [&](int64_t index) {
       const int64_t into = work * index / part.count - tiles * (blocks.begin - first_block);
       return std::min(tiles, CeilDiv(std::max<int64_t>(0, into), blocks.end - blocks.begin));
@@ -327,7 +329,7 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const St
                                                       int64_t run, int64_t begin, int64_t end) {
   for (int64_t tile = begin; tile < end;) {
     // Groups of row blocks are there to be read again by the next tap.
-    const int64_t next = plan_.tile_taps == 1 ? end : std::min(plan_.PlaceOf(tile).next_group, end);
+    const int64_t next = cut_.tile_taps == 1 ? end : std::min(cut_.PlaceOf(tile).next_group, end);
     RunGroup(pass, stage, run, tile, next);
     tile = next;
   }
@@ -337,18 +339,18 @@ void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const St
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunGroup(const Pass& pass, const Stage& stage,
                                                       int64_t run, int64_t begin, int64_t end) {
-  const int64_t num_blocks = static_cast<int64_t>(plan_.blocks.size());
-  const auto [first_block, last_block] = stage.BlocksOf(run);
+  const int64_t num_blocks = static_cast<int64_t>(cut_.blocks.size());
+  const auto [first_block, last_block] = stage.pixels().BlocksOf(run);
   const FilterGradientAhead& ahead = stage.ahead();
-  for (int64_t block = first_block; block < last_block; block += plan_.chunk_blocks) {
-    const int64_t block_end = std::min(last_block, block + plan_.chunk_blocks);
+  for (int64_t block = first_block; block < last_block; block += cut_.chunk_blocks) {
+    const int64_t block_end = std::min(last_block, block + cut_.chunk_blocks);
     GemmTileArgs<Element> args{};
     args.resume = block > run * kRunBlocks;
     args.ahead_step = ahead.step();
-    args.keep = plan_.NumRuns() > 1 || block_end < num_blocks;
+    args.keep = cut_.NumRuns() > 1 || block_end < num_blocks;
     int64_t listed_tap = -1;
     for (int64_t tile = begin; tile < end;) {
-      const FilterGradientPlan::TilePlace at = plan_.PlaceOf(tile);
+      const FilterCut::TilePlace at = cut_.PlaceOf(tile);
       if (at.tap != listed_tap) {
         PixelList& own = lists_[static_cast<size_t>(Parallel::ThreadIndex())];
         stage.ListOf(block, block_end, at.tap, own).Give(args);
@@ -359,7 +361,7 @@ void FilterGradientRunner<Stored, Operands>::RunGroup(const Pass& pass, const St
         const int64_t row_blocks = std::min(next - tile, BlocksAlike(place));
         args.sums = SumsOf(run, tile);
         args.ahead = ahead.At(block, block_end, tile);
-        RunRowBlocks(stage.operands(), place, row_blocks, args);
+        RunRowBlocks(stage, place, row_blocks, args);
         MoveRows(place, row_blocks);
         tile += row_blocks;
       }
@@ -368,22 +370,23 @@ void FilterGradientRunner<Stored, Operands>::RunGroup(const Pass& pass, const St
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Operands& operands,
-                                                          const Place& place, int64_t row_blocks,
+void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Stage& stage, const Place& place,
+                                                          int64_t row_blocks,
                                                           GemmTileArgs<Element>& args) const {
   constexpr int64_t kMostRows = kMostGroupRowBlocks * kMaxTileRows;
+  const StagePlaces& places = stage.places();
   int64_t a_rows[kMostRows], c_rows[kMostRows];
-  const int64_t first_row = place.row_block * plan_.sizes.tile_rows;
+  const int64_t first_row = place.row_block * cut_.sizes.tile_rows;
   for (int64_t i = 0; i < row_blocks * place.tile.rows; ++i) {
-    a_rows[i] = operands.RowOffset(std::min(first_row + i, plan_.NumRows() - 1));
+    a_rows[i] = places.RowOffset(std::min(first_row + i, cut_.NumRows() - 1));
   }
   args.num_tiles = row_blocks;
-  args.a = operands.Rows(place.group_in_pass);
+  args.a = stage.operands().rows() + places.Rows(place.group_in_pass);
   args.a_rows = a_rows;
-  args.a_step = operands.row_step();
-  args.b = operands.Columns(place.panel);
-  args.b_step = operands.column_step();
-  args.in_pairs = plan_.in_pairs;
+  args.a_step = places.row_step();
+  args.b = stage.operands().columns() + places.Columns(place.panel);
+  args.b_step = places.column_step();
+  args.in_pairs = cut_.in_pairs;
   SetResult(place, row_blocks, args, c_rows);
   place.tile.run(args);
 }
@@ -392,12 +395,12 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::FoldRuns(const Pass& pass, int64_t run_begin,
                                                       int64_t run_end) {
   if (run_begin >= run_end) return;
-  args_.parallel.For(plan_.TilesOf(pass), [&](int64_t i) {
-    const Place place = PlaceOf(pass, plan_.PlaceOf(i));
+  args_.parallel.For(cut_.TilesOf(pass), [&](int64_t i) {
+    const Place place = PlaceOf(pass, cut_.PlaceOf(i));
     for (int64_t run = run_begin; run < run_end; ++run) {
       kernels_.add_run(SumsOf(run, i), TotalOf(i), int64_t{place.tile.rows} * place.tile.cols);
     }
-    if (run_end == plan_.NumRuns()) FinishTotal(place, TotalOf(i));
+    if (run_end == cut_.NumRuns()) FinishTotal(place, TotalOf(i));
   });
 }
 

@@ -2,86 +2,75 @@
 // tiles of every tap meet listed.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <optional>
 
 #include "conv/conv2d/filter/ahead.h"
-#include "conv/conv2d/filter/pixel_list.h"
-#include "conv/conv2d/filter/plan.h"
-#include "conv/plan/algorithm.h"
+#include "conv/conv2d/filter/cut.h"
+#include "conv/conv2d/filter/places.h"
+#include "conv/plan/plan.h"
 
 namespace convgrad {
 
 template <class Stored, class Operands>
 class FilterGradientStage {
  public:
-  using Pass = FilterGradientPlan::Pass;
+  using Pass = FilterCut::Pass;
 
-  // Packs and lists with the threads of `args`.
-  FilterGradientStage(const ConvArgs& args, const FilterGradientPlan& plan)
+  // Packs and lists with the threads of `args`. `front`: the lists of the first pass and stage,
+  // null where stages are not listed.
+  FilterGradientStage(const ConvArgs& args, const FilterCut& cut, const StageLists* front)
       : args_(args),
-        plan_(plan),
-        operands_(args, plan),
-        ahead_(args, plan, sizeof(Stored)),
-        chunk_lists_(
-            static_cast<size_t>(plan.lists_stages ? plan.MostStageBlocks() * plan.tile_taps : 0)) {}
+        cut_(cut),
+        front_(front),
+        operands_(args, cut),
+        ahead_(args, cut, sizeof(Stored)) {}
 
   // What the stage was made ready for last it keeps.
   void Load(const Pass& pass, const PixelStage& stage) {
     if (pass_ == &pass && stage_ == &stage) return;
-    const bool listed = pass_ == &pass && plan_.Alike(*stage_, stage);
+    const PixelStage* last = pass_ == &pass ? stage_ : nullptr;
     pass_ = &pass;
     stage_ = &stage;
-    operands_.Pack(pass, stage);
+    places_.emplace(cut_, pass, stage);
+    operands_.Pack(pass, stage, *places_);
     ahead_.Aim(pass, stage);
-    if (plan_.lists_stages && !listed) ListChunks();
+    if (front_ != nullptr) FindLists(last);
   }
 
   const PixelStage& pixels() const { return *stage_; }
+  const StagePlaces& places() const { return *places_; }
   const Operands& operands() const { return operands_; }
   const FilterGradientAhead& ahead() const { return ahead_; }
-
-  struct BlockRange {
-    int64_t begin, end;
-  };
-  // Those of a run that are in the stage.
-  BlockRange BlocksOf(int64_t run) const {
-    return {std::max(run * kRunBlocks, stage_->block_begin),
-            std::min((run + 1) * kRunBlocks, stage_->block_end)};
-  }
 
   // Of a chunk's blocks, for one tap; in `own` unless it is there already.
   const PixelList& ListOf(int64_t first_block, int64_t last_block, int64_t tap,
                           PixelList& own) const {
-    if (plan_.lists_stages) return chunk_lists_[IndexOfChunk(first_block, tap)];
-    own.Build(plan_, operands_, first_block, last_block, tap);
+    if (front_ != nullptr) return lists_->Of(first_block - stage_->block_begin, tap);
+    own.Build(cut_, *places_, first_block, last_block, tap);
     return own;
   }
 
  private:
-  size_t IndexOfChunk(int64_t first_block, int64_t tap) const {
-    return static_cast<size_t>((first_block - stage_->block_begin) * plan_.tile_taps + tap);
-  }
-
-  void ListChunks() {
-    const int64_t first_run = stage_->block_begin / kRunBlocks;
-    const int64_t runs = CeilDiv(stage_->block_end, kRunBlocks) - first_run;
-    args_.parallel.For(runs * plan_.tile_taps, [&](int64_t i) {
-      const int64_t tap = i % plan_.tile_taps;
-      const BlockRange blocks = BlocksOf(first_run + i / plan_.tile_taps);
-      for (int64_t block = blocks.begin; block < blocks.end; block += plan_.chunk_blocks) {
-        const int64_t end = std::min(blocks.end, block + plan_.chunk_blocks);
-        chunk_lists_[IndexOfChunk(block, tap)].Build(plan_, operands_, block, end, tap);
-      }
-    });
+  // `last`: the stage of this pass whose lists these are so far, if there is one.
+  void FindLists(const PixelStage* last) {
+    if (last != nullptr && cut_.Alike(*last, *stage_)) return;
+    if (pass_->IsAsLargeAs(cut_.passes.front()) && cut_.Alike(cut_.stages.front(), *stage_)) {
+      lists_ = front_;
+      return;
+    }
+    own_lists_.Build(args_.parallel, cut_, *places_, *stage_);
+    lists_ = &own_lists_;
   }
 
   const ConvArgs& args_;
-  const FilterGradientPlan& plan_;
+  const FilterCut& cut_;
+  const StageLists* front_;
   Operands operands_;
   FilterGradientAhead ahead_;
-  std::vector<PixelList> chunk_lists_;  // of each chunk, by its first block, and tap
+  std::optional<StagePlaces> places_;
+  StageLists own_lists_;
+  const StageLists* lists_ = nullptr;
   const Pass* pass_ = nullptr;
   const PixelStage* stage_ = nullptr;
 };

@@ -1,4 +1,4 @@
-#include "conv/conv2d/filter/plan.h"
+#include "conv/conv2d/filter/cut.h"
 
 #include <fmt/format.h>
 
@@ -29,8 +29,8 @@ constexpr int64_t kTilesPerThread = 32;
 
 }  // namespace
 
-FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& sizes_in,
-                                       int num_threads_in, FilterForm form_in)
+FilterCut::FilterCut(const Problem& problem, const Sizes& sizes_in, int num_threads_in,
+                     FilterForm form_in)
     : geometry(problem.geometry),
       format(problem.data_format),
       sizes(sizes_in),
@@ -43,36 +43,52 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
       num_taps(geometry.kernel_h * geometry.kernel_w),
       tile_taps(joined ? 1 : num_taps),
       row_blocks(CeilDiv(NumRows(), sizes.tile_rows)),
-      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w, TermsInPairs(problem))) {
-  const ConvGeometry& g = geometry;
-  if (sizes.pairs) CountInPairs(blocks);
-  PlaceGrid();
+      rows(MakeRows()),
+      cols(MakeCols()),
+      blocks(MakeBlocks(TermsInPairs(problem))),
+      one_call(OneCallSuffices()),
+      passes(CutPasses()),
+      deals_runs(PaysToDealRuns()),
+      stages(CutStages()),
+      most_elements(MostElements()),
+      chunk_blocks(one_call ? kRunBlocks
+                            : std::clamp<int64_t>(kChunkBytes / (kBlockTerms * PanelBytes()), 1,
+                                                  kRunBlocks)),
+      group_row_blocks(GroupRowBlocks()),
+      runs_at_once(RunsAtOnce()),
+      lists_stages(joined ||
+                   tile_taps * MostStageSegments() * int64_t{sizeof(GemmSegment)} <= kListBytes) {}
 
-  const int64_t num_pixels = g.batch * g.out_h * out_cols;
-  const int64_t chunk_bytes = num_pixels * PanelBytes();
-  one_call =
-      NumRuns() == 1 && num_pixels <= kOneCallPixels && chunk_bytes <= kOneCallBytes &&
-      num_pixels * PixelNumbers({0, g.groups, 0, sizes.panels.count}) * sizes.element_bytes <=
-          kMostStageBytes;
+std::vector<PixelBlock> FilterCut::MakeBlocks(bool pairs) const {
+  auto all = PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w, pairs);
+  if (sizes.pairs) CountInPairs(all);
+  return all;
+}
 
-  CutPasses();
-  deals_runs = PaysToDealRuns();
+bool FilterCut::OneCallSuffices() const {
+  const int64_t num_pixels = NumPixels();
+  return NumRuns() == 1 && num_pixels <= kOneCallPixels &&
+         num_pixels * PanelBytes() <= kOneCallBytes &&
+         num_pixels * PixelNumbers({0, geometry.groups, 0, sizes.panels.count}) *
+                 sizes.element_bytes <=
+             kMostStageBytes;
+}
+
+std::vector<PixelStage> FilterCut::CutStages() const {
   const int packing_threads = deals_runs ? num_threads : 1;  // each on its own
   const int stage_threads = deals_runs ? 1 : num_threads;
-
-  const Pass& widest = passes.front();
-  const int64_t pixel_bytes = PixelNumbers(widest) * sizes.element_bytes;
+  const int64_t pixel_bytes = PixelNumbers(passes.front()) * sizes.element_bytes;
   const int64_t stage_bytes = std::min(
       std::max(SumBytes(), stage_threads == 1 ? kStageBytes : kStageBytesPerThread * stage_threads),
       kMostStageBytes);
   // Only whole images of planes lie together, so that they can be fetched ahead.
-  const int64_t image_bytes = pixel_bytes * g.out_h * out_cols;
+  const int64_t image_pixels = geometry.out_h * out_cols;
+  const int64_t image_bytes = pixel_bytes * image_pixels;
   const bool whole_images = format == DataFormat::kNCHW && image_bytes <= kImageBytes &&
                             packing_threads * image_bytes <= kMostStageBytes;
-  int64_t stage_pixels = num_pixels;
+  int64_t stage_pixels = NumPixels();
   if (!one_call) {
-    stage_pixels =
-        std::max<int64_t>(whole_images ? g.out_h * out_cols : 1, stage_bytes / pixel_bytes);
+    stage_pixels = std::max<int64_t>(whole_images ? image_pixels : 1, stage_bytes / pixel_bytes);
   }
   // What one thread packs is alike for all runs: then it has its tiles' lists from the last one.
   const bool end_with_runs = stage_threads == 1 && !one_call;
@@ -80,26 +96,21 @@ FilterGradientPlan::FilterGradientPlan(const Problem& problem, const Sizes& size
     const int64_t run_pixels = kRunBlocks * MostBlockPixels();
     stage_pixels = CeilDiv(run_pixels, CeilDiv(run_pixels, stage_pixels));
   }
-  stages = SplitStages(blocks, g.out_h, out_cols, stage_pixels, end_with_runs);
-
-  chunk_blocks = one_call
-                     ? kRunBlocks
-                     : std::clamp<int64_t>(
-                           kChunkBytes / (kBlockTerms * sizes.panels.cols * sizes.element_bytes), 1,
-                           kRunBlocks);
-  const int64_t row_block_bytes =
-      std::min(num_pixels, chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.element_bytes;
-  // Joined, all rows read the same numbers.
-  group_row_blocks =
-      joined ? kMostGroupRowBlocks
-             : std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
-  group_row_blocks = CeilDiv(row_blocks, CeilDiv(row_blocks, group_row_blocks));  // groups alike
-  runs_at_once = RunsAtOnce();
-  lists_stages =
-      joined || tile_taps * MostStageSegments() * int64_t{sizeof(GemmSegment)} <= kListBytes;
+  return SplitStages(blocks, geometry.out_h, out_cols, stage_pixels, end_with_runs);
 }
 
-void FilterGradientPlan::CutPasses() {
+int64_t FilterCut::GroupRowBlocks() const {
+  const int64_t row_block_bytes =
+      std::min(NumPixels(), chunk_blocks * kBlockTerms) * sizes.tile_rows * sizes.element_bytes;
+  // Joined, all rows read the same numbers.
+  const int64_t together =
+      joined ? kMostGroupRowBlocks
+             : std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
+  return CeilDiv(row_blocks, CeilDiv(row_blocks, together));  // groups alike
+}
+
+std::vector<FilterCut::Pass> FilterCut::CutPasses() const {
+  std::vector<Pass> cut;
   const ConvGeometry& g = geometry;
   const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
   const int64_t all_panels = g.groups * sizes.panels.count;
@@ -112,36 +123,36 @@ void FilterGradientPlan::CutPasses() {
   if (panels_held >= sizes.panels.count) {
     const int64_t groups_held = std::min(g.groups, panels_held / sizes.panels.count);
     for (int64_t group = 0; group < g.groups; group += groups_held) {
-      passes.push_back({group, std::min(g.groups, group + groups_held), 0, sizes.panels.count});
+      cut.push_back({group, std::min(g.groups, group + groups_held), 0, sizes.panels.count});
     }
   } else {
     for (int64_t group = 0; group < g.groups; ++group) {
       for (int64_t panel = 0; panel < sizes.panels.count; panel += panels_held) {
-        passes.push_back(
-            {group, group + 1, panel, std::min(sizes.panels.count, panel + panels_held)});
+        cut.push_back({group, group + 1, panel, std::min(sizes.panels.count, panel + panels_held)});
       }
     }
   }
+  return cut;
 }
 
-int64_t FilterGradientPlan::SumBytes() const {
+int64_t FilterCut::SumBytes() const {
   return TilesOf(passes.front()) * sizes.tile_sums * int64_t{sizeof(double)};
 }
 
-int64_t FilterGradientPlan::MostBlockPixels() const {
+int64_t FilterCut::MostBlockPixels() const {
   int64_t most = 0;
   for (const PixelBlock& block : blocks) most = std::max(most, block.num_pixels());
   return most;
 }
 
 // Where every thread has a whole run, and room for all its sums in its own cache.
-bool FilterGradientPlan::PaysToDealRuns() const {
+bool FilterCut::PaysToDealRuns() const {
   if (num_threads == 1) return false;
   return static_cast<int64_t>(blocks.size()) >= num_threads * kRunBlocks &&
          SumBytes() <= std::min(kDealtSumBytes, kSumBytes / num_threads);
 }
 
-int64_t FilterGradientPlan::RunsAtOnce() const {
+int64_t FilterCut::RunsAtOnce() const {
   if (num_threads == 1) return 1;
   if (deals_runs) return std::min(NumRuns(), kSumBytes / SumBytes());
   int64_t stage_runs = 1;
@@ -153,9 +164,8 @@ int64_t FilterGradientPlan::RunsAtOnce() const {
   return std::clamp<int64_t>(std::min(wanted_runs, kSumBytes / SumBytes()), 1, stage_runs);
 }
 
-std::vector<FilterGradientPlan::Share> FilterGradientPlan::Shares(const Pass& pass,
-                                                                  int64_t first_run,
-                                                                  int64_t last_run) const {
+std::vector<FilterCut::Share> FilterCut::Shares(const Pass& pass, int64_t first_run,
+                                                int64_t last_run) const {
   const int64_t tiles = TilesOf(pass), num_blocks = static_cast<int64_t>(blocks.size());
   const int64_t first_block = first_run * kRunBlocks;
   const int64_t work = tiles * (std::min(last_run * kRunBlocks, num_blocks) - first_block);
@@ -174,7 +184,7 @@ std::vector<FilterGradientPlan::Share> FilterGradientPlan::Shares(const Pass& pa
   return shares;
 }
 
-bool FilterGradientPlan::Alike(const PixelStage& a, const PixelStage& b) const {
+bool FilterCut::Alike(const PixelStage& a, const PixelStage& b) const {
   const int64_t count = a.block_end - a.block_begin;
   if (b.block_end - b.block_begin != count) return false;
   if (a.block_begin % kRunBlocks != b.block_begin % kRunBlocks) return false;
@@ -189,7 +199,7 @@ bool FilterGradientPlan::Alike(const PixelStage& a, const PixelStage& b) const {
   return true;
 }
 
-std::span<const PixelStage> FilterGradientPlan::StagesOfRun(int64_t run) const {
+std::span<const PixelStage> FilterCut::StagesOfRun(int64_t run) const {
   const auto first_from = [&](int64_t block) {
     return std::partition_point(stages.begin(), stages.end(),
                                 [&](const PixelStage& stage) { return stage.block_begin < block; });
@@ -197,29 +207,32 @@ std::span<const PixelStage> FilterGradientPlan::StagesOfRun(int64_t run) const {
   return {first_from(run * kRunBlocks), first_from((run + 1) * kRunBlocks)};
 }
 
-void FilterGradientPlan::PlaceGrid() {
+AxisGrid FilterCut::MakeRows() const {
+  const ConvGeometry& g = geometry;
+  if (joined && inputs_in_lanes) return {0, 1, g.out_h, 1, 0, 0};
+  return joined ? PaddedGrid(g.out_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h)
+                : InputGrid(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h, true);
+}
+
+AxisGrid FilterCut::MakeCols() const {
   const ConvGeometry& g = geometry;
   if (joined && inputs_in_lanes) {
-    rows = {0, 1, g.out_h, 1, 0, 0};
-    cols = SharesColumns(g) ? AxisGrid{0, 1, PaddedWidth(), g.stride_w, 0, 0}
+    return SharesColumns(g) ? AxisGrid{0, 1, PaddedWidth(), g.stride_w, 0, 0}
                             : AxisGrid{0, 1, g.out_w * g.kernel_w, g.kernel_w, 0, 0};
-    return;
   }
   if (joined) {
-    rows = PaddedGrid(g.out_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
-    cols = PaddedGrid(g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
-    if (sizes.pairs) cols.stride *= 2;
-    return;
+    AxisGrid grid = PaddedGrid(g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
+    if (sizes.pairs) grid.stride *= 2;
+    return grid;
   }
-  rows = InputGrid(g.in_h, g.stride_h, g.dilation_h, g.pad_top, g.kernel_h, true);
   // Planes are used, or transposed, by whole rows.
   const bool sparse = format == DataFormat::kNHWC;
-  cols = !sizes.pairs ? InputGrid(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, sparse)
+  return !sizes.pairs ? InputGrid(g.in_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, sparse)
                       : PairGrid(g.in_w, g.out_w, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w,
                                  sparse || PlanesHoldPairs());
 }
 
-FilterGradientPlan::TilePlace FilterGradientPlan::PlaceOf(int64_t tile) const {
+FilterCut::TilePlace FilterCut::PlaceOf(int64_t tile) const {
   const int64_t panel_tiles = row_blocks * tile_taps;
   const int64_t group_tiles = group_row_blocks * tile_taps;
   const int64_t panel = tile / panel_tiles, in_panel = tile % panel_tiles;
@@ -231,7 +244,7 @@ FilterGradientPlan::TilePlace FilterGradientPlan::PlaceOf(int64_t tile) const {
           tile - in_group + group_rows * tile_taps};
 }
 
-Slab FilterGradientPlan::GridSlab(const PixelStage& stage) const {
+Slab FilterCut::GridSlab(const PixelStage& stage) const {
   const Slab& out = stage.output;
   const int64_t begin = rows.IndexOf(out.row_begin, 0);
   const int64_t end = rows.IndexOf(out.row_end - 1, geometry.kernel_h - 1) + 1;
@@ -239,7 +252,7 @@ Slab FilterGradientPlan::GridSlab(const PixelStage& stage) const {
   return {out.image_begin, out.image_end, first, std::clamp(end, first, rows.count)};
 }
 
-int64_t FilterGradientPlan::InputWidth(const Pass& pass) const {
+int64_t FilterCut::InputWidth(const Pass& pass) const {
   if (inputs_in_lanes) {
     return joined ? (pass.group_end - pass.group_begin) * ColumnNumbers()
                   : pass.num_panels() * sizes.panels.cols;
@@ -248,49 +261,45 @@ int64_t FilterGradientPlan::InputWidth(const Pass& pass) const {
   return (pass.group_end - pass.group_begin) * RoundUp(geometry.group_in_c, block);
 }
 
-int64_t FilterGradientPlan::OutputWidth(const Pass& pass) const {
+int64_t FilterCut::OutputWidth(const Pass& pass) const {
   if (inputs_in_lanes) return (pass.group_end - pass.group_begin) * geometry.group_out_c;
   return pass.num_panels() * sizes.panels.cols;
 }
 
-int64_t FilterGradientPlan::PixelNumbers(const Pass& pass) const {
+int64_t FilterCut::PixelNumbers(const Pass& pass) const {
   const int64_t grid_pixels = CeilDiv(rows.count * cols.count, geometry.out_h * out_cols);
   return grid_pixels * InputWidth(pass) + OutputWidth(pass);
 }
 
-int64_t FilterGradientPlan::InputElements(const PixelStage& stage, const Pass& pass) const {
-  const Slab grid = GridSlab(stage);
-  // Where pixels have no surplus columns of their own, the last panel of the last one may read on.
-  const int64_t surplus = joined && inputs_in_lanes ? sizes.panels.cols : 0;
-  return grid.num_images() * grid.num_rows() * cols.count * InputWidth(pass) + surplus;
-}
-
-int64_t FilterGradientPlan::OutputElements(const PixelStage& stage, const Pass& pass) const {
-  return stage.num_pixels(out_cols) * OutputWidth(pass);
-}
-
-Slab FilterGradientPlan::PaddedSlab(const PixelStage& stage) const {
+Slab FilterCut::PaddedSlab(const PixelStage& stage) const {
   const Slab& out = stage.output;
   const ConvGeometry& g = geometry;
   return {out.image_begin, out.image_end, out.row_begin * g.stride_h,
           (out.row_end - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h + 1};
 }
 
-int64_t FilterGradientPlan::PaddedElements(const PixelStage& stage) const {
-  if (!joined || !inputs_in_lanes) return 0;
-  const Slab padded = PaddedSlab(stage);
-  return padded.num_images() * padded.num_rows() * PaddedWidth() * geometry.in_c;
-}
-
-int64_t FilterGradientPlan::MostStageBlocks() const {
-  int64_t most = 0;
+FilterCut::Elements FilterCut::MostElements() const {
+  const Pass& widest = passes.front();
+  const bool padded_first = joined && inputs_in_lanes;
+  // Where pixels have no surplus columns of their own, the last panel of the last one may read on.
+  const int64_t surplus = padded_first ? sizes.panels.cols : 0;
+  Elements most;
   for (const PixelStage& stage : stages) {
-    most = std::max(most, stage.block_end - stage.block_begin);
+    const Slab grid = GridSlab(stage), padded = PaddedSlab(stage);
+    most.input =
+        std::max(most.input,
+                 grid.num_images() * grid.num_rows() * cols.count * InputWidth(widest) + surplus);
+    most.output = std::max(most.output, stage.num_pixels(out_cols) * OutputWidth(widest));
+    if (!padded_first) continue;
+    most.padded = std::max(most.padded,
+                           padded.num_images() * padded.num_rows() * PaddedWidth() * geometry.in_c);
   }
+  if (UsesInputInPlace()) most.input = 0;
+  if (UsesOutputInPlace()) most.output = 0;
   return most;
 }
 
-int64_t FilterGradientPlan::MostStageSegments() const {
+int64_t FilterCut::MostStageSegments() const {
   int64_t most = 0;
   for (const PixelStage& stage : stages) {
     most = std::max(most, stage.block_end - stage.block_begin +
@@ -299,24 +308,19 @@ int64_t FilterGradientPlan::MostStageSegments() const {
   return most * (in_pairs ? 3 : 1);
 }
 
-int64_t FilterGradientPlan::UnfinishedElements() const {
+int64_t FilterCut::UnfinishedElements() const {
   if (inputs_in_lanes) return ResultRows() * geometry.out_c;
   return RoundsResult() ? ResultRows() * ResultColumns(passes.front()).count() : 0;
 }
 
-int64_t FilterGradientPlan::ScratchBytes() const {
+int64_t FilterCut::ScratchBytes() const {
   const Pass& widest = passes.front();
-  int64_t elements = 0;
-  for (const PixelStage& stage : stages) {
-    const int64_t input = UsesInputInPlace() ? 0 : InputElements(stage, widest);
-    const int64_t output = UsesOutputInPlace() ? 0 : OutputElements(stage, widest);
-    elements = std::max(elements, input + output + PaddedElements(stage));
-  }
   const int64_t sums =
       (one_call ? num_threads : TilesOf(widest) * (runs_at_once + (NumRuns() > 1))) *
       sizes.tile_sums;
   const int64_t packing_threads = deals_runs ? num_threads : 1;
-  elements *= packing_threads;
+  const int64_t elements =
+      (most_elements.input + most_elements.output + most_elements.padded) * packing_threads;
   const int64_t most_segments = lists_stages
                                     ? packing_threads * tile_taps * MostStageSegments()
                                     : num_threads * kBlockTerms * chunk_blocks * (in_pairs ? 3 : 1);
@@ -325,7 +329,7 @@ int64_t FilterGradientPlan::ScratchBytes() const {
          segments + static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
 }
 
-std::string FilterGradientPlan::Tiles() const {
+std::string FilterCut::Tiles() const {
   const char* inputs = joined ? "taps and channels" : "channels";
   return fmt::format("{}x{} {} x {}, {} panels, {} blocks in {} runs{}", sizes.tile_rows,
                      sizes.panels.cols, inputs_in_lanes ? "channels" : inputs,

@@ -1,4 +1,4 @@
-// How the filter gradient's work is cut: rows and columns of tiles, passes, stages, runs. Follows
+// How a filter gradient by tiles is cut: rows and columns of tiles, passes, stages, runs. Follows
 // from problem, kernels and threads; touches no data.
 #pragma once
 
@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "conv/axes/pixel_sum.h"
-#include "conv/gemm/tiles.h"
+#include "conv/gemm/tile_counts.h"
 #include "conv/move/grid_columns.h"
-#include "conv/plan/algorithm.h"
+#include "conv/plan/work.h"
+#include "kernels/kernel_table.h"
+#include "problem/geometry.h"
 
 namespace convgrad {
 
@@ -29,7 +31,7 @@ inline constexpr int64_t kMostGroupRowBlocks = 16;
 // into row blocks of a tile's rows, its columns into panels. Tiles are numbered in the order in
 // which they are computed: panel by panel, in a panel some row blocks at a time, of these tap by
 // tap.
-struct FilterGradientPlan {
+struct FilterCut {
   struct Sizes {  // of the kernels
     int64_t tile_rows, tile_sums;
     Panels panels;             // of one group
@@ -38,13 +40,18 @@ struct FilterGradientPlan {
     bool pairs;                // elements are pairs of output columns and what they meet
   };
 
-  FilterGradientPlan(const Problem& problem, const Sizes& sizes, int num_threads, FilterForm form);
+  FilterCut(const Problem& problem, const Sizes& sizes, int num_threads, FilterForm form);
 
   static bool Joins(FilterForm form) {
     return form == FilterForm::kJoined || form == FilterForm::kInputsJoined;
   }
   static bool PutsInputsInLanes(FilterForm form) {
     return form == FilterForm::kInputsApart || form == FilterForm::kInputsJoined;
+  }
+  // Whether all taps together are few enough: every pixel's numbers may be copied for each of them.
+  static bool CanJoin(const ConvGeometry& g) {
+    constexpr int64_t kMostTogether = 4096;
+    return g.kernel_h * g.kernel_w * g.group_in_c <= kMostTogether;
   }
   // Rows and columns of a group's matrix.
   static int64_t NumRows(const ConvGeometry& g, FilterForm form) {
@@ -60,7 +67,11 @@ struct FilterGradientPlan {
   struct Pass {
     int64_t group_begin, group_end;
     int64_t panel_begin, panel_end;  // of each group
-    int64_t num_panels() const { return (group_end - group_begin) * (panel_end - panel_begin); }
+    int64_t num_groups() const { return group_end - group_begin; }
+    int64_t num_panels() const { return num_groups() * (panel_end - panel_begin); }
+    bool IsAsLargeAs(const Pass& other) const {
+      return num_groups() == other.num_groups() && num_panels() == other.num_panels();
+    }
   };
   // The columns of the result that a pass makes, unless inputs are in lanes.
   struct Columns {
@@ -151,7 +162,6 @@ struct FilterGradientPlan {
     const int64_t least = num_threads == 1 ? 1 : 8 * int64_t{num_threads};
     return std::min(tiles, std::max(least, CeilDiv(tiles, group_row_blocks * tile_taps)));
   }
-  int64_t MostStageBlocks() const;
   // Segments of a stage's pixels for one tap, at most.
   int64_t MostStageSegments() const;
   // The micro-kernel's results are rounded to 16 bits afterwards.
@@ -160,9 +170,6 @@ struct FilterGradientPlan {
   }
   // Of the result's numbers that are held before they are turned, or rounded to 16 bits.
   int64_t UnfinishedElements() const;
-  // Of packed input and out_backprop for a stage, in elements.
-  int64_t InputElements(const PixelStage& stage, const Pass& pass) const;
-  int64_t OutputElements(const PixelStage& stage, const Pass& pass) const;
   // The rows of the grid that a stage's output rows meet.
   Slab GridSlab(const PixelStage& stage) const;
   // The rows of the padded input that they meet.
@@ -177,44 +184,64 @@ struct FilterGradientPlan {
     return g.dilation_w == 1 && g.stride_w < g.kernel_w;
   }
   int64_t ColumnNumbers() const { return geometry.kernel_h * geometry.group_in_c; }
-  // The padded input of all groups, from which the grid is filled.
-  int64_t PaddedElements(const PixelStage& stage) const;
   int64_t ScratchBytes() const;
   std::string Tiles() const;
 
-  // How rows and columns of the input are kept.
-  void PlaceGrid();
+  // Of a stage, packed.
+  struct Elements {
+    int64_t input = 0, output = 0;
+    int64_t padded = 0;  // the padded input of all groups, from which the grid is filled
+  };
+
+  const ConvGeometry geometry;
+  const DataFormat format;
+  const Sizes sizes;
+  const FilterForm form;
+  const bool joined, inputs_in_lanes;  // that form
+  const bool in_pairs;                 // terms are taken two by two, elements one by one
+  const int num_threads;
+  const int64_t out_cols;  // elements of a row of out_backprop
+  const int64_t num_taps;
+  const int64_t tile_taps;               // taps that are tiles of their own: all, or 1 when joined
+  const int64_t row_blocks;              // of one group and tap
+  const AxisGrid rows, cols;             // of the input; cols from elements of out_backprop
+  const std::vector<PixelBlock> blocks;  // their columns count elements
+  const bool one_call;             // of the micro-kernel makes a tile: no sums need to be kept
+  const std::vector<Pass> passes;  // the first one is the widest
+  // Threads take runs of their own, for which each packs the operands: nobody waits until runs'
+  // sums are folded. Else all work on what they packed together.
+  const bool deals_runs;
+  const std::vector<PixelStage> stages;  // of every pass; those one thread packs end with runs
+  const Elements most_elements;
+  const int64_t chunk_blocks;      // taken by one call of the micro-kernel
+  const int64_t group_row_blocks;  // whose input stays in a cache from tap to tap
+  const int64_t runs_at_once;      // whose sums are held side by side
+  const bool lists_stages;  // what all tiles meet is listed once for a stage, else for each call
+
+ private:
+  int64_t NumPixels() const { return geometry.batch * geometry.out_h * out_cols; }
+  AxisGrid MakeRows() const;
+  AxisGrid MakeCols() const;
+  std::vector<PixelBlock> MakeBlocks(bool pairs) const;
+  bool OneCallSuffices() const;
   // Which columns and groups are summed up at a time.
-  void CutPasses();
+  std::vector<Pass> CutPasses() const;
   bool PaysToDealRuns() const;
+  std::vector<PixelStage> CutStages() const;
+  Elements MostElements() const;
+  int64_t GroupRowBlocks() const;
   int64_t RunsAtOnce() const;
   int64_t MostBlockPixels() const;
   // Of tiles' sums, in a pass.
   int64_t SumBytes() const;
-
-  ConvGeometry geometry;
-  DataFormat format;
-  Sizes sizes;
-  FilterForm form;
-  bool joined, inputs_in_lanes;  // that form
-  bool in_pairs;                 // terms are taken two by two, elements one by one
-  int num_threads;
-  int64_t out_cols;  // elements of a row of out_backprop
-  int64_t num_taps;
-  int64_t tile_taps;               // taps that are tiles of their own: all, or 1 when joined
-  int64_t row_blocks;              // of one group and tap
-  AxisGrid rows, cols;             // of the input; cols from elements of out_backprop
-  std::vector<PixelBlock> blocks;  // their columns count elements
-  bool one_call;                   // of the micro-kernel makes a tile: no sums need to be kept
-  std::vector<Pass> passes;
-  std::vector<PixelStage> stages;  // of every pass; those one thread packs end with runs
-  int64_t chunk_blocks;            // taken by one call of the micro-kernel
-  int64_t group_row_blocks;        // whose input stays in a cache from tap to tap
-  // Threads take runs of their own, for which each packs the operands: nobody waits until runs'
-  // sums are folded. Else all work on what they packed together.
-  bool deals_runs;
-  int64_t runs_at_once;  // whose sums are held side by side
-  bool lists_stages;     // what all tiles meet is listed once for a stage, else anew for each call
 };
+
+// Of one group and tap, or of all taps where they are joined, with a form's elements: pairs
+// wherever they may serve.
+TileCounts TilesOfForm(const Problem& problem, const KernelTable& kernels, FilterForm form);
+
+// The rows of neighbouring stages that both pack are counted once, and taps as if each met as many
+// pixels as all do on average. What fetching ahead gains is left out, and what threads wait.
+Work CountWork(const Problem& problem, const FilterCut& cut, const TileCounts& tiles);
 
 }  // namespace convgrad

@@ -11,6 +11,8 @@
 #include "base/checked.h"
 #include "conv/axes/tap_sum.h"
 #include "conv/move/staging.h"
+#include "conv/plan/work.h"
+#include "kernels/gemm/indirect_gemm.h"
 #include "kernels/kernel_table.h"
 #include "order/canonical_order.h"
 #include "problem/geometry.h"
@@ -34,20 +36,16 @@ struct BlockLanesOperand {
   RowRange OnImage(const PixelBlock& block) const;
 };
 
-// Sums of runs that wait to be folded.
-inline constexpr int64_t kWaitingBytes = int64_t{8} << 20;
+struct BlockLanesSums;
 
-struct BlockLanesPlan {
-  explicit BlockLanesPlan(const Problem& problem);
+struct BlockLanesCut {
+  explicit BlockLanesCut(const Problem& problem);
 
   // Whether a unit's packed operands and sums stay in the second cache. Ask before the sizes below.
   bool Fits() const;
-  // Rough counts of cycles for an output pixel of all groups, of multiply-adds of vectors and of
-  // packing: of this form, and of depthwise ones with lanes along channels.
-  double CyclesPerPixel() const;
-  double CyclesByChannels() const;
-  // Of this form for all pixels, folding included; comparable with LeastCyclesByChannels.
-  double Cycles(int vector_bytes) const;
+  // With vectors of so many lanes. Where rows are cut, putting their parts between zeros is left
+  // out.
+  Work CountWork(const BlockLanesSums& sums, int64_t lanes) const;
 
   int64_t num_taps() const { return geometry.kernel_h * geometry.kernel_w; }
   // A group's sums are a matrix of these rows, taps by input channels, and group_out_c columns.
@@ -59,19 +57,37 @@ struct BlockLanesPlan {
   int64_t num_runs() const { return CeilDiv(std::ssize(blocks), kRunBlocks); }
   int64_t unit_out_c() const { return unit_groups * geometry.group_out_c; }
 
-  const ConvGeometry& geometry;
-  int64_t element_bytes, most_lanes;  // of the compute type; of the widest vector
-  std::vector<PixelBlock> blocks;
-  int64_t most_images = 0, most_rows = 0, most_cols = 0;  // of a block
-  bool whole_rows;  // else rows of a block are parts, which are put between zeros first
-  int64_t unit_groups;
-  BlockLanesOperand input, output;
+  // Where the rows of a group's sums, tiles of `tile_rows`, begin in its input; surplus ones repeat
+  // the last.
+  std::vector<int64_t> RowOffsets(int64_t num_rows) const;
+  // The rows of a block, vectors of both operands.
+  std::vector<GemmSegment> Segments() const;
+
+  const ConvGeometry geometry;
+  const int64_t element_bytes, most_lanes;  // of the compute type; of the widest vector
+  const std::vector<PixelBlock> blocks;
+  struct BlockSize {
+    int64_t images = 0, rows = 0, cols = 0;
+    int64_t pixels() const { return images * rows * cols; }
+  };
+  const BlockSize most;   // of a block
+  const bool whole_rows;  // else rows of a block are parts, which are put between zeros first
+  const int64_t unit_groups;
+  const BlockLanesOperand input, output;
+
+ private:
+  BlockSize MostOfBlocks() const;
+  BlockLanesOperand InputForm(DataFormat format) const;
+  BlockLanesOperand OutputForm(DataFormat format) const;
+  // Of all groups of a unit.
+  BlockLanesOperand OfUnit(BlockLanesOperand operand) const;
+  int64_t UnitGroups() const;
 };
 
 // The sums of a unit, tile by tile: [group][tile of columns][tile of rows][row][column].
 struct BlockLanesSums {
   template <class Compute>
-  BlockLanesSums(const BlockLanesPlan& plan, std::span<const OuterTile<Compute>> tiles)
+  BlockLanesSums(const BlockLanesCut& plan, std::span<const OuterTile<Compute>> tiles)
       : BlockLanesSums(plan) {
     double least = HUGE_VAL;
     for (const OuterTile<Compute>& tile : tiles) {
@@ -95,7 +111,7 @@ struct BlockLanesSums {
   int64_t tile_index = 0, tile_rows = 0, tile_cols = 0;
 
  private:
-  explicit BlockLanesSums(const BlockLanesPlan& plan);
+  explicit BlockLanesSums(const BlockLanesCut& plan);
   double CostOf(int64_t tile_rows, int64_t tile_cols) const;
 };
 

@@ -11,26 +11,25 @@
 
 #include "base/checked.h"
 #include "conv/axes/slab.h"
+#include "conv/plan/work.h"
 #include "kernels/kernel_table.h"
 #include "order/canonical_order.h"
 #include "problem/geometry.h"
 
 namespace convgrad {
 
-struct TapRowsPlan {
+struct TapRowsCut {
   // Whether the form and some tile fit the problem, which has terms.
   static bool Fits(const Problem& problem, const KernelTable& kernels);
 
   // Of a problem that fits.
-  TapRowsPlan(const Problem& problem, const KernelTable& kernels);
+  TapRowsCut(const Problem& problem, const KernelTable& kernels);
 
   int64_t NumRuns() const { return CeilDiv(std::ssize(blocks), kRunBlocks); }
   // Of a panel, a multiple of a vector.
-  int64_t NumSums() const { return geometry.kernel_h * numbers * tile_cols; }
-  // A run's, of double with errors.
-  int64_t FoldSize() const { return NumSums() * (problem.dtype == DType::kFloat64 ? 2 : 1); }
+  int64_t NumSums() const { return geometry.kernel_h * numbers * tile.cols; }
   int64_t PanelCols(int64_t panel) const {
-    return std::min(tile_cols, geometry.out_c - panel * tile_cols);
+    return std::min(tile.cols, geometry.out_c - panel * tile.cols);
   }
   bool StoresComputeType() const {
     return problem.dtype == DType::kFloat32 || problem.dtype == DType::kFloat64;
@@ -40,13 +39,15 @@ struct TapRowsPlan {
   // Pixels of the input, whose channels are all of a tap's numbers, lie side by side.
   bool UsesInputInPlace() const { return StoresComputeType() && (IsNhwc() || geometry.in_c == 1); }
   bool UsesOutputInPlace() const {
-    return StoresComputeType() && IsNhwc() && geometry.out_c % tile_cols == 0;
+    return StoresComputeType() && IsNhwc() && geometry.out_c % tile.cols == 0;
   }
-  // Blocks [first, StageEnd(first)), of one run, whose operands are packed together: whole rows of
-  // one image, whose planes are then read in longer pieces; or the one.
-  int64_t StageEnd(int64_t first) const;
-  // All pixels of such blocks.
-  PixelBlock Together(int64_t first, int64_t end) const;
+  // Blocks of one run whose operands are packed together: whole rows of one image, whose planes are
+  // then read in longer pieces; or a single one.
+  struct Stage {
+    int64_t block_begin, block_end;
+    PixelBlock whole;  // all their pixels
+  };
+  std::span<const Stage> StagesOfRun(int64_t run) const;
   // The rows of the input that a block's rows meet with these rows of the filter; maybe none.
   Slab InputRows(const PixelBlock& block, int64_t tap_begin, int64_t tap_end) const;
   // The rows of the block that meet that row of the filter; maybe none.
@@ -60,24 +61,43 @@ struct TapRowsPlan {
   };
   Columns ColumnsOf(const PixelBlock& block) const;
 
-  // Elements that a thread packs, at most.
-  int64_t InputElements() const;
-  int64_t OutputElements() const;
-  // A rough count of what a run takes, comparable with filter_gradient_cost.h.
-  double Cycles() const;
+  Work CountWork() const;
   std::string Tiles() const;
 
-  const Problem& problem;
-  const ConvGeometry& geometry;
-  int64_t numbers;  // that a row of taps meets: taps x channels
-  bool wide;        // vectors are 64 bytes
-  int64_t lanes;
-  int64_t tile_index, tile_cols, num_panels;
-  std::vector<PixelBlock> blocks;
-  // Columns from met_begin on meet some numbers, [whole_begin, whole_end) all of them; what those
-  // before and behind meet, which are fewer than twice the taps of a row.
-  int64_t met_begin, whole_begin, whole_end;
-  std::vector<TapRowRange> before, behind;
+  const Problem problem;
+  const ConvGeometry geometry;
+  const int64_t numbers;  // that a row of taps meets: taps x channels
+  const bool wide;        // vectors are 64 bytes
+  struct Tile {
+    int64_t index, cols, lanes;  // index: among the kernels'; negative: none fits
+  };
+  const Tile tile;
+  const int64_t num_panels;
+  const std::vector<PixelBlock> blocks;
+  // Output positions; maybe none.
+  struct Positions {
+    int64_t begin, end;
+  };
+  // Columns from met_begin on meet some numbers of a row of taps, [whole_begin, whole_end) all of
+  // them; what those before and behind meet, which are fewer than twice the taps of a row.
+  struct MetColumns {
+    int64_t met_begin, whole_begin, whole_end;
+    std::vector<TapRowRange> before, behind;
+  };
+  const MetColumns met_columns;
+  const std::vector<Positions> met_rows;  // by each row of taps
+  const std::vector<Stage> stages;
+  // Elements that a thread packs, at most.
+  const int64_t input_elements, output_elements;
+
+ private:
+  MetColumns MakeColumns() const;
+  std::vector<Positions> MakeRows() const;
+  std::vector<Stage> CutStages() const;
+  int64_t InputElements() const;
+  int64_t OutputElements() const;
+  int64_t StageEnd(int64_t first) const;
+  PixelBlock Together(int64_t first, int64_t end) const;
 };
 
 }  // namespace convgrad

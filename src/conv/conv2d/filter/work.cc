@@ -1,0 +1,174 @@
+// What a filter gradient by tiles does, counted for the cost model.
+#include <algorithm>
+
+#include "conv/conv2d/filter/cut.h"
+#include "conv/move/bfloat16_pairs.h"
+
+namespace convgrad {
+namespace {
+
+double Product(auto... factors) {
+  return (static_cast<double>(factors) * ...);
+}
+
+class Counter {
+ public:
+  Counter(const Problem& problem, const FilterCut& cut, const TileCounts& tiles)
+      : problem_(problem),
+        g_(problem.geometry),
+        cut_(cut),
+        tiles_(tiles),
+        planar_(cut.format == DataFormat::kNCHW) {}
+
+  Work All() {
+    CountTiles();
+    CountFolds();
+    for (const FilterCut::Pass& pass : cut_.passes) {
+      if (!cut_.UsesInputInPlace()) CountInput(pass);
+      if (!cut_.UsesOutputInPlace()) CountOutput(pass);
+    }
+    CountResult();
+    return work_;
+  }
+
+ private:
+  void CountTiles();
+  void CountFolds();
+  void CountInput(const FilterCut::Pass& pass);
+  void CountColumns(const FilterCut::Pass& pass);
+  void CountOutput(const FilterCut::Pass& pass);
+  void CountResult();
+  double Segments(double terms) const;
+  bool HasCrowdedPlanes() const;
+  void Move(WorkKind kind, double elements, double pieces) {
+    work_.Add(kind, elements * static_cast<double>(cut_.sizes.element_bytes) / 4);
+    work_.Add(WorkKind::kRun, pieces);
+  }
+  // Packed from planes or pixels: pieces are rows of planes, or what a pixel has of a block of
+  // channels.
+  void MovePixels(double pixels, double rows, int64_t channels, int64_t block) {
+    if (planar_) {
+      Move(WorkKind::kTransposed, pixels * Product(channels), rows * Product(channels));
+    } else {
+      Move(WorkKind::kCopied, pixels * Product(channels),
+           pixels * Product(CeilDiv(channels, block)));
+    }
+  }
+
+  const Problem& problem_;
+  const ConvGeometry& g_;
+  const FilterCut& cut_;
+  const TileCounts& tiles_;
+  const bool planar_;
+  Work work_;
+};
+
+void Counter::CountTiles() {
+  // Of a tap: all, or where padding is skipped those on the image.
+  const double terms = cut_.joined
+                           ? Product(g_.batch, g_.out_h, cut_.out_cols)
+                           : static_cast<double>(problem_.ValidTerms()) /
+                                 Product(cut_.num_taps, g_.group_in_c, g_.out_c, tiles_.pixels);
+  const double matrices = Product(g_.groups, cut_.tile_taps);
+  work_.Add(WorkKind::kGemmFma, matrices * terms * tiles_.added);
+  work_.Add(WorkKind::kGemmLoad, matrices * terms * tiles_.loaded);
+  work_.Add(WorkKind::kSegment, matrices * Segments(terms) * tiles_.count);
+  work_.Add(WorkKind::kCall,
+            matrices * Product(tiles_.panels.count, CeilDiv(cut_.row_blocks, cut_.group_row_blocks),
+                               CeilDiv(std::ssize(cut_.blocks), cut_.chunk_blocks)));
+  if (HasCrowdedPlanes()) {
+    work_.Add(WorkKind::kFarLine, matrices * terms * tiles_.count * Product(tiles_.tile_rows));
+  }
+}
+
+// For one tap and tile. Where the terms of one row of the output go on in the next, a block is one.
+double Counter::Segments(double terms) const {
+  const double blocks = Product(std::ssize(cut_.blocks));
+  const bool dense = g_.kernel_w == 1 && g_.stride_w == 1 && g_.stride_h == 1;
+  const bool own_columns = cut_.joined && cut_.inputs_in_lanes && !FilterCut::SharesColumns(g_);
+  const bool own_pixels = cut_.num_taps == 1 && !planar_;
+  if (own_columns || (!(cut_.joined && cut_.inputs_in_lanes) && (dense || own_pixels))) {
+    return blocks;
+  }
+  return std::max(blocks, terms / Product(cut_.out_cols));
+}
+
+// Rows that are planes which meet in the same sets of the first cache.
+bool Counter::HasCrowdedPlanes() const {
+  constexpr int64_t kWayBytes = 4096, kFewRows = 8;
+  return cut_.InputIsPlanar() && tiles_.tile_rows > kFewRows &&
+         g_.in_h * g_.in_w * tiles_.element_bytes % kWayBytes == 0;
+}
+
+void Counter::CountFolds() {
+  const int64_t runs = cut_.NumRuns() == 1 ? 0 : cut_.NumRuns();
+  work_.Add(WorkKind::kFold,
+            Product(g_.groups, cut_.tile_taps, tiles_.vectors, std::ssize(cut_.blocks) + runs));
+  const int64_t tiles = cut_.TilesOf(cut_.passes.front());
+  work_.Add(WorkKind::kTask, Product(cut_.passes.size(), cut_.stages.size(), cut_.TasksOf(tiles)));
+}
+
+void Counter::CountInput(const FilterCut::Pass& pass) {
+  const int64_t channels = pass.num_groups() * g_.group_in_c;
+  if (cut_.joined && cut_.inputs_in_lanes) return CountColumns(pass);
+  const double rows = Product(g_.batch, cut_.rows.count), pixels = rows * Product(cut_.cols.count);
+  if (cut_.InputIsPlanar()) {
+    const double planes = Product(channels);
+    return Move(WorkKind::kCopied, pixels * planes,
+                planes * (cut_.rows.step == 1 ? Product(g_.batch) : rows));
+  }
+  if (cut_.inputs_in_lanes) {
+    const int64_t taken = pass.num_groups() == 1
+                              ? std::min(g_.group_in_c, pass.num_panels() * tiles_.panels.cols)
+                              : channels;
+    return MovePixels(pixels, rows, taken, g_.group_in_c);
+  }
+  MovePixels(pixels, rows, channels, cut_.joined ? channels : cut_.ChannelBlock());
+}
+
+// The padded copy, and from it what every column of taps meets.
+void Counter::CountColumns(const FilterCut::Pass& pass) {
+  const int64_t channels = pass.num_groups() * g_.group_in_c;
+  const double rows =
+      Product(g_.batch, (g_.out_h - 1) * g_.stride_h + (g_.kernel_h - 1) * g_.dilation_h + 1);
+  MovePixels(rows * Product(cut_.PaddedWidth()), rows, channels, g_.group_in_c);
+  const double columns = Product(g_.batch, g_.out_h, cut_.cols.count, g_.kernel_h);
+  Move(WorkKind::kCopied, columns * Product(channels), columns * Product(pass.num_groups()));
+}
+
+void Counter::CountOutput(const FilterCut::Pass& pass) {
+  const double rows = Product(g_.batch, g_.out_h);
+  const double pixels = rows * Product(cut_.out_cols);
+  const bool panels = !cut_.inputs_in_lanes;
+  const int64_t channels =
+      panels ? cut_.ResultColumns(pass).count() : pass.num_groups() * g_.group_out_c;
+  MovePixels(pixels, rows, channels, panels ? tiles_.panels.cols : channels);
+}
+
+// Turned, or rounded to 16 bits.
+void Counter::CountResult() {
+  const double numbers = Product(cut_.ResultRows(), g_.out_c);
+  if (cut_.inputs_in_lanes) {
+    Move(WorkKind::kTransposed, numbers, Product(cut_.ResultRows(), g_.groups));
+  } else if (cut_.RoundsResult()) {
+    Move(WorkKind::kCopied, numbers, Product(cut_.ResultRows(), cut_.passes.size()));
+  }
+}
+
+}  // namespace
+
+TileCounts TilesOfForm(const Problem& problem, const KernelTable& kernels, FilterForm form) {
+  const int64_t rows = FilterCut::NumRows(problem.geometry, form);
+  const int64_t cols = FilterCut::NumCols(problem.geometry, form);
+  if (!FilterCut::PutsInputsInLanes(form) && ServesPairs(problem, kernels)) {
+    return {kernels.Gemm<BFloat16Pair>(), rows, cols};
+  }
+  return problem.dtype == DType::kFloat64 ? TileCounts(kernels.Gemm<double>(), rows, cols)
+                                          : TileCounts(kernels.Gemm<float>(), rows, cols);
+}
+
+Work CountWork(const Problem& problem, const FilterCut& cut, const TileCounts& tiles) {
+  return Counter(problem, cut, tiles).All();
+}
+
+}  // namespace convgrad

@@ -1,0 +1,65 @@
+// What the tiles of a matrix product do for one term, counted for the cost model.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "conv/gemm/tiles.h"
+
+namespace convgrad {
+
+// A matrix cut by CutPanelsForRows.
+struct TileCounts {
+  template <class Element>
+  TileCounts(const IndirectGemmKernels<Element>& kernels, int64_t num_rows, int64_t num_cols)
+      : panels(CutPanelsForRows(kernels, num_rows, num_cols)),
+        tile_rows(TilesOfWidth(kernels, panels.cols).front().rows),
+        row_blocks(CeilDiv(num_rows, tile_rows)),
+        element_bytes(sizeof(Element)),
+        pixels(std::is_same_v<Element, BFloat16Pair> ? 2 : 1),
+        wide(kernels.lanes * sizeof(ComputeType<Element>) == 64) {
+    const int64_t rest = num_rows % tile_rows;
+    const auto add_panels = [&](int64_t num_panels, int64_t num_panel_cols) {
+      if (num_panels == 0) return;
+      const auto tiles = TilesOfWidth(kernels, num_panel_cols);
+      const int64_t vectors_taken = tiles.front().cols / kernels.lanes;
+      // The kernel computes half a vector where that is enough.
+      const bool halves =
+          wide && vectors_taken <= 3 && num_panel_cols <= tiles.front().cols - kernels.lanes / 2;
+      Add(num_panels * (num_rows / tile_rows), SmallestTile(tiles, tile_rows).rows, vectors_taken,
+          halves);
+      if (rest > 0) Add(num_panels, SmallestTile(tiles, rest).rows, vectors_taken, halves);
+    };
+    add_panels(panels.count - 1, panels.cols);
+    add_panels(1, panels.ColsOf(panels.count - 1, num_cols));
+  }
+
+  Panels panels;
+  int64_t tile_rows, row_blocks;
+  int64_t element_bytes;
+  int64_t pixels;  // of an element: 2 in pairs
+  bool wide;       // vectors are 64 bytes
+  // Of all tiles, for one term. A tile of few sums counts as many multiply-adds as could be issued
+  // while a sum waits for its last term.
+  double added = 0, loaded = 0;
+  double vectors = 0;  // of their sums
+  double count = 0;
+  double brief = 0;  // of them, whose terms are too short to hide where a segment ends
+
+ private:
+  void Add(int64_t num_tiles, int64_t rows, int64_t tile_vectors, bool halves) {
+    const double waiting = wide ? 4 : 8;  // issued in the four cycles for which a sum waits
+    constexpr double kBriefCycles = 10;
+    const auto tiles = static_cast<double>(num_tiles);
+    const auto sums = static_cast<double>(rows * tile_vectors);
+    const double slots = std::max(halves ? sums - 0.5 * static_cast<double>(rows) : sums, waiting);
+    added += tiles * slots;
+    loaded += tiles * static_cast<double>(rows + tile_vectors);
+    vectors += tiles * sums;
+    count += tiles;
+    if (slots * 4 / waiting <= kBriefCycles) brief += tiles;
+  }
+};
+
+}  // namespace convgrad

@@ -84,6 +84,14 @@ TEST(FilterGradientWork, CountsEveryTermOfEveryImage) {
   EXPECT_GE(counted, 6);
 }
 
+// More blocks than a list may hold: planned all the same, by what lists none.
+TEST(FilterGradientOf, PlansTensorsBeyondAnyMemory) {
+  const Problem problem = ParseProblem(
+      "conv2d_backprop_filter float32 NHWC in=1,4000000,4000000,3 filter=3,3,3,2 strides=1,1 "
+      "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  EXPECT_EQ(PlanRun(problem, {}).algorithm, "reference");
+}
+
 FilterCut PlanOf(const std::string& sizes, int num_threads) {
   const Problem problem = ParseProblem("conv2d_backprop_filter float32 " + sizes +
                                        " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");

@@ -235,7 +235,8 @@ int64_t BlockLanesPlan<Stored>::ScratchBytes() const {
 
 bool CanBlockLanes(const Problem& problem, const KernelTable&) {
   const ConvGeometry& g = problem.geometry;
-  if (InfoOf(problem.op).direction != Direction::kBackpropFilter || TermsInPairs(problem)) {
+  if (InfoOf(problem.op).direction != Direction::kBackpropFilter || TermsInPairs(problem) ||
+      !CanListPixelBlocks(g)) {
     return false;
   }
   if (std::min({g.batch, g.in_c, g.out_c, g.out_h, g.out_w, g.kernel_h, g.kernel_w}) == 0) {

@@ -80,7 +80,8 @@ bool TapRowsCut::Fits(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   return InfoOf(problem.op).direction == Direction::kBackpropFilter && g.groups == 1 &&
          g.kernel_w > 1 && g.dilation_w == 1 && !TermsInPairs(problem) &&
-         problem.ValidTerms() > 0 && ChooseTile(problem, kernels).index >= 0;
+         problem.ValidTerms() > 0 && CanListPixelBlocks(g) &&
+         ChooseTile(problem, kernels).index >= 0;
 }
 
 TapRowsCut::TapRowsCut(const Problem& problem_in, const KernelTable& kernels)

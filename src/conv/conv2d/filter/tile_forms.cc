@@ -118,6 +118,7 @@ std::unique_ptr<Plan> MakePlan(const Problem& problem, const KernelTable& kernel
 template <FilterForm kForm>
 bool CanTakeForm(const Problem& problem, const KernelTable&) {
   return InfoOf(problem.op).direction == Direction::kBackpropFilter &&
+         CanListPixelBlocks(problem.geometry) &&
          (!FilterCut::Joins(kForm) || FilterCut::CanJoin(problem.geometry));
 }
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "conv/depthwise/filter/plan.h"
+#include "conv/depthwise/filter/cut.h"
 #include "support/algorithm_testing.h"
 
 namespace convgrad::testing {
@@ -65,8 +65,8 @@ TEST(DepthwiseFilterOf, AsManyPiecesForEveryThread) {
       "dilations=1,1 pads=2,2,2,2 padding=EXPLICIT");
   for (const KernelTable& kernels : SupportedKernels()) {
     for (const int num_threads : {2, 3}) {
-      const FilterPlan plan(problem, kernels, num_threads);
-      EXPECT_EQ(plan.num_units() * plan.run_parts % num_threads, 0) << NameOf(kernels.isa);
+      const DepthwiseFilterCut cut(problem, kernels, num_threads);
+      EXPECT_EQ(cut.num_units() * cut.run_parts % num_threads, 0) << NameOf(kernels.isa);
     }
   }
 }
@@ -78,7 +78,7 @@ TEST(DepthwiseFilterOf, NoNarrowPartsOfPixelsForTwoThreads) {
       "depthwise_conv2d_backprop_filter float32 NHWC in=8,56,56,64 filter=3,3,64,2 strides=1,1 "
       "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
   for (const KernelTable& kernels : SupportedKernels()) {
-    EXPECT_EQ(FilterPlan(problem, kernels, 2).chunks.count(), 1) << NameOf(kernels.isa);
+    EXPECT_EQ(DepthwiseFilterCut(problem, kernels, 2).chunks.count(), 1) << NameOf(kernels.isa);
   }
 }
 

@@ -100,6 +100,16 @@ void FindTaps(const Dimension& d, int64_t position, PointTaps* taps) {
   taps->num_taps = index;
 }
 
+int64_t MetTaps(const Dimension& d) {
+  PointTaps taps;
+  int64_t count = 0;
+  for (int64_t i = 0; i < d.num_results(); ++i) {
+    FindTaps(d, i, &taps);
+    count += std::ssize(taps.valid);
+  }
+  return count;
+}
+
 std::vector<TapLine> LinesOf(const Dimension& d, Range results, Range sources) {
   std::vector<TapLine> lines;
   if (d.forward) {

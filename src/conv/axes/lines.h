@@ -50,6 +50,9 @@ struct PointTaps {
 // Replaces *taps by those of result `position`.
 void FindTaps(const Dimension& dimension, int64_t position, PointTaps* taps);
 
+// The taps that the results of a dimension meet, all results together.
+int64_t MetTaps(const Dimension& dimension);
+
 // Result t (t < count) is position result_first + t * result_step. With its k-th tap (k < num_taps,
 // in canonical order) it reads the line's source number u = origin + t * stride + k, which exists
 // if 0 <= u < num_sources and is position source_first + u * source_step. The k-th tap is number

@@ -5,8 +5,8 @@
 
 #include "base/checked.h"
 #include "conv/axes/lines.h"
-#include "conv/depthwise/data/direct_calls.h"
-#include "conv/depthwise/data/direct_plan.h"
+#include "conv/depthwise/data/direct_cut.h"
+#include "conv/depthwise/data/work.h"
 #include "kernels/depthwise/plane.h"
 
 namespace convgrad {
@@ -72,22 +72,6 @@ struct Numbers {
   double from_memory;  // of both
 };
 
-// What PlaneSumTaps makes of `width` columns and filters of so many live rows.
-struct PlaneVectors {
-  PlaneVectors(int64_t width, int64_t lanes, int64_t least, int64_t most_live,
-               bool many_registers) {
-    const int64_t half = std::max(least, lanes / 2);
-    const int64_t size = width > lanes ? std::max(least, lanes) : width > half ? half : least;
-    int64_t most = most_live <= 3 ? 3 : most_live <= 5 ? 2 : 1;
-    if (many_registers) most = most_live <= 3 ? 4 : most_live <= 7 ? 3 : 2;
-    vectors = CeilDiv(width, size);
-    tiles = CeilDiv(vectors, most);
-    vectors = std::max(vectors, std::min<int64_t>(most, 2));
-  }
-
-  int64_t vectors, tiles;
-};
-
 // Rows of the source that a line's results meet, and rows of results that they add to.
 struct MetRows {
   explicit MetRows(const TapLine& line)
@@ -108,43 +92,6 @@ struct MetRows {
   int64_t most_live, steps;
   int64_t sources = 0, results = 0;
 };
-
-// The taps that results of a dimension meet, all results together.
-int64_t MetTaps(const Dimension& dimension) {
-  PointTaps taps;
-  int64_t count = 0;
-  for (int64_t i = 0; i < dimension.num_results(); ++i) {
-    FindTaps(dimension, i, &taps);
-    count += std::ssize(taps.valid);
-  }
-  return count;
-}
-
-// Tiles of a row of results, their segments, and their terms as if no column were off the row.
-struct RowTiles {
-  explicit RowTiles(const ForwardPlan& plan) {
-    constexpr int64_t kTile = 7;
-    const int64_t terms = plan.tap_terms();
-    for (const ColBand& band : ColBandsOf(plan)) {
-      apart |= band.residues > 1;
-      for (const TapLine& line : band.lines) {
-        const bool even = terms == 1 || line.source_step == band.residues;
-        const int64_t of_line = CeilDiv(line.count, kTile);
-        tiles += of_line;
-        segments += of_line * (even ? CeilDiv(line.num_taps * terms, kMaxSegmentTaps)
-                                    : line.num_taps * CeilDiv(terms, kMaxSegmentTaps));
-        added += of_line * kTile * line.num_taps * terms;
-      }
-    }
-  }
-
-  int64_t tiles = 0, segments = 0, added = 0;
-  bool apart = false;
-};
-
-bool HasWideVectors(const KernelTable& kernels) {
-  return kernels.depthwise_f64.lanes * int64_t{sizeof(double)} >= kLine;
-}
 
 }  // namespace
 
@@ -185,31 +132,30 @@ double DirectCycles(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const Numbers numbers(problem);
   const DirectCosts& costs = HasWideVectors(kernels) ? kDirectOfWide : kDirectOfNarrow;
-  const ForwardPlan plan(problem, kernels, 1);
-  const RowTiles row(plan);
-  const int64_t channels = plan.by_plane ? g.batch * g.in_c : g.in_c;
+  const DepthwiseDataCut cut(problem, kernels, 1);
+  const RowTiles row(cut);
+  const int64_t channels = cut.by_plane ? g.batch * g.in_c : g.in_c;
   const double vectors =
-      static_cast<double>(plan.num_images * CeilDiv(plan.ResultSize(channels), plan.lanes));
-  const double tap_rows = static_cast<double>(MetTaps(plan.rows));
-  const double sums = vectors * (tap_rows * (costs.added * static_cast<double>(row.added) +
+      static_cast<double>(cut.num_images * CeilDiv(cut.ResultSize(channels), cut.lanes));
+  const double tap_rows = static_cast<double>(MetTaps(cut.rows));
+  const double sums = vectors * (tap_rows * (costs.added * static_cast<double>(row.terms) +
                                              costs.segment * static_cast<double>(row.segments)) +
-                                 costs.tile * static_cast<double>(plan.rows.num_results()) *
+                                 costs.tile * static_cast<double>(cut.rows.num_results()) *
                                      static_cast<double>(row.tiles));
-  const double packed =
-      numbers.sources * static_cast<double>(numbers.forward ? plan.multiplier : 1);
+  const double packed = numbers.sources * static_cast<double>(numbers.forward ? cut.multiplier : 1);
   if (problem.data_format == DataFormat::kNCHW) {
-    const bool parts = !numbers.forward && plan.multiplier > 1;
+    const bool parts = !numbers.forward && cut.multiplier > 1;
     return sums + packed * (costs.transposed + (parts ? costs.parted_planes : 0)) +
            numbers.results * costs.stored + numbers.from_memory * costs.from_memory;
   }
-  if (plan.by_plane) {
+  if (cut.by_plane) {
     return sums + (numbers.sources + numbers.results) * costs.gathered *
                       (numbers.of_16_bits ? kGatheredOf16 : 1);
   }
   double cycles = sums + numbers.results * costs.in_order;
-  if (!plan.source_in_place) cycles += packed * (numbers.forward ? costs.repeated : costs.parted);
-  if (plan.ResultSize(channels) < plan.lanes) {
-    const double pixels = numbers.results / static_cast<double>(plan.result.c);
+  if (!cut.source_in_place) cycles += packed * (numbers.forward ? costs.repeated : costs.parted);
+  if (cut.ResultSize(channels) < cut.lanes) {
+    const double pixels = numbers.results / static_cast<double>(cut.result.c);
     cycles += pixels * (numbers.of_16_bits ? kPartStoredOf16 : costs.part_stored);
   }
   if (row.apart) cycles += static_cast<double>(g.batch * g.out_h * g.out_w) * costs.apart;

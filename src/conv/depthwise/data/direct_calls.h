@@ -6,32 +6,17 @@
 #include <vector>
 
 #include "conv/axes/lines.h"
-#include "conv/depthwise/data/direct_plan.h"
+#include "conv/depthwise/data/direct_cut.h"
 #include "kernels/depthwise/depthwise.h"
 
 namespace convgrad {
 
-// Columns of results that are computed together, the source columns they read, and their lines.
-struct ColBand {
-  Range results, sources;
-  std::vector<TapLine> lines;
-  // Source columns that are so far apart lie next to each other in a strip, those of the first
-  // column before those of the second; 1: they lie in order.
-  int64_t residues;
-
-  // Where source column sources.begin + `offset` lies, for the first one of a residue.
-  int64_t PlaceOf(int64_t offset) const;
-};
-
-// Those of the plan. Where the source is in place, each has all its columns.
-std::vector<ColBand> ColBandsOf(const ForwardPlan& plan);
-
-// Where the numbers of a piece lie. Sources: column cols->sources.begin and the first channel of
+// Where the numbers of a task lie. Sources: column cols->sources.begin and the first channel of
 // source row `first_row + i` is at source + slots[i] * row_size, or without slots (then all of the
 // source is there) at source + i * row_size.
 template <class Element>
-struct ForwardPlace {
-  const ColBand* cols;
+struct RowPlace {
+  const ColPart* cols;
   int64_t channels;
   const Element* source;
   int64_t row_size, pixel_size;
@@ -57,9 +42,9 @@ struct RowCalls {
 };
 
 template <class Element>
-class ForwardCallFinder {
+class RowCallFinder {
  public:
-  ForwardCallFinder(const ForwardPlan& plan, const ForwardPlace<Element>& place);
+  RowCallFinder(const DepthwiseDataCut& cut, const RowPlace<Element>& place);
 
   // Replaces *calls by those of result row `row`.
   void Find(int64_t row, RowCalls<Element>* calls);
@@ -73,11 +58,11 @@ class ForwardCallFinder {
   const Element* Weights(const TapLine& line, int64_t row_tap, int64_t term) const;
   // True where the terms of a line's taps lie at equal distances in the source.
   bool EvenTerms(const TapLine& line) const {
-    return plan_.tap_terms() == 1 || line.source_step == place_.cols->residues;
+    return cut_.tap_terms() == 1 || line.source_step == place_.cols->residues;
   }
 
-  const ForwardPlan& plan_;
-  const ForwardPlace<Element>& place_;
+  const DepthwiseDataCut& cut_;
+  const RowPlace<Element>& place_;
   int64_t taps_of_row_;  // packed
   PointTaps taps_;       // of the current row
 };

@@ -1,7 +1,8 @@
-#include "conv/depthwise/data/direct_plan.h"
+#include "conv/depthwise/data/direct_cut.h"
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/checked.h"
 #include "conv/move/stream_result.h"
@@ -16,30 +17,30 @@ constexpr int64_t kStripBytes = int64_t{640} << 10;
 // take a fifth longer at 56x56, two or four a tenth longer at 14x14), but as many as make it this
 // many pixels, so that the smallest planes are not all overhead.
 constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
-// Pieces of work a thread should get, for balance.
-constexpr int64_t kPiecesPerThread = 4;
+// Tasks a thread should get, for balance.
+constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kGatherTerms = 12;
-// Columns a piece should keep when only columns are left to deal out.
+// Columns a task should keep when only columns are left to deal out.
 constexpr int64_t kLeastCols = 64;
-// The calls of all rows of a band are kept.
-constexpr int64_t kMostBandRows = 4096;
+// The calls of all rows of a part are kept.
+constexpr int64_t kMostPartRows = 4096;
 
 }  // namespace
 
-int64_t ForwardPlan::SourceRows(int64_t result_rows) const {
+int64_t DepthwiseDataCut::SourceRows(int64_t result_rows) const {
   return std::min(MostSources(rows, result_rows), result_rows * rows.kernel);
 }
-int64_t ForwardPlan::SourceCols(int64_t result_cols) const {
+int64_t DepthwiseDataCut::SourceCols(int64_t result_cols) const {
   return MostSources(cols, result_cols);
 }
-int64_t ForwardPlan::StripSize(int64_t result_rows, int64_t result_cols) const {
+int64_t DepthwiseDataCut::StripSize(int64_t result_rows, int64_t result_cols) const {
   return SourceRows(result_rows) * SourceCols(result_cols) * SourceSize(chunks.widest());
 }
 
 // As many channels as let the rows that one row of results reads stay in cache; where they are
 // packed, those that as many rows of results read, or most of them would be packed once more for
-// the next piece.
-void ForwardPlan::ChooseChunks(int64_t num_channels) {
+// the next task.
+void DepthwiseDataCut::ChooseChunks(int64_t num_channels) {
   const int64_t unit = ChunkUnit();
   int64_t wanted = num_channels;
   if (by_plane) {
@@ -57,51 +58,51 @@ void ForwardPlan::ChooseChunks(int64_t num_channels) {
   }
 }
 
-void ForwardPlan::ChooseBands() {
-  row_bands = col_bands = 1;
+void DepthwiseDataCut::CutPixels() {
+  row_parts = col_parts = 1;
   if (source_in_place && result_in_place) return;
   const int64_t num_cols = cols.num_results(), num_rows = rows.num_results();
-  // In NHWC by plane, where packing is dear, bands are high enough to share most source rows.
+  // In NHWC by plane, where packing is dear, row_parts are high enough to share most source rows.
   const bool gathered = by_plane && source.format == DataFormat::kNHWC;
   const int64_t least_rows = gathered ? std::min(num_rows, 4 * rows.kernel) : 1;
   const int64_t least_cols = gathered ? kLeastCols / 4 : kLeastCols;
-  int64_t band_cols = num_cols;
-  while (band_cols > least_cols && StripSize(least_rows, band_cols) * element_bytes > kStripBytes) {
-    band_cols = CeilDiv(band_cols, 2);
+  int64_t part_cols = num_cols;
+  while (part_cols > least_cols && StripSize(least_rows, part_cols) * element_bytes > kStripBytes) {
+    part_cols = CeilDiv(part_cols, 2);
   }
-  col_bands = CeilDiv(num_cols, band_cols);
+  col_parts = CeilDiv(num_cols, part_cols);
   // As many rows as fit; by halving, since there may be millions of one column each.
-  int64_t band_rows = 1, most_rows = std::min(num_rows, kMostBandRows);
-  while (band_rows < most_rows) {
-    const int64_t tried = band_rows + (most_rows - band_rows + 1) / 2;
-    if (StripSize(tried, band_cols) * element_bytes <= kStripBytes) {
-      band_rows = tried;
+  int64_t part_rows = 1, most_rows = std::min(num_rows, kMostPartRows);
+  while (part_rows < most_rows) {
+    const int64_t tried = part_rows + (most_rows - part_rows + 1) / 2;
+    if (StripSize(tried, part_cols) * element_bytes <= kStripBytes) {
+      part_rows = tried;
     } else {
       most_rows = tried - 1;
     }
   }
-  row_bands = CeilDiv(num_rows, band_rows);
+  row_parts = CeilDiv(num_rows, part_rows);
 }
 
-// More pieces when there are too few for the threads: first rows, then channels, then columns.
-void ForwardPlan::FillThreads(int64_t num_channels, int num_threads) {
-  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+// More tasks when there are too few for the threads: first rows, then channels, then columns.
+void DepthwiseDataCut::FillThreads(int64_t num_channels, int num_threads) {
+  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kTasksPerThread;
   const auto grow = [&](int64_t& count, int64_t most) {
-    if (num_pieces() < wanted) {
-      count = std::max(count, std::min(most, CeilDiv(wanted, num_pieces() / count)));
+    if (num_tasks() < wanted) {
+      count = std::max(count, std::min(most, CeilDiv(wanted, num_tasks() / count)));
     }
   };
-  grow(row_bands, rows.num_results());
-  if (num_pieces() < wanted) {
+  grow(row_parts, rows.num_results());
+  if (num_tasks() < wanted) {
     const int64_t unit = ChunkUnit();
-    const int64_t more = CeilDiv(wanted, num_images * row_bands * col_bands);
+    const int64_t more = CeilDiv(wanted, num_images * row_parts * col_parts);
     chunks = ChannelChunks(num_channels, unit, std::max(unit, num_channels / more));
   }
-  grow(col_bands, CeilDiv(cols.num_results(), kLeastCols));
+  grow(col_parts, CeilDiv(cols.num_results(), kLeastCols));
 }
 
-// In place, where results of a piece are whole lines.
-bool ForwardPlan::StreamsResult() const {
+// In place, where results of a task are whole lines.
+bool DepthwiseDataCut::StreamsResult() const {
   constexpr int64_t kLine = kAlignment, kLeastVector = 16;
   const int64_t unit = ChunkUnit();
   const int64_t pixel_bytes = result.c * stored_bytes, vector_bytes = lanes * element_bytes;
@@ -112,37 +113,67 @@ bool ForwardPlan::StreamsResult() const {
 }
 
 // Where chunks of planes are alike in every image.
-int64_t ForwardPlan::ChunksOfImage() const {
+int64_t DepthwiseDataCut::ChunksOfImage() const {
   const int64_t size = chunks.widest(), of_image = num_channels() / size;
   const bool alike = by_plane && source.format == DataFormat::kNCHW && num_channels() % size == 0 &&
                      chunks.count() == source.batch * of_image;
   return alike ? of_image : 0;
 }
 
-void ForwardPlan::MeasurePiece() {
+// The terms of dilated taps lie at equal distances only where the columns between them lie
+// elsewhere. Planes are transposed by the row, and one term a tap needs nothing of the kind.
+int64_t DepthwiseDataCut::ResiduesOf(const std::vector<TapLine>& lines) const {
+  if (by_plane || tap_terms() == 1 || lines.empty()) return 1;
+  const int64_t step = lines[0].source_step;
+  const bool alike = std::all_of(lines.begin(), lines.end(),
+                                 [&](const TapLine& line) { return line.source_step == step; });
+  return alike ? step : 1;
+}
+
+void DepthwiseDataCut::FindCols() {
+  packed_taps = PackedTaps(cols);
+  for (int64_t part = 0; part < col_parts; ++part) {
+    const Range results = PartOf(cols.num_results(), col_parts, part);
+    const Range sources = source_in_place ? Range{0, cols.num_sources()} : SourcesOf(cols, results);
+    std::vector<TapLine> lines = LinesOf(cols, results, sources);
+    const int64_t residues = ResiduesOf(lines);
+    cols_of.push_back({results, sources, std::move(lines), residues});
+  }
+}
+
+int64_t ColPart::PlaceOf(int64_t offset) const {
+  if (residues == 1) return offset;
+  int64_t place = 0;
+  for (int64_t i = 0; i < std::min(offset, sources.size()); ++i) {
+    place += CeilDiv(sources.size() - i, residues);
+  }
+  return place;
+}
+
+void DepthwiseDataCut::MeasureWorker() {
   const int64_t channels = chunks.widest();
-  const int64_t band_rows = CeilDiv(rows.num_results(), row_bands);
-  const int64_t band_cols = CeilDiv(cols.num_results(), col_bands);
+  const int64_t part_rows = CeilDiv(rows.num_results(), row_parts);
+  const int64_t part_cols = CeilDiv(cols.num_results(), col_parts);
   // A vector more than the strip, for pixels narrower than a vector.
   if (!source_in_place) {
     filter_size = rows.kernel * cols.kernel * SourceSize(channels) + lanes;
-    strip_size = StripSize(band_rows, band_cols) + lanes;
+    strip_size = StripSize(part_rows, part_cols) + lanes;
     if (multiplier > 1) intermediate_size = strip_size;
     if (by_plane && source.format == DataFormat::kNHWC) {
       intermediate_size = std::max(intermediate_size, channels * kGatheredPixels * source.c);
     }
   }
-  // As many rows as make a whole number of transposes, if a band has so many.
+  // As many rows as make a whole number of transposes, if a part has so many.
   const int64_t together = PixelsTogether(result.plane());
-  waiting_rows = std::min(band_rows, together / std::gcd(together, band_cols));
-  if (!result_in_place) out_size = waiting_rows * band_cols * ResultSize(channels) + lanes;
+  waiting_rows = std::min(part_rows, together / std::gcd(together, part_cols));
+  if (!result_in_place) out_size = waiting_rows * part_cols * ResultSize(channels) + lanes;
   for (int64_t* size : {&filter_size, &strip_size, &intermediate_size, &out_size}) {
     *size = RoundUp(*size, static_cast<int64_t>(kAlignment));
   }
 }
 
 // What is used where it lies, and in which form the kernels read it.
-void ForwardPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
+void DepthwiseDataCut::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const bool f64 = problem.dtype == DType::kFloat64;
   const bool nhwc = problem.data_format == DataFormat::kNHWC;
@@ -168,21 +199,22 @@ void ForwardPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernel
   result_in_place = !by_plane && !widened;
 }
 
-ForwardPiece ForwardPlan::PieceAt(int64_t index) const {
+DataTask DepthwiseDataCut::TaskAt(int64_t index) const {
   // NHWC: chunks of the same pixels follow each other, since they share lines. NCHW: the same
   // planes of all images do if they can, since they share weights.
-  const int64_t num_chunks = chunks.count(), num_bands = row_bands * col_bands;
+  const int64_t num_chunks = chunks.count(), num_parts = row_parts * col_parts;
   const bool chunks_inside = source.format == DataFormat::kNHWC;
-  int64_t chunk = chunks_inside ? index % num_chunks : index / num_bands % num_chunks;
+  int64_t chunk = chunks_inside ? index % num_chunks : index / num_parts % num_chunks;
   if (chunks_of_image > 0) {
     chunk = chunk % source.batch * chunks_of_image + chunk / source.batch;
   }
-  const int64_t band = chunks_inside ? index / num_chunks % num_bands : index % num_bands;
-  return {index / (num_chunks * num_bands), chunks[chunk],
-          PartOf(rows.num_results(), row_bands, band / col_bands), band % col_bands};
+  const int64_t part = chunks_inside ? index / num_chunks % num_parts : index % num_parts;
+  return {index / (num_chunks * num_parts), chunks[chunk],
+          PartOf(rows.num_results(), row_parts, part / col_parts), part % col_parts};
 }
 
-ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {
+DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& kernels,
+                                   int num_threads) {
   const ConvGeometry& g = problem.geometry;
   forward = InfoOf(problem.op).direction == Direction::kForward;
   rows = Dimension::Rows(g, forward);
@@ -196,11 +228,12 @@ ForwardPlan::ForwardPlan(const Problem& problem, const KernelTable& kernels, int
   num_images = by_plane ? 1 : g.batch;
   const int64_t num_channels = by_plane ? g.batch * g.in_c : g.in_c;
   ChooseChunks(num_channels);
-  ChooseBands();
+  CutPixels();
   FillThreads(num_channels, num_threads);
   streams = StreamsResult();
   chunks_of_image = ChunksOfImage();
-  MeasurePiece();
+  FindCols();
+  MeasureWorker();
 }
 
 }  // namespace convgrad

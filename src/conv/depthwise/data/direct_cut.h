@@ -1,9 +1,10 @@
 // How a depthwise forward or input gradient is dealt out: images or planes, chunks of channels,
-// bands of rows and columns, and the memory a piece of work takes. Knows no kernels but their
+// parts of rows and columns, and the memory a thread needs. Knows no kernels but their
 // vectors' width.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "conv/axes/lines.h"
 #include "conv/depthwise/chunks.h"
@@ -13,16 +14,28 @@
 
 namespace convgrad {
 
-// One piece of work.
-struct ForwardPiece {
-  int64_t image;  // 0 by plane
-  Range channels, rows;
-  int64_t col_band;
+// Columns of results that are computed together, the source columns they read, and their lines.
+struct ColPart {
+  Range results, sources;  // where the source is in place, all of its columns
+  std::vector<TapLine> lines;
+  // Source columns that are so far apart lie next to each other in a strip, those of the first
+  // column before those of the second; 1: they lie in order.
+  int64_t residues;
+
+  // Where source column sources.begin + `offset` lies, for the first one of a residue.
+  int64_t PlaceOf(int64_t offset) const;
 };
 
-// What is dealt out how, and how much memory a piece takes.
-struct ForwardPlan {
-  ForwardPlan(const Problem& problem, const KernelTable& kernels, int num_threads);
+// What is dealt to a thread.
+struct DataTask {
+  int64_t image;  // 0 by plane
+  Range channels, rows;
+  int64_t col_part;
+};
+
+// What is dealt out how, and how much memory a thread needs.
+struct DepthwiseDataCut {
+  DepthwiseDataCut(const Problem& problem, const KernelTable& kernels, int num_threads);
 
   bool forward;
   Dimension rows, cols;
@@ -36,9 +49,11 @@ struct ForwardPlan {
   bool by_plane;
   int64_t num_images;  // 1 by plane
   ChannelChunks chunks;
-  int64_t row_bands, col_bands;
-  int64_t waiting_rows;  // of results that are stored together, where not in place
-  bool streams;          // results are written around the caches
+  int64_t row_parts, col_parts;
+  int64_t waiting_rows;              // of results that are stored together, where not in place
+  bool streams;                      // results are written around the caches
+  std::vector<ColPart> cols_of;      // each part of columns
+  std::vector<int64_t> packed_taps;  // columns of the filter, as strips need them
   // Chunks of an image, where those of the same channels of all images follow each other; else 0.
   int64_t chunks_of_image;
 
@@ -47,12 +62,12 @@ struct ForwardPlan {
   int64_t tap_terms() const { return forward ? 1 : multiplier; }
   int64_t SourceSize(int64_t channels) const { return channels * multiplier; }
   int64_t ResultSize(int64_t channels) const { return forward ? channels * multiplier : channels; }
-  int64_t num_pieces() const { return num_images * chunks.count() * row_bands * col_bands; }
-  ForwardPiece PieceAt(int64_t index) const;
+  int64_t num_tasks() const { return num_images * chunks.count() * row_parts * col_parts; }
+  DataTask TaskAt(int64_t index) const;
 
-  // Elements, for the largest piece.
+  // Elements, for the largest task.
   int64_t filter_size = 0, strip_size = 0, intermediate_size = 0, out_size = 0;
-  int64_t piece_bytes() const {
+  int64_t worker_bytes() const {
     return (filter_size + strip_size + intermediate_size + out_size) * element_bytes;
   }
 
@@ -63,11 +78,13 @@ struct ForwardPlan {
   int64_t SourceCols(int64_t result_cols) const;
   int64_t StripSize(int64_t result_rows, int64_t result_cols) const;
   void ChooseChunks(int64_t num_channels);
-  void ChooseBands();
+  void CutPixels();
   void FillThreads(int64_t num_channels, int num_threads);
   bool StreamsResult() const;
   int64_t ChunksOfImage() const;
-  void MeasurePiece();
+  int64_t ResiduesOf(const std::vector<TapLine>& lines) const;
+  void FindCols();
+  void MeasureWorker();
 };
 
 }  // namespace convgrad

@@ -7,16 +7,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "base/checked.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/depthwise/data/cost.h"
-#include "conv/depthwise/data/planes_plan.h"
+#include "conv/depthwise/data/planes_cut.h"
+#include "conv/depthwise/data/work.h"
 #include "conv/depthwise/strips.h"
 #include "conv/move/filter_panel.h"
-#include "conv/plan/function_plan.h"
 
 namespace convgrad {
 namespace {
@@ -29,22 +31,22 @@ class PlanesEngine {
  public:
   using Compute = ComputeType<Stored>;
 
-  PlanesEngine(const ConvArgs& args, const PlanesPlan& plan)
-      : plan_(plan),
+  PlanesEngine(const ConvArgs& args, const PlanesCut& cut)
+      : cut_(cut),
         kernels_(args.kernels.Plane<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
         stream_(args.kernels.Depthwise<Compute>().stream),
-        source_(static_cast<const Stored*>(plan.forward ? args.input : args.out_backprop)),
+        source_(static_cast<const Stored*>(cut.forward ? args.input : args.out_backprop)),
         result_(static_cast<Stored*>(args.result)),
-        weights_(plan.num_weights()),
-        pool_(plan.piece_bytes()) {
+        weights_(cut.num_weights()),
+        pool_(cut.task_bytes()) {
     PackWeights(static_cast<const Stored*>(args.filter));
   }
 
-  void RunPiece(int64_t index);
+  void RunTask(int64_t index);
 
  private:
-  // A piece's memory. The zeros of the staged planes are there from the beginning.
+  // A task's memory. The zeros of the staged planes are there from the beginning.
   struct Scratch {
     Compute *staged, *out, *dense;
     Stored* streamed;
@@ -52,30 +54,30 @@ class PlanesEngine {
   };
 
   void PackWeights(const Stored* filter);
-  void StagePlane(int64_t plane, const RowBand& band, Compute* dense, Compute* staged) const;
-  void SumPhase(const RowBand& band, const ColPhase& phase, const Compute* weights,
+  void StagePlane(int64_t plane, const RowPart& part, Compute* dense, Compute* staged) const;
+  void SumPhase(const RowPart& part, const ColPhase& phase, const Compute* weights,
                 const Compute* staged, Compute* out, uintptr_t* next) const;
-  void SumPlane(const RowBand& band, const Compute* weights, const Compute* staged, Compute* out,
+  void SumPlane(const RowPart& part, const Compute* weights, const Compute* staged, Compute* out,
                 uintptr_t* next) const;
   void MergeRow(const Compute* row, Compute* dense, Stored* to) const;
-  void StorePlane(const RowBand& band, const Compute* rows, Compute* dense, Stored* to) const;
-  void SumGroup(int64_t group, const RowBand& band, Scratch* scratch) const;
-  void StreamPlanes(int64_t end_plane, const RowBand& band, Scratch* scratch) const;
-  void StageImage(int64_t image, const RowBand& band, const Scratch& scratch) const;
-  void StoreImage(int64_t image, const RowBand& band, const Scratch& scratch) const;
-  void StageGroup(int64_t group, const RowBand& band, const Scratch& scratch) const;
+  void StorePlane(const RowPart& part, const Compute* rows, Compute* dense, Stored* to) const;
+  void SumGroup(int64_t group, const RowPart& part, Scratch* scratch) const;
+  void StreamPlanes(int64_t end_plane, const RowPart& part, Scratch* scratch) const;
+  void StageImage(int64_t image, const RowPart& part, const Scratch& scratch) const;
+  void StoreImage(int64_t image, const RowPart& part, const Scratch& scratch) const;
+  void StageGroup(int64_t group, const RowPart& part, const Scratch& scratch) const;
 
-  // The first row of a band, of a plane or of an image whose planes are interleaved.
-  const Stored* SourceRow(int64_t plane, const RowBand& band) const {
+  // The first row of a part, of a plane or of an image whose planes are interleaved.
+  const Stored* SourceRow(int64_t plane, const RowPart& part) const {
     const int64_t row_size =
-        plan_.cols.num_sources() * (plan_.interleaved ? plan_.staged_planes() : 1);
-    return source_ + (plane * plan_.rows.num_sources() + band.sources.begin) * row_size;
+        cut_.cols.num_sources() * (cut_.interleaved ? cut_.staged_planes() : 1);
+    return source_ + (plane * cut_.rows.num_sources() + part.sources.begin) * row_size;
   }
   Stored* ResultRow(int64_t plane, int64_t row) const {
-    return result_ + (plane * plan_.rows.num_results() + row) * plan_.cols.num_results();
+    return result_ + (plane * cut_.rows.num_results() + row) * cut_.cols.num_results();
   }
 
-  const PlanesPlan& plan_;
+  const PlanesCut& cut_;
   const PlaneKernels<Compute>& kernels_;
   const PackKernels<Stored>& pack_;
   void (*const stream_)(const void* from, void* to, int64_t bytes);
@@ -88,11 +90,11 @@ class PlanesEngine {
 // One tap of the filter, all channels, at a time.
 template <class Stored>
 void PlanesEngine<Stored>::PackWeights(const Stored* filter) {
-  const int64_t size = plan_.num_channels * plan_.multiplier, planes = plan_.group_sources();
-  const int64_t plane_weights = plan_.weights_of_plane;
+  const int64_t size = cut_.num_channels * cut_.multiplier, planes = cut_.group_sources();
+  const int64_t plane_weights = cut_.weights_of_plane;
   AlignedArray<Compute> tap_weights(size);
   const auto pack_tap = [&](int64_t row_tap, int64_t col_tap, Compute* to, int64_t term_size) {
-    pack_.widen(filter + (row_tap * plan_.cols.kernel + col_tap) * size, tap_weights.data(), size);
+    pack_.widen(filter + (row_tap * cut_.cols.kernel + col_tap) * size, tap_weights.data(), size);
     for (int64_t i = 0; i < size; ++i) {
       to[i / planes * plane_weights + i % planes * term_size] = tap_weights[i];
     }
@@ -110,20 +112,20 @@ void PlanesEngine<Stored>::PackWeights(const Stored* filter) {
       }
     }
   };
-  for (const ColPhase& phase : plan_.col_phases) {
-    for (const TapLine& line : plan_.row_phases) pack_line(phase, line);
+  for (const ColPhase& phase : cut_.col_phases) {
+    for (const TapLine& line : cut_.row_phases) pack_line(phase, line);
   }
 }
 
-// Copies a band's rows of a plane between the zeros.
+// Copies a part's rows of a plane between the zeros.
 template <class Stored>
-void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowBand& band, Compute* dense,
+void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowPart& part, Compute* dense,
                                       Compute* staged) const {
-  const int64_t width = plan_.cols.num_sources(), num_rows = band.sources.size();
-  const Stored* from = SourceRow(plane, band);
-  Compute* to = staged + plan_.left;
-  if (plan_.num_residues == 1) {
-    pack_.copy_widen(from, width, to, plan_.staged_row(), num_rows, width);
+  const int64_t width = cut_.cols.num_sources(), num_rows = part.sources.size();
+  const Stored* from = SourceRow(plane, part);
+  Compute* to = staged + cut_.left;
+  if (cut_.num_residues == 1) {
+    pack_.copy_widen(from, width, to, cut_.staged_row(), num_rows, width);
     return;
   }
   const Compute* rows = dense;
@@ -133,34 +135,34 @@ void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowBand& band, Comput
     pack_.widen(from, dense, num_rows * width);
   }
   for (int64_t row = 0; row < num_rows; ++row) {
-    kernels_.split(rows + row * width, to + row * plan_.staged_row(), plan_.residue_size,
-                   plan_.num_residues, width);
+    kernels_.split(rows + row * width, to + row * cut_.staged_row(), cut_.residue_size,
+                   cut_.num_residues, width);
   }
 }
 
-// One phase of the results of a band of one plane, from the staged planes. Moves *next past what is
+// One phase of the results of a part of one plane, from the staged planes. Moves *next past what is
 // fetched.
 template <class Stored>
-void PlanesEngine<Stored>::SumPhase(const RowBand& band, const ColPhase& phase,
+void PlanesEngine<Stored>::SumPhase(const RowPart& part, const ColPhase& phase,
                                     const Compute* weights, const Compute* staged, Compute* out,
                                     uintptr_t* next) const {
   constexpr int64_t kLineBytes = 64;
-  for (const auto& [line, most_live, visits, lines_a_visit] : band.lines) {
+  for (const auto& [line, most_live, visits, lines_a_visit] : part.lines) {
     PlaneRows<Compute> call = {};
     call.visits = visits.data();
     call.num_visits = static_cast<int64_t>(visits.size());
     call.most_live = most_live;
     call.source = staged;
-    call.source_stride = plan_.staged_row();
+    call.source_stride = cut_.staged_row();
     call.count = line.count;
     call.lines_a_visit = lines_a_visit;
     call.offsets = phase.offsets.data();
     call.num_terms = phase.num_terms();
     call.weights = weights + phase.WeightsAt(line);
     call.same_weights = line.stride == 1;
-    call.width = plan_.width;
-    call.out = out + (line.result_first - band.results.begin) * plan_.width;
-    call.out_stride = line.result_step * plan_.width;
+    call.width = cut_.width;
+    call.out = out + (line.result_first - part.results.begin) * cut_.width;
+    call.out_stride = line.result_step * cut_.width;
     call.next = *next;
     kernels_.sum_taps(call);
     *next += static_cast<uintptr_t>(call.num_visits * lines_a_visit * kLineBytes);
@@ -169,11 +171,11 @@ void PlanesEngine<Stored>::SumPhase(const RowBand& band, const ColPhase& phase,
 
 // All phases, those after the first one a multiple of a group's planes behind it.
 template <class Stored>
-void PlanesEngine<Stored>::SumPlane(const RowBand& band, const Compute* weights,
+void PlanesEngine<Stored>::SumPlane(const RowPart& part, const Compute* weights,
                                     const Compute* staged, Compute* out, uintptr_t* next) const {
-  const int64_t step = plan_.out_planes() / plan_.num_phases() * plan_.out_plane;
-  for (const ColPhase& phase : plan_.col_phases) {
-    SumPhase(band, phase, weights, staged, out, next);
+  const int64_t step = cut_.out_planes() / cut_.num_phases() * cut_.out_plane;
+  for (const ColPhase& phase : cut_.col_phases) {
+    SumPhase(part, phase, weights, staged, out, next);
     out += step;
   }
 }
@@ -181,63 +183,63 @@ void PlanesEngine<Stored>::SumPlane(const RowBand& band, const Compute* weights,
 // A row of results of all planes that are put together: few by merging, more by transposing.
 template <class Stored>
 void PlanesEngine<Stored>::MergeRow(const Compute* row, Compute* dense, Stored* to) const {
-  const int64_t planes = plan_.out_planes(), width = plan_.cols.num_results();
-  const int64_t whole = width / plan_.num_phases();
+  const int64_t planes = cut_.out_planes(), width = cut_.cols.num_results();
+  const int64_t whole = width / cut_.num_phases();
   if (planes > kMostMergedPlanes) {
-    pack_.transpose_narrow(row, plan_.out_plane, to, planes, planes, whole, 0);
+    pack_.transpose_narrow(row, cut_.out_plane, to, planes, planes, whole, 0);
   } else if constexpr (std::is_same_v<Stored, Compute>) {
-    kernels_.merge(row, plan_.out_plane, to, planes, whole * planes);
+    kernels_.merge(row, cut_.out_plane, to, planes, whole * planes);
   } else {
-    kernels_.merge(row, plan_.out_plane, dense, planes, whole * planes);
+    kernels_.merge(row, cut_.out_plane, dense, planes, whole * planes);
     pack_.narrow(dense, to, whole * planes);
   }
   // The last columns are not of all phases.
-  const int64_t rest = width % plan_.num_phases() * planes / plan_.num_phases();
+  const int64_t rest = width % cut_.num_phases() * planes / cut_.num_phases();
   if (rest == 0) return;
-  pack_.transpose_narrow(row + whole, plan_.out_plane, to + whole * planes, rest, rest, 1, 0);
+  pack_.transpose_narrow(row + whole, cut_.out_plane, to + whole * planes, rest, rest, 1, 0);
 }
 
 // Rounds results that were not written directly.
 template <class Stored>
-void PlanesEngine<Stored>::StorePlane(const RowBand& band, const Compute* rows, Compute* dense,
+void PlanesEngine<Stored>::StorePlane(const RowPart& part, const Compute* rows, Compute* dense,
                                       Stored* to) const {
-  const int64_t width = plan_.cols.num_results();
-  if (plan_.num_phases() > 1) {
-    for (int64_t row = 0; row < band.results.size(); ++row) {
-      MergeRow(rows + row * plan_.width, dense, to + row * width);
+  const int64_t width = cut_.cols.num_results();
+  if (cut_.num_phases() > 1) {
+    for (int64_t row = 0; row < part.results.size(); ++row) {
+      MergeRow(rows + row * cut_.width, dense, to + row * width);
     }
     return;
   }
-  const int64_t num_calls = plan_.width == width ? 1 : band.results.size();
-  const int64_t count = band.results.size() * width / num_calls;
+  const int64_t num_calls = cut_.width == width ? 1 : part.results.size();
+  const int64_t count = part.results.size() * width / num_calls;
   for (int64_t i = 0; i < num_calls; ++i) {
-    pack_.narrow(rows + i * plan_.width, to + i * count, count);
+    pack_.narrow(rows + i * cut_.width, to + i * count, count);
   }
 }
 
 // Writes the planes that wait, which end before plane `end_plane`.
 template <class Stored>
-void PlanesEngine<Stored>::StreamPlanes(int64_t end_plane, const RowBand& band,
+void PlanesEngine<Stored>::StreamPlanes(int64_t end_plane, const RowPart& part,
                                         Scratch* scratch) const {
-  const int64_t band_size = band.results.size() * plan_.cols.num_results();
-  stream_(scratch->streamed, ResultRow(end_plane - scratch->waiting, band.results.begin),
-          scratch->waiting * band_size * int64_t{sizeof(Stored)});
+  const int64_t part_size = part.results.size() * cut_.cols.num_results();
+  stream_(scratch->streamed, ResultRow(end_plane - scratch->waiting, part.results.begin),
+          scratch->waiting * part_size * int64_t{sizeof(Stored)});
   scratch->waiting = 0;
 }
 
 // Rows that hold all channels in turn become rows of planes: few channels by splitting, more by
 // transposing.
 template <class Stored>
-void PlanesEngine<Stored>::StageImage(int64_t image, const RowBand& band,
+void PlanesEngine<Stored>::StageImage(int64_t image, const RowPart& part,
                                       const Scratch& scratch) const {
-  const int64_t width = plan_.cols.num_sources(), planes = plan_.staged_planes();
-  const bool apart = plan_.num_residues > 1;
+  const int64_t width = cut_.cols.num_sources(), planes = cut_.staged_planes();
+  const bool apart = cut_.num_residues > 1;
   Compute *widened = scratch.dense, *split = scratch.dense + width * planes;
-  for (int64_t row = 0; row < band.sources.size(); ++row) {
-    const Stored* from = SourceRow(image, band) + row * width * planes;
-    Compute* staged = scratch.staged + row * plan_.staged_row() + plan_.left;
+  for (int64_t row = 0; row < part.sources.size(); ++row) {
+    const Stored* from = SourceRow(image, part) + row * width * planes;
+    Compute* staged = scratch.staged + row * cut_.staged_row() + cut_.left;
     Compute* to = apart ? split : staged;
-    const int64_t to_stride = apart ? width : plan_.staged_plane;
+    const int64_t to_stride = apart ? width : cut_.staged_plane;
     if (planes > kMostSplitPlanes) {
       pack_.transpose_widen(from, planes, to, to_stride, width, planes, 0);
     } else {
@@ -245,114 +247,132 @@ void PlanesEngine<Stored>::StageImage(int64_t image, const RowBand& band,
       kernels_.split(widened, to, to_stride, planes, width * planes);
     }
     for (int64_t plane = 0; apart && plane < planes; ++plane) {
-      kernels_.split(split + plane * width, staged + plane * plan_.staged_plane, plan_.residue_size,
-                     plan_.num_residues, width);
+      kernels_.split(split + plane * width, staged + plane * cut_.staged_plane, cut_.residue_size,
+                     cut_.num_residues, width);
     }
   }
 }
 
-// The inverse, for the results of a band.
+// The inverse, for the results of a part.
 template <class Stored>
-void PlanesEngine<Stored>::StoreImage(int64_t image, const RowBand& band,
+void PlanesEngine<Stored>::StoreImage(int64_t image, const RowPart& part,
                                       const Scratch& scratch) const {
-  const int64_t row_size = plan_.cols.num_results() * plan_.result_planes();
-  for (int64_t row = 0; row < band.results.size(); ++row) {
+  const int64_t row_size = cut_.cols.num_results() * cut_.result_planes();
+  for (int64_t row = 0; row < part.results.size(); ++row) {
     Stored* const result =
-        result_ + (image * plan_.rows.num_results() + band.results.begin + row) * row_size;
-    Stored* const to = plan_.streamed_planes > 0 ? scratch.streamed : result;
-    MergeRow(scratch.out + row * plan_.width, scratch.dense, to);
+        result_ + (image * cut_.rows.num_results() + part.results.begin + row) * row_size;
+    Stored* const to = cut_.streamed_planes > 0 ? scratch.streamed : result;
+    MergeRow(scratch.out + row * cut_.width, scratch.dense, to);
     if (to != result) stream_(to, result, row_size * int64_t{sizeof(Stored)});
   }
 }
 
 template <class Stored>
-void PlanesEngine<Stored>::StageGroup(int64_t group, const RowBand& band,
+void PlanesEngine<Stored>::StageGroup(int64_t group, const RowPart& part,
                                       const Scratch& scratch) const {
-  if (plan_.interleaved) return StageImage(group, band, scratch);
-  const int64_t planes = plan_.staged_planes();
+  if (cut_.interleaved) return StageImage(group, part, scratch);
+  const int64_t planes = cut_.staged_planes();
   for (int64_t m = 0; m < planes; ++m) {
-    StagePlane(group * planes + m, band, scratch.dense, scratch.staged + m * plan_.staged_plane);
+    StagePlane(group * planes + m, part, scratch.dense, scratch.staged + m * cut_.staged_plane);
   }
 }
 
 // The results of a staged group.
 template <class Stored>
-void PlanesEngine<Stored>::SumGroup(int64_t group, const RowBand& band, Scratch* scratch) const {
-  const int64_t results = plan_.result_planes();
-  const int64_t channel = group * plan_.group_channels % plan_.num_channels;
-  const int64_t following = plan_.interleaved ? group + 1 : (group + 1) * plan_.staged_planes();
-  const int64_t band_size = band.results.size() * plan_.cols.num_results();
-  auto next = reinterpret_cast<uintptr_t>(SourceRow(following, band));
+void PlanesEngine<Stored>::SumGroup(int64_t group, const RowPart& part, Scratch* scratch) const {
+  const int64_t results = cut_.result_planes();
+  const int64_t channel = group * cut_.group_channels % cut_.num_channels;
+  const int64_t following = cut_.interleaved ? group + 1 : (group + 1) * cut_.staged_planes();
+  const int64_t part_size = part.results.size() * cut_.cols.num_results();
+  auto next = reinterpret_cast<uintptr_t>(SourceRow(following, part));
   for (int64_t i = 0; i < results; ++i) {
     const int64_t plane = group * results + i;
     const Compute* weights =
-        weights_.data() + (channel * plan_.group_results() + i) * plan_.weights_of_plane;
+        weights_.data() + (channel * cut_.group_results() + i) * cut_.weights_of_plane;
     const Compute* staged =
-        scratch->staged + i / plan_.group_results() * plan_.group_sources() * plan_.staged_plane;
-    if (plan_.interleaved) {
-      SumPlane(band, weights, staged, scratch->out + i * plan_.out_plane, &next);
+        scratch->staged + i / cut_.group_results() * cut_.group_sources() * cut_.staged_plane;
+    if (cut_.interleaved) {
+      SumPlane(part, weights, staged, scratch->out + i * cut_.out_plane, &next);
       continue;
     }
-    const bool streams = plan_.streamed_planes > 0;
-    Stored* const to = streams ? scratch->streamed + scratch->waiting * band_size
-                               : ResultRow(plane, band.results.begin);
-    Compute* const out = plan_.direct ? reinterpret_cast<Compute*>(to) : scratch->out;
-    SumPlane(band, weights, staged, out, &next);
-    if (!plan_.direct) StorePlane(band, out, scratch->dense, to);
-    if (streams && ++scratch->waiting == plan_.streamed_planes) {
-      StreamPlanes(plane + 1, band, scratch);
+    const bool streams = cut_.streamed_planes > 0;
+    Stored* const to = streams ? scratch->streamed + scratch->waiting * part_size
+                               : ResultRow(plane, part.results.begin);
+    Compute* const out = cut_.direct ? reinterpret_cast<Compute*>(to) : scratch->out;
+    SumPlane(part, weights, staged, out, &next);
+    if (!cut_.direct) StorePlane(part, out, scratch->dense, to);
+    if (streams && ++scratch->waiting == cut_.streamed_planes) {
+      StreamPlanes(plane + 1, part, scratch);
     }
   }
 }
 
 template <class Stored>
-void PlanesEngine<Stored>::RunPiece(int64_t index) {
+void PlanesEngine<Stored>::RunTask(int64_t index) {
   BufferPool::Lease lease(&pool_);
   Scratch scratch;
   scratch.streamed = reinterpret_cast<Stored*>(lease.data());
-  scratch.staged = reinterpret_cast<Compute*>(lease.data()) + plan_.streamed_size;
-  scratch.out = scratch.staged + plan_.staged_planes() * plan_.staged_plane;
-  scratch.dense = scratch.out + plan_.out_planes() * plan_.out_plane;
+  scratch.staged = reinterpret_cast<Compute*>(lease.data()) + cut_.streamed_size;
+  scratch.out = scratch.staged + cut_.staged_planes() * cut_.staged_plane;
+  scratch.dense = scratch.out + cut_.out_planes() * cut_.out_plane;
   scratch.waiting = 0;
-  const RowBand& band = plan_.bands[static_cast<size_t>(index / plan_.pieces_of_band())];
-  const int64_t first = index % plan_.pieces_of_band() * plan_.groups_per_piece;
-  const int64_t last = std::min(first + plan_.groups_per_piece, plan_.num_groups);
+  const RowPart& part = cut_.row_parts[static_cast<size_t>(index / cut_.tasks_of_part())];
+  const int64_t first = index % cut_.tasks_of_part() * cut_.groups_of_task;
+  const int64_t last = std::min(first + cut_.groups_of_task, cut_.num_groups);
   for (int64_t group = first; group < last; ++group) {
-    StageGroup(group, band, scratch);
-    SumGroup(group, band, &scratch);
-    if (plan_.interleaved) StoreImage(group, band, scratch);
+    StageGroup(group, part, scratch);
+    SumGroup(group, part, &scratch);
+    if (cut_.interleaved) StoreImage(group, part, scratch);
   }
   if (scratch.waiting > 0) {
-    StreamPlanes(last * plan_.group_channels * plan_.group_results(), band, &scratch);
+    StreamPlanes(last * cut_.group_channels * cut_.group_results(), part, &scratch);
   }
-  if (plan_.streamed_planes > 0) std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (cut_.streamed_planes > 0) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-bool RunPlanes(const ConvArgs& args) {
-  const PlanesPlan plan(args.problem, args.parallel.num_threads());
-  return VisitFloat(args.problem.dtype, [&](auto tag) {
+class DepthwisePlanesPlan final : public Plan {
+ public:
+  DepthwisePlanesPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
+      : dtype_(problem.dtype),
+        kernels_(kernels),
+        num_threads_(num_threads),
+        cut_(problem, num_threads) {}
+
+  int64_t ScratchBytes() const override {
+    return cut_.task_bytes() * num_threads_ +
+           (cut_.num_weights() + cut_.num_channels * cut_.multiplier) * cut_.compute_bytes;
+  }
+  Work CountWork() const override { return CountPlanes(cut_, kernels_); }
+  std::string Tiles() const override;
+  bool Run(const ConvArgs& args) const override;
+
+ private:
+  const DType dtype_;
+  const KernelTable& kernels_;
+  const int num_threads_;
+  const PlanesCut cut_;
+};
+
+std::string DepthwisePlanesPlan::Tiles() const {
+  return fmt::format("{} planes x {} rows a task, {}", cut_.groups_of_task,
+                     cut_.row_parts[0].results.size(),
+                     cut_.direct ? "stored directly" : "stored rounded");
+}
+
+bool DepthwisePlanesPlan::Run(const ConvArgs& args) const {
+  return VisitFloat(dtype_, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
-    const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
-    if (plan.multiplies_padding && !IsFinite<Stored>(args.filter, filter_size)) {
-      return false;
-    }
-    PlanesEngine<Stored> engine(args, plan);
-    args.parallel.For(plan.num_pieces(), [&](int64_t piece) { engine.RunPiece(piece); });
+    const int64_t filter_size = cut_.num_taps() * cut_.num_channels * cut_.multiplier;
+    if (cut_.multiplies_padding && !IsFinite<Stored>(args.filter, filter_size)) return false;
+    PlanesEngine<Stored> engine(args, cut_);
+    args.parallel.For(cut_.num_tasks(), [&](int64_t task) { engine.RunTask(task); });
     return true;
   });
 }
 
-int64_t PlanesScratch(const Problem& problem, const KernelTable&, int num_threads) {
-  const PlanesPlan plan(problem, num_threads);
-  return plan.piece_bytes() * num_threads +
-         (plan.num_weights() + plan.num_channels * plan.multiplier) * plan.compute_bytes;
-}
-
-std::string PlanesTiles(const Problem& problem, const KernelTable&) {
-  const PlanesPlan plan(problem, 1);
-  return fmt::format("{} planes x {} rows a piece, {}", plan.groups_per_piece,
-                     plan.bands[0].results.size(),
-                     plan.direct ? "stored directly" : "stored rounded");
+std::unique_ptr<Plan> PlanPlanes(const Problem& problem, const KernelTable& kernels,
+                                 int num_threads) {
+  return std::make_unique<DepthwisePlanesPlan>(problem, kernels, num_threads);
 }
 
 }  // namespace
@@ -360,9 +380,9 @@ std::string PlanesTiles(const Problem& problem, const KernelTable&) {
 const Algorithm kDepthwisePlanesAlgorithm = {
     .name = "planes",
     .summary = "depthwise forward and input gradient, lanes along columns of padded planes",
-    .can = [](const Problem& problem, const KernelTable&) { return PlanesPlan::Fits(problem); },
+    .can = [](const Problem& problem, const KernelTable&) { return PlanesCut::Fits(problem); },
     .cycles = PlanesCycles,
-    .plan = FunctionPlan<PlanesScratch, PlanesTiles, RunPlanes>::Make,
+    .plan = PlanPlanes,
     .may_refuse_data = true,
 };
 

@@ -1,4 +1,4 @@
-#include "conv/depthwise/data/planes_plan.h"
+#include "conv/depthwise/data/planes_cut.h"
 
 #include <algorithm>
 #include <numeric>
@@ -12,15 +12,16 @@
 namespace convgrad {
 namespace {
 
-// Rows of the source that a band stages stay in the second cache, with the results made from them.
+// Rows of the source that a part stages stay in the second cache, with the results made from them.
 constexpr int64_t kStagedBytes = int64_t{64} << 10;
-// Results of a piece, so that what it costs to begin one is not seen.
-constexpr int64_t kPieceResults = 16384;
-constexpr int64_t kPiecesPerThread = 4;
+// Results of a task, so that what it costs to begin one is not seen.
+constexpr int64_t kTaskResults = 16384;
+constexpr int64_t kTasksPerThread = 4;
 // Beyond these, index lists, empty residues or rows that no cache holds would cost more than time.
 constexpr int64_t kMostStride = 4, kMostDilation = 256, kMostSize = 1 << 15;
 constexpr int64_t kMostStagedSize = 1 << 20;
-// Rows that a band stages at least, as a multiple of the filter's, lest bands share most of them.
+// Rows that a part stages at least, as a multiple of the filter's, lest row_parts share most of
+// them.
 constexpr int64_t kLeastKernels = 4;
 
 int64_t FloorDiv(int64_t a, int64_t b) {
@@ -60,7 +61,7 @@ VisitedRows VisitRows(const TapLine& line, int64_t first_source) {
 
 }  // namespace
 
-bool PlanesPlan::Fits(const Problem& problem) {
+bool PlanesCut::Fits(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
   const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const Dimension rows = Dimension::Rows(g, forward), cols = Dimension::Cols(g, forward);
@@ -81,7 +82,7 @@ bool PlanesPlan::Fits(const Problem& problem) {
 }
 
 // Finds the zeros that staged rows need on both sides, then every tap's distance in them.
-void PlanesPlan::StageColumns() {
+void PlanesCut::StageColumns() {
   num_residues = forward ? cols.stride : 1;
   const int64_t phases = forward ? 1 : std::min(cols.stride, cols.in);
   struct Reach {
@@ -122,29 +123,29 @@ void PlanesPlan::StageColumns() {
 }
 
 // Bands as high as the cache allows, and lower ones where the planes are too few for the threads.
-void PlanesPlan::ChooseBands(int num_threads) {
+void PlanesCut::CutPixels(int num_threads) {
   const int64_t row_bytes = staged_row() * staged_planes() * compute_bytes;
   const int64_t staged = std::max<int64_t>(kLeastKernels * rows.kernel, kStagedBytes / row_bytes);
   const int64_t num_rows = rows.num_results();
   const int64_t height =
       std::clamp<int64_t>(forward ? staged / rows.stride : staged * rows.stride, 1, num_rows);
-  int64_t num_bands = CeilDiv(num_rows, height);
-  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
-  if (num_groups * num_bands < wanted) {
-    num_bands = std::min(num_rows, CeilDiv(wanted, num_groups));
+  int64_t num_parts = CeilDiv(num_rows, height);
+  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kTasksPerThread;
+  if (num_groups * num_parts < wanted) {
+    num_parts = std::min(num_rows, CeilDiv(wanted, num_groups));
   }
-  for (int64_t band = 0; band < num_bands; ++band) {
-    const Range results = {num_rows * band / num_bands, num_rows * (band + 1) / num_bands};
+  for (int64_t part = 0; part < num_parts; ++part) {
+    const Range results = {num_rows * part / num_parts, num_rows * (part + 1) / num_parts};
     const Range sources = SourcesOf(rows, results);
-    bands.push_back({results, sources, {}});
+    row_parts.push_back({results, sources, {}});
     for (const TapLine& line : LinesOf(rows, results, sources)) {
-      bands.back().lines.push_back(VisitRows(line, sources.begin));
+      row_parts.back().lines.push_back(VisitRows(line, sources.begin));
     }
   }
   const int64_t results =
-      CeilDiv(num_rows, num_bands) * cols.num_results() * group_channels * group_results();
-  groups_per_piece =
-      std::clamp(num_groups * num_bands / wanted, int64_t{1}, CeilDiv(kPieceResults, results));
+      CeilDiv(num_rows, num_parts) * cols.num_results() * group_channels * group_results();
+  groups_of_task =
+      std::clamp(num_groups * num_parts / wanted, int64_t{1}, CeilDiv(kTaskResults, results));
   for (const TapLine& line : LinesOf(rows, {0, num_rows}, {0, rows.num_sources()})) {
     const bool known = std::any_of(row_phases.begin(), row_phases.end(), [&](const TapLine& other) {
       return other.packed_tap == line.packed_tap;
@@ -154,16 +155,16 @@ void PlanesPlan::ChooseBands(int num_threads) {
 }
 
 // Small planes are in cache before a fetch would help.
-void PlanesPlan::DealLines(int64_t stored_bytes) {
+void PlanesCut::DealLines() {
   constexpr int64_t kLine = 64, kLeastLines = 32;
-  for (RowBand& band : bands) {
-    const int64_t planes = bands.size() == 1 || interleaved ? staged_planes() : 1;
+  for (RowPart& part : row_parts) {
+    const int64_t planes = row_parts.size() == 1 || interleaved ? staged_planes() : 1;
     const int64_t lines =
-        CeilDiv(planes * band.sources.size() * cols.num_sources() * stored_bytes, kLine);
+        CeilDiv(planes * part.sources.size() * cols.num_sources() * stored_bytes, kLine);
     int64_t num_visits = 0;
-    for (const VisitedRows& rows_of : band.lines) num_visits += std::ssize(rows_of.visits);
+    for (const VisitedRows& rows_of : part.lines) num_visits += std::ssize(rows_of.visits);
     num_visits *= group_channels * group_results() * num_phases();
-    for (VisitedRows& line : band.lines) {
+    for (VisitedRows& line : part.lines) {
       line.lines_a_visit = lines < kLeastLines ? 0 : CeilDiv(lines, num_visits);
     }
   }
@@ -172,27 +173,28 @@ void PlanesPlan::DealLines(int64_t stored_bytes) {
 // Rows of all channels, and planes whose rows are not computed in order. Planes that lie behind
 // each other are written when they end with a line, if there are enough for the threads and they
 // stay in cache until then; others one by one.
-void PlanesPlan::ChooseStreaming(int64_t result_bytes, int64_t stored_bytes, int num_threads) {
+void PlanesCut::ChooseStreaming(int64_t result_bytes, int num_threads) {
   constexpr size_t kLinesInOrder = 2;
-  const bool in_order = bands[0].lines.size() <= kLinesInOrder;
+  const bool in_order = row_parts[0].lines.size() <= kLinesInOrder;
   if (result_bytes < kLeavesTheCaches || (in_order && !interleaved)) return;
   constexpr int64_t kLine = kAlignment, kMostBytes = int64_t{128} << 10;
   streamed_planes = 1;
-  if (interleaved || bands.size() > 1) return;
+  if (interleaved || row_parts.size() > 1) return;
   const int64_t plane_bytes = rows.num_results() * cols.num_results() * stored_bytes;
   const int64_t planes = kLine / std::gcd(kLine, plane_bytes);
-  if (planes * plane_bytes > kMostBytes || planes * num_threads * kPiecesPerThread > num_groups) {
+  if (planes * plane_bytes > kMostBytes || planes * num_threads * kTasksPerThread > num_groups) {
     return;
   }
   streamed_planes = planes;
-  groups_per_piece = RoundUp(groups_per_piece, planes);
+  groups_of_task = RoundUp(groups_of_task, planes);
 }
 
-void PlanesPlan::MeasurePiece(bool widened) {
+void PlanesCut::MeasureTask() {
+  const bool widened = stored_bytes != compute_bytes;
   int64_t most_sources = 0, most_results = 0;
-  for (const RowBand& band : bands) {
-    most_sources = std::max(most_sources, band.sources.size());
-    most_results = std::max(most_results, band.results.size());
+  for (const RowPart& part : row_parts) {
+    most_sources = std::max(most_sources, part.sources.size());
+    most_results = std::max(most_results, part.results.size());
   }
   staged_plane = most_sources * staged_row();
   if (!direct) out_plane = most_results * width;
@@ -209,7 +211,7 @@ void PlanesPlan::MeasurePiece(bool widened) {
   streamed_size = RoundUp(streamed_planes * part, int64_t{kAlignment});
 }
 
-PlanesPlan::PlanesPlan(const Problem& problem, int num_threads) {
+PlanesCut::PlanesCut(const Problem& problem, int num_threads) {
   const ConvGeometry& g = problem.geometry;
   forward = InfoOf(problem.op).direction == Direction::kForward;
   rows = Dimension::Rows(g, forward);
@@ -221,18 +223,18 @@ PlanesPlan::PlanesPlan(const Problem& problem, int num_threads) {
   multiplier = g.group_out_c;
   compute_bytes = problem.dtype == DType::kFloat64 ? 8 : 4;
   StageColumns();
-  const int64_t stored_bytes = InfoOf(problem.dtype).bytes;
-  const bool widened = stored_bytes != compute_bytes;
-  direct = !widened && !interleaved && num_phases() == 1 && width == cols.num_results();
-  ChooseBands(num_threads);
-  DealLines(stored_bytes);
-  ChooseStreaming(problem.ResultBytes(), stored_bytes, num_threads);
-  MeasurePiece(widened);
+  stored_bytes = InfoOf(problem.dtype).bytes;
+  direct = stored_bytes == compute_bytes && !interleaved && num_phases() == 1 &&
+           width == cols.num_results();
+  CutPixels(num_threads);
+  DealLines();
+  ChooseStreaming(problem.ResultBytes(), num_threads);
+  MeasureTask();
   PlaceTerms();
 }
 
 // Planes that are summed lie behind each other, and so do their terms.
-void PlanesPlan::PlaceTerms() {
+void PlanesCut::PlaceTerms() {
   int64_t row_taps = 0;
   for (const TapLine& line : row_phases) row_taps += line.num_taps;
   for (ColPhase& phase : col_phases) {
@@ -246,12 +248,12 @@ void PlanesPlan::PlaceTerms() {
   }
 }
 
-int64_t PlanesPlan::pieces_of_band() const {
-  return CeilDiv(num_groups, groups_per_piece);
+int64_t PlanesCut::tasks_of_part() const {
+  return CeilDiv(num_groups, groups_of_task);
 }
 
-int64_t PlanesPlan::num_pieces() const {
-  return pieces_of_band() * static_cast<int64_t>(bands.size());
+int64_t PlanesCut::num_tasks() const {
+  return tasks_of_part() * static_cast<int64_t>(row_parts.size());
 }
 
 }  // namespace convgrad

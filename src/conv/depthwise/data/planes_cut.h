@@ -1,6 +1,6 @@
 // How a depthwise forward or input gradient is computed plane by plane: how a plane of the source
-// is staged, at which distance a result meets a tap, where weights are packed, and what a piece of
-// work is. Runs nothing.
+// is staged, at which distance a result meets a tap, where weights are packed, and what a task
+// is. Runs nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct VisitedRows {
   TapLine line;
   int64_t most_live;
   std::vector<PlaneVisit> visits;
-  // Lines of the next group of planes that a visit fetches, so that every visit of the band, for
+  // Lines of the next group of planes that a visit fetches, so that every visit of the part, for
   // every plane of results, fetches as many.
   int64_t lines_a_visit;
 };
@@ -39,15 +39,15 @@ struct ColPhase {
 };
 
 // Rows of results that are computed together.
-struct RowBand {
+struct RowPart {
   Range results, sources;
   std::vector<VisitedRows> lines;
 };
 
-struct PlanesPlan {
-  PlanesPlan(const Problem& problem, int num_threads);
+struct PlanesCut {
+  PlanesCut(const Problem& problem, int num_threads);
 
-  // Problems that a plan fits: every element is one block of terms, the kernels can slide over the
+  // Problems that a cut fits: every element is one block of terms, the kernels can slide over the
   // filter's rows, and rows of the source fit the cache.
   static bool Fits(const Problem& problem);
 
@@ -60,7 +60,7 @@ struct PlanesPlan {
   bool interleaved;
   int64_t num_groups, group_channels;
   int64_t multiplier;
-  int64_t compute_bytes;
+  int64_t compute_bytes, stored_bytes;
 
   // Of a channel: planes of the source that are summed, planes of the result made from them.
   int64_t group_sources() const { return forward ? 1 : multiplier; }
@@ -79,14 +79,15 @@ struct PlanesPlan {
   // go through scratch.
   bool direct;
   int64_t width;
-  // Results are put together in scratch and written around the caches: a band of so many planes
+  // Results are put together in scratch and written around the caches: a part of so many planes
   // that are whole lines (or a row of all channels) at a time; else 0.
   int64_t streamed_planes = 0;
 
-  std::vector<RowBand> bands;
-  int64_t groups_per_piece = 1;
-  int64_t pieces_of_band() const;
-  int64_t num_pieces() const;
+  std::vector<RowPart> row_parts;
+  int64_t groups_of_task = 1;
+  int64_t tasks_of_part() const;
+  int64_t num_tasks() const;
+  int64_t num_taps() const { return rows.kernel * cols.kernel; }
 
   // Packed weights of one plane of results: by phase of columns, phase of rows and p < stride of
   // the line: [term][row taps p, p + stride, ...]. One line for each phase of rows.
@@ -94,7 +95,7 @@ struct PlanesPlan {
   int64_t weights_of_plane = 0;
   int64_t num_weights() const { return weights_of_plane * num_channels * group_results(); }
 
-  // Elements, for the largest piece: a staged plane, a plane of results that are not written
+  // Elements, for the largest task: a staged plane, a plane of results that are not written
   // directly, numbers of the compute type that are not staged yet, or not rounded, and results that
   // are not written yet.
   int64_t staged_plane = 0, out_plane = 0, dense_size = 0, streamed_size = 0;
@@ -103,7 +104,7 @@ struct PlanesPlan {
   // Of a group at a time: phases, and in NHWC planes of results, those of a phase behind each
   // other.
   int64_t out_planes() const { return num_phases() * (interleaved ? result_planes() : 1); }
-  int64_t piece_bytes() const {
+  int64_t task_bytes() const {
     return (staged_plane * staged_planes() + out_plane * out_planes() + dense_size +
             streamed_size) *
            compute_bytes;
@@ -112,10 +113,10 @@ struct PlanesPlan {
  private:
   void StageColumns();
   void PlaceTerms();
-  void ChooseBands(int num_threads);
-  void DealLines(int64_t stored_bytes);
-  void ChooseStreaming(int64_t result_bytes, int64_t stored_bytes, int num_threads);
-  void MeasurePiece(bool widened);
+  void CutPixels(int num_threads);
+  void DealLines();
+  void ChooseStreaming(int64_t result_bytes, int num_threads);
+  void MeasureTask();
 };
 
 }  // namespace convgrad

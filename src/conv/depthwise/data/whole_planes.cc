@@ -4,21 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <type_traits>
+#include <memory>
+#include <string>
 
 #include "base/checked.h"
 #include "base/memory.h"
 #include "conv/axes/lines.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/move/filter_panel.h"
-#include "conv/plan/function_plan.h"
 #include "order/canonical_order.h"
 
 namespace convgrad {
 namespace {
 
-// Results of a piece of work, so that what it costs to begin one is not seen.
-constexpr int64_t kPieceResults = 16384;
+// Results of a task, so that what it costs to begin one is not seen.
+constexpr int64_t kTaskResults = 16384;
 
 // Rows or columns: how many zeros results meet before the first source.
 int64_t PadOf(const Dimension& d) {
@@ -31,83 +31,129 @@ bool FitsKernel(const Dimension& d) {
          std::min(pad, behind) >= 0 && std::max(pad, behind) < d.kernel;
 }
 
+// What the kernel is told of the first image's planes; no addresses yet.
 template <class T>
-class WholePlanesEngine {
- public:
-  explicit WholePlanesEngine(const ConvArgs& args);
-
-  void Run();
-
- private:
-  void PackWeights(const T* filter);
-  void SumPlanes(Range planes) const;
-
-  const Problem& problem_;
-  const Parallel& parallel_;
-  void (*const kernel_)(const WholePlanes<T>& planes);
-  WholePlanes<T> first_ = {};  // all planes of the first image
-  AlignedArray<T> weights_;
-};
-
-template <class T>
-WholePlanesEngine<T>::WholePlanesEngine(const ConvArgs& args)
-    : problem_(args.problem),
-      parallel_(args.parallel),
-      kernel_(args.kernels.Plane<T>().sum_whole),
-      weights_(*CheckedProduct(args.problem.ShapeOf(Role::kFilter))) {
-  const ConvGeometry& g = problem_.geometry;
-  const bool forward = InfoOf(problem_.op).direction == Direction::kForward;
+WholePlanes<T> PlanesOfImage(const Problem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const Dimension rows = Dimension::Rows(g, forward), cols = Dimension::Cols(g, forward);
-  first_.source = static_cast<const T*>(forward ? args.input : args.out_backprop);
-  first_.weights = weights_.data();
-  first_.out = static_cast<T*>(args.result);
-  first_.count = g.in_c;
-  first_.size = g.kernel_h;
-  first_.source_h = rows.num_sources();
-  first_.source_w = cols.num_sources();
-  first_.out_h = rows.num_results();
-  first_.out_w = cols.num_results();
-  first_.pad_h = PadOf(rows);
-  first_.pad_w = PadOf(cols);
-  PackWeights(static_cast<const T*>(args.filter));
+  WholePlanes<T> planes = {};
+  planes.count = g.in_c;
+  planes.size = g.kernel_h;
+  planes.source_h = rows.num_sources();
+  planes.source_w = cols.num_sources();
+  planes.out_h = rows.num_results();
+  planes.out_w = cols.num_results();
+  planes.pad_h = PadOf(rows);
+  planes.pad_w = PadOf(cols);
+  return planes;
 }
 
-// [channel][tap], the taps in the order in which their sources lie.
 template <class T>
-void WholePlanesEngine<T>::PackWeights(const T* filter) {
-  const bool forward = InfoOf(problem_.op).direction == Direction::kForward;
-  const int64_t channels = first_.count, taps = first_.size * first_.size;
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    const T* from = filter + (forward ? tap : taps - 1 - tap) * channels;
-    for (int64_t c = 0; c < channels; ++c) weights_[c * taps + tap] = from[c];
-  }
+class WholePlanesPlan final : public Plan {
+ public:
+  WholePlanesPlan(const Problem& problem, const KernelTable& kernels)
+      : kernel_(kernels.Plane<T>().sum_whole),
+        transpose_(kernels.Pack<T>().transpose_widen),
+        vector_bytes_(kernels.vector_bytes),
+        forward_(InfoOf(problem.op).direction == Direction::kForward),
+        image_(PlanesOfImage<T>(problem)),
+        num_planes_(problem.geometry.batch * image_.count),
+        planes_of_task_(CeilDiv(kTaskResults, image_.out_h * image_.out_w)) {}
+
+  int64_t ScratchBytes() const override { return num_weights() * int64_t{sizeof(T)}; }
+  std::string Tiles() const override { return fmt::format("{} planes a task", planes_of_task_); }
+  Work CountWork() const override;
+  bool Run(const ConvArgs& args) const override;
+
+ private:
+  int64_t num_tasks() const { return CeilDiv(num_planes_, planes_of_task_); }
+  int64_t num_taps() const { return image_.size * image_.size; }
+  int64_t num_weights() const { return image_.count * num_taps(); }
+  void PackWeights(const T* filter, T* weights) const;
+  void SumPlanes(const WholePlanes<T>& image, Range planes) const;
+
+  void (*const kernel_)(const WholePlanes<T>& planes);
+  decltype(PackKernels<T>::transpose_widen) const transpose_;
+  const int64_t vector_bytes_;
+  const bool forward_;
+  const WholePlanes<T> image_;
+  const int64_t num_planes_;  // of all images
+  const int64_t planes_of_task_;
+};
+
+// [channel][tap], the taps in the order in which their sources lie: an input gradient's descend.
+template <class T>
+void WholePlanesPlan<T>::PackWeights(const T* filter, T* weights) const {
+  const int64_t channels = image_.count, last = num_taps() - 1;
+  transpose_(forward_ ? filter : filter + last * channels, forward_ ? channels : -channels, weights,
+             num_taps(), num_taps(), channels, /*ahead=*/0);
 }
 
 // Planes are numbered through all images.
 template <class T>
-void WholePlanesEngine<T>::SumPlanes(Range planes) const {
-  const int64_t channels = first_.count, source_size = first_.source_h * first_.source_w;
+void WholePlanesPlan<T>::SumPlanes(const WholePlanes<T>& image, Range planes) const {
+  const int64_t channels = image.count, source_size = image.source_h * image.source_w;
   for (int64_t plane = planes.begin; plane < planes.end;) {
     const int64_t channel = plane % channels;
-    WholePlanes<T> call = first_;
+    WholePlanes<T> call = image;
     call.count = std::min(planes.end - plane, channels - channel);
     call.source += plane * source_size;
     call.readable_before = plane * source_size;
-    call.readable_behind = (problem_.geometry.batch * channels - plane - call.count) * source_size;
-    call.out += plane * first_.out_h * first_.out_w;
-    call.weights += channel * first_.size * first_.size;
+    call.readable_behind = (num_planes_ - plane - call.count) * source_size;
+    call.out += plane * image.out_h * image.out_w;
+    call.weights += channel * num_taps();
     kernel_(call);
     plane += call.count;
   }
 }
 
 template <class T>
-void WholePlanesEngine<T>::Run() {
-  const int64_t num_planes = problem_.geometry.batch * first_.count;
-  const int64_t step = CeilDiv(kPieceResults, first_.out_h * first_.out_w);
-  parallel_.For(CeilDiv(num_planes, step), [&](int64_t piece) {
-    SumPlanes({piece * step, std::min((piece + 1) * step, num_planes)});
+bool WholePlanesPlan<T>::Run(const ConvArgs& args) const {
+  if (!IsFinite<T>(args.filter, num_weights())) return false;
+  AlignedArray<T> weights(num_weights());
+  PackWeights(static_cast<const T*>(args.filter), weights.data());
+  WholePlanes<T> image = image_;
+  image.source = static_cast<const T*>(forward_ ? args.input : args.out_backprop);
+  image.weights = weights.data();
+  image.out = static_cast<T*>(args.result);
+  args.parallel.For(num_tasks(), [&](int64_t task) {
+    const int64_t first = task * planes_of_task_;
+    SumPlanes(image, {first, std::min(first + planes_of_task_, num_planes_)});
   });
+  return true;
+}
+
+// Left out: that the kernel takes two vectors of 3x3 filters together where registers are few.
+template <class T>
+Work WholePlanesPlan<T>::CountWork() const {
+  constexpr int64_t kLatency = 4, kLine = 64, kMostKeptSize = 5, kNumbersTogether = 2048;
+  constexpr int64_t kLeast = kLeastPlaneWidth<T>;
+  const int64_t lanes = vector_bytes_ / int64_t{sizeof(T)}, half = std::max(kLeast, lanes / 2);
+  const int64_t width = image_.out_w, size = image_.size;
+  const int64_t vector = width > half ? lanes : width > kLeast ? half : kLeast;
+  const auto vectors = static_cast<double>(num_planes_ * CeilDiv(width, vector));
+  const double rows = vectors * static_cast<double>(image_.source_h);
+  const bool kept = vector_bytes_ >= kLine && size <= kMostKeptSize;
+  Work work;
+  work.Add(WorkKind::kPlaneFma, rows * static_cast<double>(size * std::max(size, kLatency)));
+  work.Add(WorkKind::kPlaneLoad, rows * static_cast<double>(size + (kept ? 0 : num_taps())) +
+                                     vectors * static_cast<double>(num_taps()));
+  work.Add(WorkKind::kFold, vectors * static_cast<double>(image_.out_h + size - 1 - image_.pad_h));
+  const int64_t together = std::clamp<int64_t>(
+      kNumbersTogether / (image_.source_h * image_.source_w), 1, planes_of_task_);
+  work.Add(WorkKind::kCall, vectors / static_cast<double>(together));
+  work.Add(WorkKind::kTransposed, static_cast<double>(num_weights() * int64_t{sizeof(T)} / 4));
+  work.Add(WorkKind::kRun, static_cast<double>(num_taps()));
+  work.Add(WorkKind::kTask, static_cast<double>(num_tasks()));
+  return work;
+}
+
+std::unique_ptr<Plan> PlanWholePlanes(const Problem& problem, const KernelTable& kernels, int) {
+  if (problem.dtype == DType::kFloat64) {
+    return std::make_unique<WholePlanesPlan<double>>(problem, kernels);
+  }
+  return std::make_unique<WholePlanesPlan<float>>(problem, kernels);
 }
 
 // Rows of up to two vectors of 64 bytes; of 7x7 filters, whose weights don't stay in registers, of
@@ -117,21 +163,6 @@ bool IsGoodWidth(int64_t size, int64_t row_bytes, int64_t vector_bytes) {
   constexpr int64_t kVector = 64, kMostRow = 4 * kVector;
   const int64_t most = vector_bytes < kVector ? kMostRow : size < 7 ? 2 * kVector : kVector;
   return row_bytes > (size < 7 ? kVector / 4 : kVector / 2) && row_bytes <= most;
-}
-
-template <class T>
-bool RunOfType(const ConvArgs& args) {
-  const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
-  if (!IsFinite<T>(args.filter, filter_size)) {
-    return false;
-  }
-  WholePlanesEngine<T>(args).Run();
-  return true;
-}
-
-bool RunWholePlanes(const ConvArgs& args) {
-  if (args.problem.dtype == DType::kFloat64) return RunOfType<double>(args);
-  return RunOfType<float>(args);
 }
 
 bool HasKernel(DType dtype, const KernelTable& kernels) {
@@ -155,17 +186,6 @@ bool WholePlanesWin(const Problem& problem, const KernelTable& kernels) {
   return IsGoodWidth(g.kernel_w, row_bytes, kernels.vector_bytes);
 }
 
-int64_t WholePlanesScratch(const Problem& problem, const KernelTable&, int) {
-  return *CheckedProduct(problem.ShapeOf(Role::kFilter)) * InfoOf(problem.dtype).bytes;
-}
-
-std::string WholePlanesTiles(const Problem& problem, const KernelTable&) {
-  const ConvGeometry& g = problem.geometry;
-  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
-  const int64_t results = forward ? g.out_h * g.out_w : g.in_h * g.in_w;
-  return fmt::format("{} planes a piece", CeilDiv(kPieceResults, results));
-}
-
 }  // namespace
 
 const Algorithm kDepthwiseWholePlanesAlgorithm = {
@@ -173,7 +193,7 @@ const Algorithm kDepthwiseWholePlanesAlgorithm = {
     .summary = "depthwise forward and input gradient of 3x3 to 7x7 filters, planes as they lie",
     .can = CanWholePlanes,
     .wins = WholePlanesWin,
-    .plan = FunctionPlan<WholePlanesScratch, WholePlanesTiles, RunWholePlanes>::Make,
+    .plan = PlanWholePlanes,
     .may_refuse_data = true,
 };
 

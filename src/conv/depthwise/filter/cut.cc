@@ -1,4 +1,4 @@
-#include "conv/depthwise/filter/plan.h"
+#include "conv/depthwise/filter/cut.h"
 
 #include <iterator>
 
@@ -21,11 +21,12 @@ constexpr int64_t kStripBytes = int64_t{448} << 10;
 constexpr int64_t kMostWaitingBytes = int64_t{24} << 20;
 constexpr int64_t kWaitingBytes = int64_t{4} << 20;
 constexpr int64_t kMostRuns = 64;  // of a piece: a request to stop waits for it
-constexpr int64_t kPiecesPerThread = 4;
+constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
 
 }  // namespace
 
-FilterUnit FilterPlan::UnitAt(int64_t index) const {
+FilterUnit DepthwiseFilterCut::UnitAt(int64_t index) const {
   FilterUnit unit;
   unit.col_taps = PartOf(cols.kernel, col_groups, index % col_groups);
   index /= col_groups;
@@ -34,20 +35,14 @@ FilterUnit FilterPlan::UnitAt(int64_t index) const {
   return unit;
 }
 
-StripPart FilterPlan::InputPart(const FilterUnit& unit, const PixelBlock& bounds) const {
-  return {bounds.image_begin, unit.channels,
-          SourcesOf(WithTaps(rows, unit.row_taps), {bounds.row_begin, bounds.row_end}),
-          SourcesOf(WithTaps(cols, unit.col_taps), {bounds.col_begin, bounds.col_end})};
+SpanPlace DepthwiseFilterCut::PlaceOf(const FilterUnit& unit, const PixelBlock& bounds) const {
+  const Range out_rows = {bounds.row_begin, bounds.row_end};
+  const Range out_cols = {bounds.col_begin, bounds.col_end};
+  return {SourcesOf(WithTaps(rows, unit.row_taps), out_rows),
+          SourcesOf(WithTaps(cols, unit.col_taps), out_cols), out_rows, out_cols};
 }
 
-StripPart FilterPlan::OutputPart(Range channels, const PixelBlock& bounds) const {
-  return {bounds.image_begin,
-          {channels.begin * multiplier, channels.end * multiplier},
-          {bounds.row_begin, bounds.row_end},
-          {bounds.col_begin, bounds.col_end}};
-}
-
-int64_t FilterPlan::InputPixels(const PixelBlock& bounds) const {
+int64_t DepthwiseFilterCut::InputPixels(const PixelBlock& bounds) const {
   const int64_t row_taps = CeilDiv(rows.kernel, row_groups);
   const int64_t col_taps = CeilDiv(cols.kernel, col_groups);
   const int64_t out_rows = bounds.row_end - bounds.row_begin;
@@ -56,7 +51,7 @@ int64_t FilterPlan::InputPixels(const PixelBlock& bounds) const {
   return in_rows * MostSources(WithTaps(cols, {0, col_taps}), bounds.col_end - bounds.col_begin);
 }
 
-int64_t FilterPlan::StripBytes(const PixelBlock& bounds) const {
+int64_t DepthwiseFilterCut::StripBytes(const PixelBlock& bounds) const {
   const int64_t output_pixels =
       (bounds.row_end - bounds.row_begin) * (bounds.col_end - bounds.col_begin);
   const int64_t parts_of_pixels =
@@ -65,7 +60,7 @@ int64_t FilterPlan::StripBytes(const PixelBlock& bounds) const {
 }
 
 // What `num_blocks` neighbouring blocks of an image cover at most; only its size counts.
-PixelBlock FilterPlan::LargestBand(int64_t num_blocks) const {
+PixelBlock DepthwiseFilterCut::LargestSpan(int64_t num_blocks) const {
   PixelBlock largest = largest_block;
   if (largest.col_end == cols.out) {
     largest.row_end = std::min(rows.out, largest.row_end * num_blocks);
@@ -77,40 +72,43 @@ PixelBlock FilterPlan::LargestBand(int64_t num_blocks) const {
   return largest;
 }
 
-// Neighbouring blocks of an image, as many to a band as fit, or nearly.
-std::vector<Band> FilterPlan::BandsOf(Range runs) const {
-  std::vector<Band> bands;
+// Neighbouring blocks of an image, as many to a span as fit, or nearly.
+std::vector<BlockSpan> DepthwiseFilterCut::SpansOf(Range runs) const {
+  std::vector<BlockSpan> spans;
   const int64_t end = std::min(std::ssize(blocks), runs.end * kRunBlocks);
   for (int64_t i = runs.begin * kRunBlocks; i < end;) {
     const int64_t count = std::min(end, (i / blocks_of_image + 1) * blocks_of_image) - i;
-    const int64_t num_bands = CeilDiv(count, blocks_of_band);
-    for (int64_t band = 0; band < num_bands; ++band) {
-      const Range part = PartOf(count, num_bands, band);
+    const int64_t num_spans = CeilDiv(count, blocks_of_span);
+    for (int64_t span = 0; span < num_spans; ++span) {
+      const Range part = PartOf(count, num_spans, span);
       PixelBlock bounds = blocks[i + part.begin];
       for (int64_t j = i + part.begin; j < i + part.end; ++j) {
         bounds.row_end = blocks[j].row_end;
         bounds.col_begin = std::min(bounds.col_begin, blocks[j].col_begin);
         bounds.col_end = std::max(bounds.col_end, blocks[j].col_end);
       }
-      bands.push_back({i + part.begin, i + part.end, bounds});
+      spans.push_back({i + part.begin, i + part.end, bounds});
     }
     i += count;
   }
-  return bands;
+  return spans;
 }
 
 // Channels by what block sums leave room for, fewer if their strips are too large; then taps.
-void FilterPlan::ChooseUnits() {
+void DepthwiseFilterCut::ChooseUnits() {
   const int64_t unit = ChunkUnit();
   const int64_t num_taps = rows.kernel * cols.kernel;
   const int64_t least = std::max(unit, kLeastUnitBytes / element_bytes / multiplier);
   int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
   if (crowds_sets) wanted = std::min(wanted, kApartBytes / compute_bytes);
-  // Planes that are transposed together are streams: one vector of them.
-  if (input.format == DataFormat::kNCHW) wanted = unit;
+  // Planes that are transposed together are streams: one vector of them, but of the smallest as
+  // many as make kPlanePixels.
+  if (input.format == DataFormat::kNCHW) {
+    wanted = unit * std::clamp<int64_t>(CeilDiv(kPlanePixels, input.plane()), 1, kMostPlaneVectors);
+  }
   chunks = ChannelChunks(input.c, unit, wanted);
   GroupTaps();
-  while (wanted > unit && StripBytes(LargestBand(1)) > kStripBytes) {
+  while (wanted > unit && StripBytes(LargestSpan(1)) > kStripBytes) {
     wanted = std::max(unit, wanted / 2);
     chunks = ChannelChunks(input.c, unit, wanted);
     GroupTaps();
@@ -118,7 +116,7 @@ void FilterPlan::ChooseUnits() {
 }
 
 // Parts of a block are summed one after the other: only one's sums need stay in cache.
-void FilterPlan::GroupTaps() {
+void DepthwiseFilterCut::GroupTaps() {
   const int64_t taps_at_once =
       std::max<int64_t>(1, kSumBytes / compute_bytes / PartSums(chunks.widest()));
   col_groups = CeilDiv(cols.kernel, taps_at_once);
@@ -128,9 +126,9 @@ void FilterPlan::GroupTaps() {
 // More pieces when there are too few for the threads. Runs are there anyway. Channels next, as long
 // as a pixel has enough of them: they share no number of either operand. Then narrower chunks, and
 // taps, which all read the same numbers, only for threads that would have no work.
-void FilterPlan::FillThreads(int num_threads) {
+void DepthwiseFilterCut::FillThreads(int num_threads) {
   const int64_t unit = ChunkUnit();
-  const int64_t pieces = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  const int64_t pieces = num_threads == 1 ? 1 : num_threads * kTasksPerThread;
   const int64_t least = num_threads == 1 ? 1 : 2 * num_threads;
   const auto grow_chunks = [&](int64_t most_pieces, int64_t least_channels) {
     if (num_units() * num_runs() >= most_pieces) return;
@@ -157,9 +155,9 @@ void FilterPlan::FillThreads(int num_threads) {
 // Where every thread gets only a few pieces, as many chunks as give all of them equally many: five
 // pieces take two threads as long as six. Rather fewer, but `least`, if there were more only for
 // the threads.
-void FilterPlan::BalanceChunks(int64_t least, int num_threads) {
+void DepthwiseFilterCut::BalanceChunks(int64_t least, int num_threads) {
   const int64_t others = num_units() / chunks.count() * num_runs(), count = chunks.count();
-  if (num_units() * num_runs() >= int64_t{2} * num_threads * kPiecesPerThread) return;
+  if (num_units() * num_runs() >= int64_t{2} * num_threads * kTasksPerThread) return;
   const int64_t unit = ChunkUnit();
   const int64_t narrowest = std::max(unit, kSharedPixelBytes / element_bytes / multiplier);
   const auto try_count = [&](int64_t tried) {
@@ -180,7 +178,7 @@ void FilterPlan::BalanceChunks(int64_t least, int num_threads) {
 }
 
 // Few parts of the runs, since a piece of neighbouring ones need not cut images at a run's end.
-void FilterPlan::ChooseRuns(int64_t pieces) {
+void DepthwiseFilterCut::ChooseRuns(int64_t pieces) {
   const int64_t fold_bytes = FoldSize() * int64_t{sizeof(double)};
   run_parts = std::min(num_runs(), CeilDiv(pieces, num_units()));
   const int64_t runs = kWaitingBytes / (fold_bytes * num_units()) - 1;
@@ -189,14 +187,14 @@ void FilterPlan::ChooseRuns(int64_t pieces) {
       std::clamp<int64_t>(kMostWaitingBytes / (fold_bytes * (runs_at_once + 1)), 1, num_units());
 }
 
-// The blocks of a band, and the strips of the largest.
-void FilterPlan::MeasureStrips() {
-  blocks_of_band = 1;
-  while (blocks_of_band < blocks_of_image &&
-         StripBytes(LargestBand(blocks_of_band + 1)) <= kStripBytes) {
-    ++blocks_of_band;
+// The blocks of a span, and the strips of the largest.
+void DepthwiseFilterCut::MeasureStrips() {
+  blocks_of_span = 1;
+  while (blocks_of_span < blocks_of_image &&
+         StripBytes(LargestSpan(blocks_of_span + 1)) <= kStripBytes) {
+    ++blocks_of_span;
   }
-  const PixelBlock largest = LargestBand(blocks_of_band);
+  const PixelBlock largest = LargestSpan(blocks_of_span);
   const int64_t channels = chunks.widest(), input_pixels = InputPixels(largest);
   // A vector more than the strip, for pixels narrower than a vector.
   const auto size = [&](int64_t pixels, int64_t pixel_size) {
@@ -208,10 +206,23 @@ void FilterPlan::MeasureStrips() {
   intermediate_size = multiplier == parts ? 0 : size(input_pixels, channels);
 }
 
+void DepthwiseFilterCut::DealRuns() {
+  for (int64_t first = 0; first < num_runs(); first += runs_at_once) {
+    RunPass& pass = passes.emplace_back();
+    pass.runs = {first, std::min(first + runs_at_once, num_runs())};
+    const int64_t count = std::min(run_parts, pass.runs.size());
+    for (int64_t i = 0; i < count; ++i) {
+      const Range part = PartOf(pass.runs.size(), count, i);
+      const Range runs = {first + part.begin, first + part.end};
+      pass.parts.push_back({runs, SpansOf(runs)});
+    }
+  }
+}
+
 // What is used where it lies, and in which form the kernels read it.
-void FilterPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
+void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
   const bool nhwc = problem.data_format == DataFormat::kNHWC;
-  const int64_t stored_bytes = InfoOf(problem.dtype).bytes;
+  stored_bytes = InfoOf(problem.dtype).bytes;
   const int64_t group = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
   });
@@ -224,7 +235,8 @@ void FilterPlan::ChoosePlaces(const Problem& problem, const KernelTable& kernels
   parts = !nhwc && input.c >= lanes ? multiplier : 1;
 }
 
-FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads) {
+DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable& kernels,
+                                       int num_threads) {
   const ConvGeometry& g = problem.geometry;
   rows = Dimension::Rows(g, true);
   cols = Dimension::Cols(g, true);
@@ -244,6 +256,7 @@ FilterPlan::FilterPlan(const Problem& problem, const KernelTable& kernels, int n
   ChooseUnits();
   FillThreads(num_threads);
   MeasureStrips();
+  DealRuns();
 }
 
 }  // namespace convgrad

@@ -1,5 +1,5 @@
 // How a depthwise filter gradient is dealt out: units of channels and taps, runs of blocks of
-// output pixels, bands of blocks that share strips, and the memory they take.
+// output pixels, spans of blocks that share strips, and the memory they take.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,36 @@ namespace convgrad {
 
 // Blocks [begin, end) that are read from the same strips: some of one image, or one of several
 // images, which are in the strips one at a time.
-struct Band {
+struct BlockSpan {
   int64_t begin, end;
   PixelBlock bounds;  // what they cover together
 };
 
-// What one piece of work sums up: some taps of some channels.
+// Where a span's outputs lie in an image, and the inputs that they read with some taps; not all of
+// these rows need be read.
+struct SpanPlace {
+  Range in_rows, in_cols, out_rows, out_cols;
+};
+
+// What is summed up together: some taps of some channels.
 struct FilterUnit {
   Range channels, row_taps, col_taps;
 };
 
-struct FilterPlan {
-  FilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads);
+// What one task sums up of a unit.
+struct RunPart {
+  Range runs;
+  std::vector<BlockSpan> spans;
+};
+
+// Runs whose sums are kept at once, and their parts.
+struct RunPass {
+  Range runs;
+  std::vector<RunPart> parts;
+};
+
+struct DepthwiseFilterCut {
+  DepthwiseFilterCut(const Problem& problem, const KernelTable& kernels, int num_threads);
 
   Dimension rows, cols;
   DataLayout input, output;
@@ -37,7 +55,7 @@ struct FilterPlan {
   // Outputs of a channel that strips and sums hold in parts, [output][channel]: all, which share an
   // input that is not repeated; or 1, and the channels of all outputs are as in memory.
   int64_t parts;
-  int64_t compute_bytes;
+  int64_t compute_bytes, stored_bytes;
   int64_t element_bytes;  // of what the kernels read: of the compute type, or stored
   int64_t lanes;          // channels that the kernels take at a time
   bool f64;
@@ -50,7 +68,8 @@ struct FilterPlan {
   std::vector<PixelBlock> blocks;
   int64_t blocks_of_image;                        // 1 where blocks are of several images
   PixelBlock largest_block = {0, 1, 0, 0, 0, 0};  // of an image; only its size counts
-  int64_t blocks_of_band;                         // at most
+  int64_t blocks_of_span;                         // at most
+  std::vector<RunPass> passes;
 
   int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
   int64_t num_runs() const { return CeilDiv(static_cast<int64_t>(blocks.size()), kRunBlocks); }
@@ -66,25 +85,26 @@ struct FilterPlan {
   }
   // Doubles of one unit for one run or the total: sums, then errors for f64.
   int64_t FoldSize() const { return UnitSize() * (f64 ? 2 : 1); }
+  // Sums of runs at once, and the total, which a single run's is.
+  int64_t folds_of_unit() const { return num_runs() == 1 ? 1 : runs_at_once + 1; }
 
   // Elements of what one piece of work allocates.
   int64_t input_size = 0, output_size = 0, intermediate_size = 0;
-  int64_t piece_bytes() const {
-    return (UnitSize() + input_size + output_size + intermediate_size) * compute_bytes;
+  static constexpr int64_t kSumsSlack = 1024;  // bytes, to choose where the sums begin
+  int64_t worker_bytes() const {
+    return (UnitSize() + input_size + output_size + intermediate_size) * compute_bytes +
+           (input_in_place ? kSumsSlack : 0);
   }
 
   FilterUnit UnitAt(int64_t index) const;
-  // Of the first image of `bounds`; not all its rows need be read.
-  StripPart InputPart(const FilterUnit& unit, const PixelBlock& bounds) const;
-  StripPart OutputPart(Range channels, const PixelBlock& bounds) const;
+  SpanPlace PlaceOf(const FilterUnit& unit, const PixelBlock& bounds) const;
   // Pixels of input of one image that a unit reads at most, and the bytes of all its strips.
   int64_t InputPixels(const PixelBlock& bounds) const;
   int64_t StripBytes(const PixelBlock& bounds) const;
-  std::vector<Band> BandsOf(Range runs) const;
 
  private:
   int64_t ChunkUnit() const { return ChannelsOfVectors(lanes, multiplier / parts); }
-  PixelBlock LargestBand(int64_t num_blocks) const;
+  PixelBlock LargestSpan(int64_t num_blocks) const;
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
   void ChooseUnits();
   void GroupTaps();
@@ -92,6 +112,8 @@ struct FilterPlan {
   void BalanceChunks(int64_t least, int num_threads);
   void ChooseRuns(int64_t pieces);
   void MeasureStrips();
+  std::vector<BlockSpan> SpansOf(Range runs) const;
+  void DealRuns();
 };
 
 }  // namespace convgrad

@@ -6,181 +6,151 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/checked.h"
 #include "conv/depthwise/algorithms.h"
-#include "conv/depthwise/filter/piece.h"
-#include "conv/depthwise/filter/plan.h"
-#include "conv/plan/function_plan.h"
+#include "conv/depthwise/filter/cut.h"
+#include "conv/depthwise/filter/work.h"
+#include "conv/depthwise/filter/worker.h"
 
 namespace convgrad {
 namespace {
 
-// Element is what the kernel reads: Stored where both operands are in place, else Compute.
+// A run of a plan. Element is what the kernel reads: Stored where both operands are in place, else
+// Compute.
 template <class Stored, class Element>
 class FilterEngine {
  public:
   using Compute = ComputeType<Stored>;
 
-  FilterEngine(const ConvArgs& args, const FilterPlan& plan)
+  FilterEngine(const ConvArgs& args, const DepthwiseFilterCut& cut)
       : args_(args),
-        plan_(plan),
+        cut_(cut),
         kernels_(args.kernels.Depthwise<Compute>()),
-        row_kernels_(args.kernels.DepthwiseRows<Element>()),
-        pieces_(static_cast<size_t>(args.parallel.num_threads())),
-        totals_(plan.units_at_once * plan.FoldSize()),
-        runs_(plan.units_at_once * plan.runs_at_once * plan.FoldSize()) {}
+        workers_(static_cast<size_t>(args.parallel.num_threads())),
+        folds_(cut.units_at_once * cut.folds_of_unit() * cut.FoldSize()),
+        parts_left_(static_cast<size_t>(cut.units_at_once)) {}
 
   void Run();
 
  private:
-  FilterPiece<Stored, Element>& PieceOfThread();
-  void RunUnits(Range units);
+  FilterWorker<Stored, Element>& WorkerOfThread();
+  void RunPassOf(Range units, const RunPass& pass);
   void FoldRuns(int64_t slot, int64_t num_runs);
-  void OrderGroups(Compute* sums, int64_t count) const;
-  void OrderParts(int64_t channels, Compute* sums) const;
-  void Finish(const FilterUnit& unit, double* total);
 
-  double* Errors(double* fold) const { return plan_.f64 ? fold + plan_.UnitSize() : nullptr; }
-  double* TotalOf(int64_t slot) { return totals_.data() + slot * plan_.FoldSize(); }
+  double* Errors(double* fold) const { return cut_.f64 ? fold + cut_.UnitSize() : nullptr; }
+  // Of the unit in `slot`: the sums of a run, and behind those of all runs the total.
   double* RunOf(int64_t slot, int64_t run) {
-    return runs_.data() + (slot * plan_.runs_at_once + run) * plan_.FoldSize();
+    return folds_.data() + (slot * cut_.folds_of_unit() + run) * cut_.FoldSize();
   }
+  double* TotalOf(int64_t slot) { return RunOf(slot, cut_.folds_of_unit() - 1); }
 
   const ConvArgs& args_;
-  const FilterPlan& plan_;
+  const DepthwiseFilterCut& cut_;
   const DepthwiseKernels<Compute>& kernels_;
-  const DepthwiseRowKernels<Element>& row_kernels_;
-  std::vector<std::unique_ptr<FilterPiece<Stored, Element>>> pieces_;  // by thread
-  AlignedArray<double> totals_, runs_;
+  std::vector<std::unique_ptr<FilterWorker<Stored, Element>>> workers_;  // by thread
+  AlignedArray<double> folds_;
+  std::vector<std::atomic<size_t>> parts_left_;  // by slot
 };
 
 template <class Stored, class Element>
-auto FilterEngine<Stored, Element>::PieceOfThread() -> FilterPiece<Stored, Element>& {
-  std::unique_ptr<FilterPiece<Stored, Element>>& piece =
-      pieces_[static_cast<size_t>(Parallel::ThreadIndex())];
-  if (piece == nullptr) {
-    piece = std::make_unique<FilterPiece<Stored, Element>>(
-        plan_, args_.kernels, static_cast<const Stored*>(args_.input),
+auto FilterEngine<Stored, Element>::WorkerOfThread() -> FilterWorker<Stored, Element>& {
+  auto& worker = workers_[static_cast<size_t>(Parallel::ThreadIndex())];
+  if (worker == nullptr) {
+    worker = std::make_unique<FilterWorker<Stored, Element>>(
+        cut_, args_.kernels, static_cast<const Stored*>(args_.input),
         static_cast<const Stored*>(args_.out_backprop));
   }
-  return *piece;
+  return *worker;
 }
 
-// The runs of a unit to its total, in order.
+// The runs of a unit to its total, in order. A single run's sum is the total.
 template <class Stored, class Element>
 void FilterEngine<Stored, Element>::FoldRuns(int64_t slot, int64_t num_runs) {
+  if (cut_.num_runs() == 1) return;
   double* total = TotalOf(slot);
   for (int64_t run = 0; run < num_runs; ++run) {
     double* fold = RunOf(slot, run);
-    kernels_.fold_run(fold, Errors(fold), total, Errors(total), plan_.UnitSize());
-  }
-}
-
-// Sums as the kernel leaves them, whole groups, in the order of the channels.
-template <class Stored, class Element>
-void FilterEngine<Stored, Element>::OrderGroups(Compute* sums, int64_t count) const {
-  const int64_t group = row_kernels_.group, parts = row_kernels_.parts;
-  if (parts == 1) return;
-  std::vector<Compute> parted(static_cast<size_t>(group));
-  for (Compute* first = sums; first != sums + count; first += group) {
-    std::copy_n(first, group, parted.begin());
-    for (int64_t i = 0; i < group; ++i) first[i] = parted[i % parts * (group / parts) + i / parts];
-  }
-}
-
-// Sums of a tap, parts of whole vectors, in the order of the result.
-template <class Stored, class Element>
-void FilterEngine<Stored, Element>::OrderParts(int64_t channels, Compute* sums) const {
-  const int64_t size = plan_.PartSize(channels), part_sums = plan_.PartSums(channels);
-  const int64_t parts = plan_.parts, lanes = plan_.lanes;
-  // The last vector of a part is of its last channels, wherever they begin.
-  for (int64_t part = 0; lanes < size && size < part_sums && part < parts; ++part) {
-    Compute* const first = sums + part * part_sums;
-    std::copy_n(first + part_sums - lanes, lanes, first + size - lanes);
-  }
-  if (parts == 1) return;
-  const std::vector<Compute> apart(sums, sums + parts * part_sums);
-  for (int64_t i = 0; i < size * parts; ++i) sums[i] = apart[i % parts * part_sums + i / parts];
-}
-
-// The rounded sums of one unit into the result.
-template <class Stored, class Element>
-void FilterEngine<Stored, Element>::Finish(const FilterUnit& unit, double* total) {
-  const PackKernels<Stored>& pack = args_.kernels.Pack<Stored>();
-  auto* const result = static_cast<Stored*>(args_.result);
-  const int64_t size = unit.channels.size() * plan_.multiplier;
-  const int64_t tap_size = plan_.TapSize(unit.channels.size());
-  AlignedArray<Compute> sums(tap_size);
-  for (int64_t row = 0; row < unit.row_taps.size(); ++row) {
-    for (int64_t col = 0; col < unit.col_taps.size(); ++col) {
-      const int64_t at = (row * unit.col_taps.size() + col) * tap_size;
-      double* error = plan_.f64 ? Errors(total) + at : nullptr;
-      kernels_.finish(total + at, error, sums.data(), tap_size, sizeof(Stored) == 2);
-      OrderGroups(sums.data(), tap_size);
-      const int64_t tap =
-          (unit.row_taps.begin + row) * plan_.cols.kernel + unit.col_taps.begin + col;
-      Stored* to = result + tap * plan_.output.c + unit.channels.begin * plan_.multiplier;
-      OrderParts(unit.channels.size(), sums.data());
-      pack.narrow(sums.data(), to, size);
-    }
+    kernels_.fold_run(fold, Errors(fold), total, Errors(total), cut_.UnitSize());
   }
 }
 
 // Who sums the last part of a unit's runs folds them too: one loop on the threads instead of three,
 // each of which would wait for the slowest.
 template <class Stored, class Element>
-void FilterEngine<Stored, Element>::RunUnits(Range units) {
-  std::fill_n(totals_.data(), totals_.size(), 0.0);
-  std::vector<std::atomic<int64_t>> parts_left(static_cast<size_t>(units.size()));
-  for (int64_t first = 0; first < plan_.num_runs(); first += plan_.runs_at_once) {
-    const int64_t num_runs = std::min(plan_.runs_at_once, plan_.num_runs() - first);
-    const int64_t parts = std::min(plan_.run_parts, num_runs);
-    for (auto& left : parts_left) left = parts;
-    args_.parallel.For(units.size() * parts, [&](int64_t i) {
-      const int64_t slot = i / parts;
-      const Range part = PartOf(num_runs, parts, i % parts);
-      PieceOfThread().SumRuns(units.begin + slot, {first + part.begin, first + part.end},
-                              RunOf(slot, part.begin));
-      if (--parts_left[static_cast<size_t>(slot)] > 0) return;
-      FoldRuns(slot, num_runs);
-      if (first + num_runs < plan_.num_runs()) return;
-      Finish(plan_.UnitAt(units.begin + slot), TotalOf(slot));
-    });
-  }
+void FilterEngine<Stored, Element>::RunPassOf(Range units, const RunPass& pass) {
+  const auto parts = std::ssize(pass.parts);
+  for (auto& left : parts_left_) left = pass.parts.size();
+  args_.parallel.For(units.size() * parts, [&](int64_t i) {
+    const int64_t slot = i / parts;
+    const RunPart& part = pass.parts[static_cast<size_t>(i % parts)];
+    FilterWorker<Stored, Element>& worker = WorkerOfThread();
+    worker.SumRuns(units.begin + slot, part, RunOf(slot, part.runs.begin - pass.runs.begin));
+    if (--parts_left_[static_cast<size_t>(slot)] > 0) return;
+    FoldRuns(slot, pass.runs.size());
+    if (pass.runs.end < cut_.num_runs()) return;
+    worker.Finish(cut_.UnitAt(units.begin + slot), TotalOf(slot),
+                  static_cast<Stored*>(args_.result));
+  });
 }
 
 template <class Stored, class Element>
 void FilterEngine<Stored, Element>::Run() {
-  for (int64_t begin = 0; begin < plan_.num_units(); begin += plan_.units_at_once) {
-    RunUnits({begin, std::min(plan_.num_units(), begin + plan_.units_at_once)});
+  for (int64_t begin = 0; begin < cut_.num_units(); begin += cut_.units_at_once) {
+    const Range units = {begin, std::min(cut_.num_units(), begin + cut_.units_at_once)};
+    for (int64_t slot = 0; cut_.num_runs() > 1 && slot < units.size(); ++slot) {
+      std::fill_n(TotalOf(slot), cut_.FoldSize(), 0.0);
+    }
+    for (const RunPass& pass : cut_.passes) RunPassOf(units, pass);
   }
 }
 
-void RunFilter(const ConvArgs& args) {
-  const FilterPlan plan(args.problem, args.kernels, args.parallel.num_threads());
-  VisitFloat(args.problem.dtype, [&](auto tag) {
+class DepthwiseFilterPlan final : public Plan {
+ public:
+  DepthwiseFilterPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
+      : dtype_(problem.dtype),
+        kernels_(kernels),
+        num_threads_(num_threads),
+        cut_(problem, kernels, num_threads) {}
+
+  int64_t ScratchBytes() const override {
+    return cut_.worker_bytes() * num_threads_ +
+           cut_.units_at_once * cut_.folds_of_unit() * cut_.FoldSize() * int64_t{sizeof(double)};
+  }
+  Work CountWork() const override { return CountFilter(cut_, kernels_); }
+  std::string Tiles() const override;
+  bool Run(const ConvArgs& args) const override;
+
+ private:
+  const DType dtype_;
+  const KernelTable& kernels_;
+  const int num_threads_;
+  const DepthwiseFilterCut cut_;
+};
+
+std::string DepthwiseFilterPlan::Tiles() const {
+  return fmt::format("{} channels x {} rows of taps a unit, {} blocks, {}", cut_.chunks.widest(),
+                     CeilDiv(cut_.rows.kernel, cut_.row_groups), cut_.blocks.size(),
+                     cut_.input_in_place ? "in place" : "through strips");
+}
+
+bool DepthwiseFilterPlan::Run(const ConvArgs& args) const {
+  VisitFloat(dtype_, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
-    if (plan.input_in_place) {
-      FilterEngine<Stored, Stored>(args, plan).Run();
+    if (cut_.input_in_place) {
+      FilterEngine<Stored, Stored>(args, cut_).Run();
     } else {
-      FilterEngine<Stored, ComputeType<Stored>>(args, plan).Run();
+      FilterEngine<Stored, ComputeType<Stored>>(args, cut_).Run();
     }
   });
+  return true;
 }
 
-int64_t FilterScratch(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  const FilterPlan plan(problem, kernels, num_threads);
-  return plan.piece_bytes() * num_threads +
-         plan.units_at_once * (plan.runs_at_once + 1) * plan.FoldSize() * int64_t{sizeof(double)};
-}
-
-std::string FilterTiles(const Problem& problem, const KernelTable& kernels) {
-  const FilterPlan plan(problem, kernels, 1);
-  return fmt::format("{} channels x {} rows of taps a unit, {} blocks, {}", plan.chunks.widest(),
-                     CeilDiv(plan.rows.kernel, plan.row_groups), plan.blocks.size(),
-                     plan.input_in_place ? "in place" : "through strips");
+std::unique_ptr<Plan> PlanFilter(const Problem& problem, const KernelTable& kernels,
+                                 int num_threads) {
+  return std::make_unique<DepthwiseFilterPlan>(problem, kernels, num_threads);
 }
 
 }  // namespace
@@ -189,7 +159,7 @@ const Algorithm kDepthwiseFilterAlgorithm = {
     .name = "direct",
     .summary = "depthwise filter gradient, lanes along channels, padding skipped",
     .can = [](const Problem&, const KernelTable&) { return true; },
-    .plan = FunctionPlan<FilterScratch, FilterTiles, RunFilter>::Make,
+    .plan = PlanFilter,
 };
 
 }  // namespace convgrad

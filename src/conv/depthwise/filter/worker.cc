@@ -1,4 +1,4 @@
-#include "conv/depthwise/filter/piece.h"
+#include "conv/depthwise/filter/worker.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,18 +10,25 @@ namespace convgrad {
 namespace {
 
 // Bands whose calls are kept; tall images have more.
-constexpr size_t kMostKnownBands = 64;
+constexpr size_t kMostKnownSpans = 64;
 
-StripForm InputForm(const FilterPlan& plan) {
-  return plan.multiplier == plan.parts ? StripForm::kPlain : StripForm::kRepeated;
+StripForm InputForm(const DepthwiseFilterCut& cut) {
+  return cut.multiplier == cut.parts ? StripForm::kPlain : StripForm::kRepeated;
 }
 
-StripForm OutputForm(const FilterPlan& plan) {
-  return plan.parts == 1 ? StripForm::kPlain : StripForm::kParted;
+StripForm OutputForm(const DepthwiseFilterCut& cut) {
+  return cut.parts == 1 ? StripForm::kPlain : StripForm::kParted;
 }
 
-bool ByPlane(const FilterPlan& plan) {
-  return plan.input.format == DataFormat::kNCHW;
+bool ByPlane(const DepthwiseFilterCut& cut) {
+  return cut.input.format == DataFormat::kNCHW;
+}
+
+// A store keeps later loads waiting that end with the same bits of the address: where pixels lie a
+// power of two apart, sums that begin like them took half as long again.
+bool Clashes(const void* sums, const void* data) {
+  constexpr uintptr_t kApart = 1024, kNear = 4 * LinesAhead::kLineBytes;
+  return (reinterpret_cast<uintptr_t>(sums) - reinterpret_cast<uintptr_t>(data)) % kApart < kNear;
 }
 
 // The part moved to an image.
@@ -51,59 +58,87 @@ LinesAhead::Part LinesOf(const Stored* data, const DataLayout& layout, StripPart
 }  // namespace
 
 template <class Stored, class Element>
-FilterPiece<Stored, Element>::FilterPiece(const FilterPlan& plan, const KernelTable& kernels,
-                                          const Stored* input, const Stored* out_backprop)
-    : plan_(plan),
+FilterWorker<Stored, Element>::FilterWorker(const DepthwiseFilterCut& cut,
+                                            const KernelTable& kernels, const Stored* input,
+                                            const Stored* out_backprop)
+    : cut_(cut),
       kernels_(kernels.Depthwise<Compute>()),
       row_kernels_(kernels.DepthwiseRows<Element>()),
-      input_packer_(kernels, plan.input, ByPlane(plan), InputForm(plan), plan.multiplier),
-      output_packer_(kernels, plan.output, ByPlane(plan), OutputForm(plan), plan.parts),
+      pack_(kernels.Pack<Stored>()),
+      input_packer_(kernels, cut.input, ByPlane(cut), InputForm(cut), cut.multiplier),
+      output_packer_(kernels, cut.output, ByPlane(cut), OutputForm(cut), cut.parts),
       input_(input),
       out_backprop_(out_backprop),
-      memory_(plan.piece_bytes()) {
-  // Lanes beyond the channels are read.
-  std::memset(memory_.data(), 0, static_cast<size_t>(memory_.size()));
-  sums_ = reinterpret_cast<Compute*>(memory_.data());
-  input_strip_.data = sums_ + plan.UnitSize();
-  output_strip_.data = input_strip_.data + plan.input_size;
-  intermediate_ = output_strip_.data + plan.output_size;
-}
-
-// Finds where the band's strips are and what follows them.
-template <class Stored, class Element>
-void FilterPiece<Stored, Element>::StartBand(const Band& band, const FilterUnit& next_unit,
-                                             const Band& next) {
-  input_strip_.part = plan_.InputPart(unit_, band.bounds);
-  output_strip_.part = plan_.OutputPart(unit_.channels, band.bounds);
-  input_strip_.next = plan_.InputPart(next_unit, next.bounds);
-  output_strip_.next = plan_.OutputPart(next_unit.channels, next.bounds);
-  FindBand(band);
-}
-
-// The calls of a band, unless they are known.
-template <class Stored, class Element>
-void FilterPiece<Stored, Element>::FindBand(const Band& band) {
-  const int64_t first_block = band.begin % plan_.blocks_of_image;
-  const int64_t num_blocks = band.end - band.begin;
-  for (KnownBand& known : known_bands_) {
-    band_ = &known;
-    if (known.first_block == first_block && known.num_blocks == num_blocks) return;
+      memory_(cut.worker_bytes()) {
+  // Lanes beyond the channels are read, where those of a pixel are no vector.
+  if (cut.PartSize(cut.chunks.widest()) < cut.lanes) {
+    std::memset(memory_.data(), 0, static_cast<size_t>(memory_.size()));
   }
-  if (known_bands_.size() == kMostKnownBands) known_bands_.clear();
-  known_bands_.push_back({first_block, num_blocks, {}, true, {}, {}});
-  band_ = &known_bands_.back();
-  if (!plan_.input_in_place) FindSlots(band.bounds, band_);
-  if (plan_.output_in_place) {
-    band_->calls.resize(1);
+  std::byte* memory = memory_.data();
+  while (cut.input_in_place && (Clashes(memory, input) || Clashes(memory, out_backprop))) {
+    memory += LinesAhead::kLineBytes;
+  }
+  sums_ = reinterpret_cast<Compute*>(memory);
+  input_strip_.data = sums_ + cut.UnitSize();
+  output_strip_.data = input_strip_.data + cut.input_size;
+  intermediate_ = output_strip_.data + cut.output_size;
+}
+
+// Whether the calls of a span are known; known_ becomes it, or a new one without calls.
+template <class Stored, class Element>
+bool FilterWorker<Stored, Element>::IsKnown(const BlockSpan& span) {
+  const int64_t first_block = span.begin % cut_.blocks_of_image;
+  const int64_t num_blocks = span.end - span.begin;
+  for (KnownSpan& known : known_spans_) {
+    known_ = &known;
+    if (known.first_block == first_block && known.num_blocks == num_blocks) return true;
+  }
+  if (known_spans_.size() == kMostKnownSpans) known_spans_.clear();
+  known_spans_.push_back(
+      {first_block, num_blocks, cut_.PlaceOf(unit_, span.bounds), {}, true, {}, {}});
+  known_ = &known_spans_.back();
+  return false;
+}
+
+template <class Stored, class Element>
+void FilterWorker<Stored, Element>::PlaceStrips(const SpanPlace& place, int64_t image,
+                                                Range channels, StripPart* input,
+                                                StripPart* output) const {
+  *input = {image, channels, place.in_rows, place.in_cols};
+  *output = {image,
+             {channels.begin * cut_.multiplier, channels.end * cut_.multiplier},
+             place.out_rows,
+             place.out_cols};
+}
+
+// Finds where the span's strips are and what probably follows them: `next`, of `next_channels` and
+// the same taps.
+template <class Stored, class Element>
+void FilterWorker<Stored, Element>::StartSpan(const BlockSpan& span, const BlockSpan& next,
+                                              Range next_channels) {
+  const bool is_known = IsKnown(span);
+  const bool alike = &next == &span;
+  PlaceStrips(known_->place, span.bounds.image_begin, unit_.channels, &input_strip_.part,
+              &output_strip_.part);
+  PlaceStrips(alike ? known_->place : cut_.PlaceOf(unit_, next.bounds), next.bounds.image_begin,
+              next_channels, &input_strip_.next, &output_strip_.next);
+  if (!is_known) FindAllCalls(span);
+}
+
+template <class Stored, class Element>
+void FilterWorker<Stored, Element>::FindAllCalls(const BlockSpan& span) {
+  if (!cut_.input_in_place) FindSlots(span.bounds, known_);
+  if (cut_.output_in_place) {
+    known_->calls.resize(1);
     return;
   }
-  for (int64_t i = band.begin; i < band.end; ++i) FindCalls(plan_.blocks[i], band_);
+  for (int64_t i = span.begin; i < span.end; ++i) FindCalls(cut_.blocks[i], known_);
 }
 
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::FindCalls(const PixelBlock& block, KnownBand* known) const {
+void FilterWorker<Stored, Element>::FindCalls(const PixelBlock& block, KnownSpan* known) const {
   const size_t before = known->calls.size();
-  for (int64_t part = 0; part < plan_.parts; ++part) {
+  for (int64_t part = 0; part < cut_.parts; ++part) {
     const size_t first = known->calls.size();
     for (int64_t row = block.row_begin; row < block.row_end; ++row) {
       RowsCall call;
@@ -118,7 +153,7 @@ void FilterPiece<Stored, Element>::FindCalls(const PixelBlock& block, KnownBand*
 
 // Adds the row of `next` if it lies behind the others as they lie behind each other.
 template <class Stored, class Element>
-bool FilterPiece<Stored, Element>::RowsCall::Extend(const RowsCall& next) {
+bool FilterWorker<Stored, Element>::RowsCall::Extend(const RowsCall& next) {
   const auto behind = [&](const DepthwiseSegment<Element>& a, const DepthwiseSegment<Element>& b) {
     return b.source - a.source;
   };
@@ -141,11 +176,11 @@ bool FilterPiece<Stored, Element>::RowsCall::Extend(const RowsCall& next) {
   return true;
 }
 
-// Numbers the input rows that the band's outputs read with the unit's taps.
+// Numbers the input rows that the span's outputs read with the unit's taps.
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::FindSlots(const PixelBlock& bounds, KnownBand* known) const {
+void FilterWorker<Stored, Element>::FindSlots(const PixelBlock& bounds, KnownSpan* known) const {
   const Range rows = input_strip_.part.rows;
-  const Dimension& d = plan_.rows;
+  const Dimension& d = cut_.rows;
   known->slots.assign(static_cast<size_t>(rows.size()), -1);
   for (int64_t row = bounds.row_begin; row < bounds.row_end; ++row) {
     for (int64_t tap = unit_.row_taps.begin; tap < unit_.row_taps.end; ++tap) {
@@ -162,15 +197,16 @@ void FilterPiece<Stored, Element>::FindSlots(const PixelBlock& bounds, KnownBand
 
 // One row of taps of the unit over one source row, for one part of the outputs.
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::AddSegments(const Element* source, int64_t row_tap,
-                                               int64_t origin, int64_t part, RowsCall* call) const {
+void FilterWorker<Stored, Element>::AddSegments(const Element* source, int64_t row_tap,
+                                                int64_t origin, int64_t part,
+                                                RowsCall* call) const {
   const Range taps = unit_.col_taps;
-  const int64_t tap_size = plan_.TapSize(unit_.channels.size());
-  Compute* const sums = sums_ + part * plan_.PartSums(unit_.channels.size());
+  const int64_t tap_size = cut_.TapSize(unit_.channels.size());
+  Compute* const sums = sums_ + part * cut_.PartSums(unit_.channels.size());
   for (int64_t tap = taps.begin; tap < taps.end;) {
     DepthwiseSegment<Element> segment = {};
     segment.source = source;
-    segment.origin = origin + tap * plan_.cols.dilation;
+    segment.origin = origin + tap * cut_.cols.dilation;
     segment.num_taps = SegmentTaps(taps.end - tap);
     segment.sums =
         sums + ((row_tap - unit_.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
@@ -181,39 +217,39 @@ void FilterPiece<Stored, Element>::AddSegments(const Element* source, int64_t ro
 
 // The first column that the strip, or the image, has of an input row.
 template <class Stored, class Element>
-auto FilterPiece<Stored, Element>::InputRow(int64_t image, int64_t row) const -> const Element* {
+auto FilterWorker<Stored, Element>::InputRow(int64_t image, int64_t row) const -> const Element* {
   const Range channels = unit_.channels;
-  if (plan_.input_in_place) {
+  if (cut_.input_in_place) {
     return reinterpret_cast<const Element*>(input_) +
-           plan_.input.AtPixel(image, row, 0, channels.begin);
+           cut_.input.AtPixel(image, row, 0, channels.begin);
   }
   const StripPart& part = input_strip_.part;
-  const int64_t pixel = band_->slots[row - part.rows.begin] * part.cols.size();
+  const int64_t pixel = known_->slots[row - part.rows.begin] * part.cols.size();
   return reinterpret_cast<const Element*>(input_strip_.data) +
-         pixel * plan_.PartSize(channels.size());
+         pixel * cut_.PartSize(channels.size());
 }
 
 // Column `col` of a row of out_backprop.
 template <class Stored, class Element>
-auto FilterPiece<Stored, Element>::OutputRow(int64_t image, int64_t row, int64_t col) const
+auto FilterWorker<Stored, Element>::OutputRow(int64_t image, int64_t row, int64_t col) const
     -> const Element* {
   const StripPart& part = output_strip_.part;
-  if (plan_.output_in_place) {
+  if (cut_.output_in_place) {
     return reinterpret_cast<const Element*>(out_backprop_) +
-           plan_.output.AtPixel(image, row, col, part.channels.begin);
+           cut_.output.AtPixel(image, row, col, part.channels.begin);
   }
   const int64_t pixel = (row - part.rows.begin) * part.cols.size() + col - part.cols.begin;
   return reinterpret_cast<const Element*>(output_strip_.data) + pixel * part.channels.size();
 }
 
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::FindCall(const PixelBlock& block, int64_t image, int64_t row,
-                                            int64_t part, RowsCall* call) const {
-  const Dimension& rows = plan_.rows;
-  const int64_t size = plan_.PartSize(unit_.channels.size());
-  const int64_t first_col = plan_.input_in_place ? 0 : input_strip_.part.cols.begin;
+void FilterWorker<Stored, Element>::FindCall(const PixelBlock& block, int64_t image, int64_t row,
+                                             int64_t part, RowsCall* call) const {
+  const Dimension& rows = cut_.rows;
+  const int64_t size = cut_.PartSize(unit_.channels.size());
+  const int64_t first_col = cut_.input_in_place ? 0 : input_strip_.part.cols.begin;
   const TapRange valid = ValidTaps(row, rows.stride, rows.dilation, rows.pad, rows.kernel, rows.in);
-  const int64_t origin = block.col_begin * plan_.cols.stride - plan_.cols.pad - first_col;
+  const int64_t origin = block.col_begin * cut_.cols.stride - cut_.cols.pad - first_col;
   call->segments.clear();
   for (int64_t tap = std::max(valid.first, unit_.row_taps.begin);
        tap < std::min(valid.last, unit_.row_taps.end); ++tap) {
@@ -227,22 +263,22 @@ void FilterPiece<Stored, Element>::FindCall(const PixelBlock& block, int64_t ima
   kernel_rows.segments = call->segments.data();
   kernel_rows.num_segments = std::ssize(call->segments);
   kernel_rows.out_backprop = OutputRow(image, row, block.col_begin) + part * size;
-  kernel_rows.out_backprop_stride = plan_.output_in_place ? plan_.output.c : size * plan_.parts;
+  kernel_rows.out_backprop_stride = cut_.output_in_place ? cut_.output.c : size * cut_.parts;
   kernel_rows.count = block.col_end - block.col_begin;
-  kernel_rows.source_stride = plan_.input_in_place ? plan_.input.c : size;
-  kernel_rows.num_cols = plan_.input_in_place ? plan_.input.w : input_strip_.part.cols.size();
-  kernel_rows.sums_stride = plan_.TapSize(unit_.channels.size());
-  kernel_rows.stride = plan_.cols.stride;
-  kernel_rows.dilation = plan_.cols.dilation;
+  kernel_rows.source_stride = cut_.input_in_place ? cut_.input.c : size;
+  kernel_rows.num_cols = cut_.input_in_place ? cut_.input.w : input_strip_.part.cols.size();
+  kernel_rows.sums_stride = cut_.TapSize(unit_.channels.size());
+  kernel_rows.stride = cut_.cols.stride;
+  kernel_rows.dilation = cut_.cols.dilation;
   kernel_rows.channels = size;
 }
 
 // The numbered rows of one image, neighbours together.
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::PackInput(int64_t image) const {
-  const StripPart part = InImage(input_strip_.part, plan_.input, image);
-  const std::vector<int64_t>& slots = band_->slots;
-  const int64_t row_size = part.cols.size() * plan_.PartSize(part.channels.size());
+void FilterWorker<Stored, Element>::PackInput(int64_t image) const {
+  const StripPart part = InImage(input_strip_.part, cut_.input, image);
+  const std::vector<int64_t>& slots = known_->slots;
+  const int64_t row_size = part.cols.size() * cut_.PartSize(part.channels.size());
   if (part.cols.size() == 0) return;
   for (int64_t i = 0; i < part.rows.size();) {
     const int64_t begin = i;
@@ -258,18 +294,18 @@ void FilterPiece<Stored, Element>::PackInput(int64_t image) const {
 }
 
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::PackOutput(int64_t image) const {
-  StripPart part = InImage(output_strip_.part, plan_.output, image);
-  part.channels = {part.channels.begin / plan_.parts, part.channels.end / plan_.parts};
+void FilterWorker<Stored, Element>::PackOutput(int64_t image) const {
+  StripPart part = InImage(output_strip_.part, cut_.output, image);
+  part.channels = {part.channels.begin / cut_.parts, part.channels.end / cut_.parts};
   output_packer_.Pack(out_backprop_, part, intermediate_, output_strip_.data);
 }
 
-// What will be packed next, in equal parts beside the kernel's work on the band in `image`: the
-// following image of the band, or the following band. Rows that are only read in part are not
+// What will be packed next, in equal parts beside the kernel's work on the span in `image`: the
+// following image of the span, or the following span. Rows that are only read in part are not
 // fetched.
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::FetchNextStrips(const Band& band, int64_t image) {
-  const PixelBlock& bounds = band.bounds;
+void FilterWorker<Stored, Element>::FetchNextStrips(const BlockSpan& span, int64_t image) {
+  const PixelBlock& bounds = span.bounds;
   const bool last = image + 1 == bounds.image_end;
   ahead_ = {};
   const auto add = [&](const auto* data, const DataLayout& layout, const Strip& strip) {
@@ -278,46 +314,46 @@ void FilterPiece<Stored, Element>::FetchNextStrips(const Band& band, int64_t ima
     const LinesAhead::Part lines = LinesOf(data, layout, next);
     if (lines.num_runs > 0 && lines.run_lines > 0) ahead_.parts[ahead_.num_parts++] = lines;
   };
-  if (!plan_.input_in_place && band_->all_rows) add(input_, plan_.input, input_strip_);
-  if (!plan_.output_in_place) add(out_backprop_, plan_.output, output_strip_);
+  if (!cut_.input_in_place && known_->all_rows) add(input_, cut_.input, input_strip_);
+  if (!cut_.output_in_place) add(out_backprop_, cut_.output, output_strip_);
   int64_t num_lines = 0;
   for (int64_t i = 0; i < ahead_.num_parts; ++i) {
     num_lines += ahead_.parts[i].num_runs * ahead_.parts[i].run_lines;
   }
   const int64_t outputs = (bounds.row_end - bounds.row_begin) * (bounds.col_end - bounds.col_begin);
-  const int64_t vectors = plan_.TapSize(unit_.channels.size()) / plan_.lanes;
+  const int64_t vectors = cut_.TapSize(unit_.channels.size()) / cut_.lanes;
   ahead_.at_once = CeilDiv(num_lines, outputs * vectors);
 }
 
 // Of tensors used in place, the rows behind those of the call; an image's last are followed by the
 // next image's. `last` is the last input row of the call.
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::FetchNextRows(int64_t image, int64_t last, int64_t row,
-                                                 DepthwiseGradientRows<Element>* call) const {
-  const DataLayout &in = plan_.input, &out = plan_.output;
+void FilterWorker<Stored, Element>::FetchNextRows(int64_t image, int64_t last, int64_t row,
+                                                  DepthwiseGradientRows<Element>* call) const {
+  const DataLayout &in = cut_.input, &out = cut_.output;
   DepthwiseNextRows<Element>& next = call->next;
   const int64_t behind = in.batch * in.h - 1 - (image * in.h + last);
-  if (plan_.input_in_place) {
-    for (; next.count < std::min({plan_.rows.stride, behind, next.kMost}); ++next.count) {
+  if (cut_.input_in_place) {
+    for (; next.count < std::min({cut_.rows.stride, behind, next.kMost}); ++next.count) {
       next.rows[next.count] = InputRow(image, last + next.count + 1);
     }
   }
-  if (plan_.output_in_place && image * out.h + row + 1 < out.batch * out.h) {
+  if (cut_.output_in_place && image * out.h + row + 1 < out.batch * out.h) {
     call->next_out_backprop.rows[0] = call->out_backprop + out.w * out.c;
     call->next_out_backprop.count = 1;
   }
 }
 
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::Call(RowsCall* call) {
+void FilterWorker<Stored, Element>::Call(RowsCall* call) {
   if (ahead_.num_parts > 0) call->rows.ahead = &ahead_;
   row_kernels_.gradient(call->rows);
 }
 
 // A block of an out_backprop that is used in place.
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::AddBlockInPlace(const PixelBlock& block, int64_t image) {
-  RowsCall& call = band_->calls[0];
+void FilterWorker<Stored, Element>::AddBlockInPlace(const PixelBlock& block, int64_t image) {
+  RowsCall& call = known_->calls[0];
   for (int64_t row = block.row_begin; row < block.row_end; ++row) {
     FindCall(block, image, row, 0, &call);
     if (call.segments.empty()) continue;
@@ -326,53 +362,105 @@ void FilterPiece<Stored, Element>::AddBlockInPlace(const PixelBlock& block, int6
   }
 }
 
-// The blocks of a band into the sums of their runs.
+// The blocks of a span into the sums of their runs.
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::AddBand(const Band& band, int64_t first_run, double* folds) {
+void FilterWorker<Stored, Element>::AddSpan(const BlockSpan& span, int64_t first_run,
+                                            double* folds) {
   const int64_t count =
-      unit_.row_taps.size() * unit_.col_taps.size() * plan_.TapSize(unit_.channels.size());
-  for (int64_t image = band.bounds.image_begin; image < band.bounds.image_end; ++image) {
-    if (!plan_.input_in_place) PackInput(image);
-    if (!plan_.output_in_place) PackOutput(image);
-    FetchNextStrips(band, image);
-    RowsCall* call = band_->calls.data();
-    for (int64_t i = band.begin; i < band.end; ++i) {
-      if (plan_.output_in_place) {
-        AddBlockInPlace(plan_.blocks[i], image);
+      unit_.row_taps.size() * unit_.col_taps.size() * cut_.TapSize(unit_.channels.size());
+  for (int64_t image = span.bounds.image_begin; image < span.bounds.image_end; ++image) {
+    if (!cut_.input_in_place) PackInput(image);
+    if (!cut_.output_in_place) PackOutput(image);
+    FetchNextStrips(span, image);
+    RowsCall* call = known_->calls.data();
+    for (int64_t i = span.begin; i < span.end; ++i) {
+      if (cut_.output_in_place) {
+        AddBlockInPlace(cut_.blocks[i], image);
       } else {
-        RowsCall* const end = call + band_->calls_of[i - band.begin];
+        RowsCall* const end = call + known_->calls_of[i - span.begin];
         while (call != end) Call(call++);
       }
-      if (image + 1 < plan_.blocks[i].image_end) continue;
-      double* fold = folds + (i / kRunBlocks - first_run) * plan_.FoldSize();
-      kernels_.fold_block(sums_, fold, plan_.f64 ? fold + plan_.UnitSize() : nullptr, count);
+      if (image + 1 < cut_.blocks[i].image_end) continue;
+      double* fold = folds + (i / kRunBlocks - first_run) * cut_.FoldSize();
+      kernels_.fold_block(sums_, fold, cut_.f64 ? fold + cut_.UnitSize() : nullptr, count);
     }
   }
 }
 
 template <class Stored, class Element>
-void FilterPiece<Stored, Element>::SumRuns(int64_t unit, Range runs, double* folds) {
-  std::fill_n(sums_, plan_.UnitSize(), Compute{0});
-  std::fill_n(folds, runs.size() * plan_.FoldSize(), 0.0);
-  const FilterUnit before = std::exchange(unit_, plan_.UnitAt(unit));
+void FilterWorker<Stored, Element>::StartUnit(int64_t unit) {
+  const FilterUnit before = std::exchange(unit_, cut_.UnitAt(unit));
   if (!(before.row_taps == unit_.row_taps && before.col_taps == unit_.col_taps &&
         before.channels.size() == unit_.channels.size())) {
-    known_bands_.clear();
-  }
-  const FilterUnit next_unit = plan_.UnitAt(unit + 1 < plan_.num_units() ? unit + 1 : 0);
-  const std::vector<Band> bands = plan_.BandsOf(runs);
-  for (size_t i = 0; i < bands.size(); ++i) {
-    const bool last = i + 1 == bands.size();
-    StartBand(bands[i], last ? next_unit : unit_, bands[last ? 0 : i + 1]);
-    AddBand(bands[i], runs.begin, folds);
+    known_spans_.clear();
   }
 }
 
-template class FilterPiece<Float16, Float16>;
-template class FilterPiece<Float16, float>;
-template class FilterPiece<BFloat16, BFloat16>;
-template class FilterPiece<BFloat16, float>;
-template class FilterPiece<float, float>;
-template class FilterPiece<double, double>;
+template <class Stored, class Element>
+void FilterWorker<Stored, Element>::SumRuns(int64_t unit, const RunPart& part, double* folds) {
+  std::fill_n(sums_, cut_.UnitSize(), Compute{0});
+  std::fill_n(folds, part.runs.size() * cut_.FoldSize(), 0.0);
+  StartUnit(unit);
+  const Range next_channels = cut_.UnitAt(unit + 1 < cut_.num_units() ? unit + 1 : 0).channels;
+  for (size_t i = 0; i < part.spans.size(); ++i) {
+    const bool last = i + 1 == part.spans.size();
+    StartSpan(part.spans[i], part.spans[last ? 0 : i + 1], last ? next_channels : unit_.channels);
+    AddSpan(part.spans[i], part.runs.begin, folds);
+  }
+}
+
+// Sums as the kernel leaves them, whole groups, in the order of the channels.
+template <class Stored, class Element>
+void FilterWorker<Stored, Element>::OrderGroups(int64_t count) {
+  const int64_t group = row_kernels_.group, parts = row_kernels_.parts;
+  if (parts == 1) return;
+  for (Compute* first = sums_; first != sums_ + count; first += group) {
+    apart_.assign(first, first + group);
+    for (int64_t i = 0; i < group; ++i) first[i] = apart_[i % parts * (group / parts) + i / parts];
+  }
+}
+
+// Sums of a tap, parts of whole vectors, in the order of the result.
+template <class Stored, class Element>
+void FilterWorker<Stored, Element>::OrderParts(int64_t channels, Compute* sums) {
+  const int64_t size = cut_.PartSize(channels), part_sums = cut_.PartSums(channels);
+  const int64_t parts = cut_.parts, lanes = cut_.lanes;
+  // The last vector of a part is of its last channels, wherever they begin.
+  for (int64_t part = 0; lanes < size && size < part_sums && part < parts; ++part) {
+    Compute* const first = sums + part * part_sums;
+    std::copy_n(first + part_sums - lanes, lanes, first + size - lanes);
+  }
+  if (parts == 1) return;
+  apart_.assign(sums, sums + parts * part_sums);
+  for (int64_t i = 0; i < size * parts; ++i) sums[i] = apart_[i % parts * part_sums + i / parts];
+}
+
+// The block sums' memory is free between one unit's runs and the next.
+template <class Stored, class Element>
+void FilterWorker<Stored, Element>::Finish(const FilterUnit& unit, const double* fold,
+                                           Stored* result) {
+  const int64_t tap_size = cut_.TapSize(unit.channels.size());
+  const int64_t count = unit.row_taps.size() * unit.col_taps.size() * tap_size;
+  kernels_.finish(fold, cut_.f64 ? fold + cut_.UnitSize() : nullptr, sums_, count,
+                  sizeof(Stored) == 2);
+  OrderGroups(count);
+  Compute* sums = sums_;
+  for (int64_t row = unit.row_taps.begin; row < unit.row_taps.end; ++row) {
+    for (int64_t col = unit.col_taps.begin; col < unit.col_taps.end; ++col, sums += tap_size) {
+      OrderParts(unit.channels.size(), sums);
+      pack_.narrow(sums,
+                   result + (row * cut_.cols.kernel + col) * cut_.output.c +
+                       unit.channels.begin * cut_.multiplier,
+                   unit.channels.size() * cut_.multiplier);
+    }
+  }
+}
+
+template class FilterWorker<Float16, Float16>;
+template class FilterWorker<Float16, float>;
+template class FilterWorker<BFloat16, BFloat16>;
+template class FilterWorker<BFloat16, float>;
+template class FilterWorker<float, float>;
+template class FilterWorker<double, double>;
 
 }  // namespace convgrad

@@ -1,0 +1,221 @@
+#include "conv/depthwise/data/work.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "conv/axes/lines.h"
+#include "kernels/depthwise/depthwise.h"
+#include "kernels/depthwise/plane.h"
+#include "order/canonical_order.h"
+
+namespace convgrad {
+namespace {
+
+// Sums that a tile needs lest its loop wait for them.
+constexpr int64_t kLatency = 4;
+constexpr int64_t kLine = 64;
+// What stays in the first cache while a row is summed.
+constexpr int64_t kFirstCache = int64_t{32} << 10;
+
+double ToDouble(int64_t count) {
+  return static_cast<double>(count);
+}
+
+// What moves numbers of `bytes` bytes counts as so many of 4.
+double Weight(int64_t bytes) {
+  return ToDouble(bytes) / 4;
+}
+
+}  // namespace
+
+bool HasWideVectors(const KernelTable& kernels) {
+  return kernels.depthwise_f64.lanes * int64_t{sizeof(double)} >= kLine;
+}
+
+RowTiles::RowTiles(const DepthwiseDataCut& cut) {
+  const int64_t tap_terms = cut.tap_terms();
+  for (const ColPart& part : cut.cols_of) {
+    apart |= part.residues > 1;
+    for (const TapLine& line : part.lines) {
+      const bool even = tap_terms == 1 || line.source_step == part.residues;
+      const int64_t of_line = CeilDiv(line.count, kRowTile);
+      ++lines;
+      tiles += of_line;
+      segments += of_line * (even ? CeilDiv(line.num_taps * tap_terms, kMaxSegmentTaps)
+                                  : line.num_taps * CeilDiv(tap_terms, kMaxSegmentTaps));
+      terms += of_line * kRowTile * line.num_taps * tap_terms;
+    }
+  }
+}
+
+PlaneVectors::PlaneVectors(int64_t width, int64_t lanes, int64_t least, int64_t most_live,
+                           bool many_registers) {
+  const int64_t half = std::max(least, lanes / 2);
+  const int64_t size = width > lanes ? std::max(least, lanes) : width > half ? half : least;
+  int64_t most = most_live <= 3 ? 3 : most_live <= 5 ? 2 : 1;
+  if (many_registers) most = most_live <= 3 ? 4 : most_live <= 7 ? 3 : 2;
+  vectors = CeilDiv(width, size);
+  tiles = CeilDiv(vectors, most);
+  vectors = std::max(vectors, std::min<int64_t>(most, 2));
+}
+
+namespace {
+
+// Pixels of an image that are packed, some for several tasks.
+double PackedPixels(const DepthwiseDataCut& cut) {
+  int64_t num_rows = 0, num_cols = 0;
+  for (int64_t i = 0; i < cut.row_parts; ++i) {
+    num_rows += SourcesOf(cut.rows, PartOf(cut.rows.num_results(), cut.row_parts, i)).size();
+  }
+  for (const ColPart& part : cut.cols_of) num_cols += part.sources.size();
+  return ToDouble(num_rows) * ToDouble(num_cols);
+}
+
+// Numbers that go from where they lie to strips, and results that go back.
+void CountMovesOfStrips(const DepthwiseDataCut& cut, Work* work) {
+  const bool nchw = cut.source.format == DataFormat::kNCHW, gathers = cut.by_plane && !nchw;
+  const double stored = Weight(cut.stored_bytes), computed = Weight(cut.element_bytes);
+  const double sources = ToDouble(cut.source.batch * cut.source.c) * PackedPixels(cut);
+  const double results = ToDouble(cut.result.batch * cut.result.plane() * cut.result.c);
+  const double tasks = ToDouble(cut.num_tasks());
+  if (nchw || gathers) {
+    work->Add(WorkKind::kTransposed, sources * stored + results * stored);
+    // Some pixels of all images are widened first.
+    if (gathers && cut.source.c != cut.multiplier) work->Add(WorkKind::kCopied, sources * stored);
+    const double planes = nchw ? ToDouble(cut.source.batch) : ToDouble(cut.source.plane());
+    work->Add(WorkKind::kRun, planes * ToDouble(cut.source.c + cut.result.c));
+  } else {
+    if (!cut.result_in_place) {
+      work->Add(WorkKind::kCopied, results * computed);
+      work->Add(WorkKind::kRun, ToDouble(cut.result.batch * cut.result.h) * tasks);
+    }
+    work->Add(WorkKind::kRun, ToDouble(cut.source.batch * cut.source.h));
+    if (cut.multiplier == 1) work->Add(WorkKind::kCopied, sources * computed);
+  }
+  if (cut.multiplier == 1) return;
+  if (cut.forward) {
+    work->Add(WorkKind::kCopied, sources * ToDouble(cut.multiplier) * computed);
+    return;
+  }
+  // The kernel parts two or three channels by vectors, and planes are transposed apart.
+  constexpr int64_t kMostParted = 3;
+  if (nchw) return;
+  work->Add(cut.multiplier <= kMostParted ? WorkKind::kCopied : WorkKind::kScattered,
+            sources * computed);
+}
+
+}  // namespace
+
+// Left out: where a cut fetches ahead or writes around the caches, and that terms off the row are
+// sometimes skipped.
+Work CountDirect(const DepthwiseDataCut& cut, const KernelTable& kernels) {
+  Work work;
+  const RowTiles row(cut);
+  // A group of numbers that are widened as they are loaded is two vectors.
+  const int64_t lanes =
+      cut.element_bytes == 8 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  int64_t vectors = 0, filters = 0;
+  for (int64_t chunk = 0; chunk < cut.chunks.count(); ++chunk) {
+    vectors += CeilDiv(cut.ResultSize(cut.chunks[chunk].size()), lanes);
+    filters += cut.SourceSize(cut.chunks[chunk].size());
+  }
+  vectors *= cut.num_images;
+  const int64_t tap_rows = MetTaps(cut.rows), num_rows = cut.rows.num_results();
+  work.Add(WorkKind::kRowFma, ToDouble(vectors) * ToDouble(tap_rows) * ToDouble(row.terms));
+  work.Add(WorkKind::kSegment, ToDouble(vectors) * ToDouble(tap_rows) * ToDouble(row.segments));
+  const int64_t results = cut.num_images * num_rows * cut.cols.num_results();
+  const int64_t blocks = CeilDiv(cut.rows.kernel * cut.cols.kernel * cut.tap_terms(), kBlockTerms);
+  work.Add(WorkKind::kFold,
+           ToDouble(vectors / cut.num_images) * ToDouble(results) * ToDouble(blocks));
+  work.Add(WorkKind::kCall,
+           ToDouble(cut.num_images * cut.chunks.count() * num_rows) * ToDouble(row.lines));
+  work.Add(WorkKind::kTask, ToDouble(cut.num_tasks()));
+  if (!cut.source_in_place) {
+    const int64_t taps = cut.rows.kernel * cut.cols.kernel;
+    const int64_t packings = cut.num_tasks() / cut.chunks.count();
+    work.Add(WorkKind::kCopied, ToDouble(taps * filters) * ToDouble(packings));
+    CountMovesOfStrips(cut, &work);
+  }
+  if (row.apart) {
+    work.Add(WorkKind::kRun, ToDouble(cut.source.batch * cut.source.plane()));
+  }
+  const int64_t source_row =
+      cut.cols.num_sources() * cut.SourceSize(cut.chunks.widest()) * cut.element_bytes;
+  if (cut.rows.kernel * source_row > kFirstCache) {
+    work.Add(WorkKind::kFarLine, ToDouble(cut.num_images * cut.chunks.count()) *
+                                     ToDouble(tap_rows) * ToDouble(CeilDiv(source_row, kLine)));
+  }
+  return work;
+}
+
+namespace {
+
+// The sums of one plane of results of a part of the rows.
+void CountRows(const PlanesCut& cut, const VisitedRows& rows, double planes,
+               const KernelTable& kernels, Work* work) {
+  const bool f64 = cut.compute_bytes == 8, wide = HasWideVectors(kernels);
+  const int64_t lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  const int64_t least = f64 ? kLeastPlaneWidth<double> : kLeastPlaneWidth<float>;
+  const PlaneVectors row(cut.width, lanes, least, rows.most_live, wide);
+  int64_t live = 0, issued = 0, sources = 0;
+  for (const PlaneVisit& visit : rows.visits) {
+    live += visit.live;
+    issued += visit.live == 0
+                  ? 0
+                  : std::max(visit.live * row.vectors, std::min(row.tiles, row.vectors) * kLatency);
+    sources += visit.live > 0;
+  }
+  int64_t terms = 0;
+  for (const ColPhase& phase : cut.col_phases) terms += phase.num_terms();
+  // Those of 3x3 stay in registers, where there are many.
+  const bool kept = wide && rows.most_live == 3 && terms == 3 && rows.line.stride == 1;
+  work->Add(WorkKind::kPlaneFma, planes * ToDouble(issued * terms));
+  work->Add(WorkKind::kPlaneLoad,
+            planes * ToDouble(terms * (sources * row.vectors + (kept ? 0 : live * row.tiles))));
+  const double of_phases = planes * ToDouble(cut.num_phases());
+  work->Add(WorkKind::kFold,
+            of_phases * ToDouble((rows.line.count + rows.most_live - 1) * row.vectors));
+  work->Add(WorkKind::kSegment, of_phases * ToDouble(sources * row.tiles));
+  work->Add(WorkKind::kCall, of_phases * ToDouble(row.tiles));
+}
+
+// Numbers of a part of the rows of all groups that are staged and stored.
+void CountMoves(const PlanesCut& cut, const RowPart& part, Work* work) {
+  const double groups = ToDouble(cut.num_groups);
+  const double sources = ToDouble(part.sources.size() * cut.cols.num_sources()) * groups *
+                         ToDouble(cut.staged_planes());
+  const double results = ToDouble(part.results.size() * cut.cols.num_results()) * groups *
+                         ToDouble(cut.result_planes());
+  const double stored = Weight(cut.stored_bytes);
+  const bool parts_source = cut.interleaved || cut.num_residues > 1;
+  work->Add(parts_source ? WorkKind::kTransposed : WorkKind::kCopied, sources * stored);
+  if (parts_source && cut.stored_bytes < cut.compute_bytes) {
+    work->Add(WorkKind::kCopied, sources * stored);
+  }
+  const double rows_of_group = ToDouble(cut.interleaved ? 1 : cut.staged_planes());
+  work->Add(WorkKind::kRun, groups * rows_of_group * ToDouble(part.sources.size()));
+  if (cut.interleaved || cut.num_phases() > 1) {
+    work->Add(WorkKind::kTransposed, results * stored);
+    work->Add(WorkKind::kRun, groups * ToDouble(part.results.size() * cut.result_planes()));
+  } else if (!cut.direct) {
+    work->Add(WorkKind::kCopied, results * stored);
+  }
+  if (cut.streamed_planes > 0) work->Add(WorkKind::kCopied, results * stored);
+}
+
+}  // namespace
+
+// Left out: fetching ahead.
+Work CountPlanes(const PlanesCut& cut, const KernelTable& kernels) {
+  Work work;
+  const double planes = ToDouble(cut.num_groups) * ToDouble(cut.result_planes());
+  for (const RowPart& part : cut.row_parts) {
+    for (const VisitedRows& rows : part.lines) CountRows(cut, rows, planes, kernels, &work);
+    CountMoves(cut, part, &work);
+  }
+  work.Add(WorkKind::kScattered, ToDouble(cut.num_weights()));
+  work.Add(WorkKind::kTask, ToDouble(cut.num_tasks()));
+  return work;
+}
+
+}  // namespace convgrad

@@ -168,6 +168,8 @@ constexpr Flag kFlags[] = {
     {FlagId::kJson, "json", nullptr, kReporting, kInfo, false, kSwitch, "print JSON"},
     {FlagId::kMan, "man", nullptr, kReporting, kHelp, false, kSwitch,
      "print the manual page's source (roff)"},
+    {FlagId::kMarkdown, "markdown", nullptr, kReporting, kHelp, false, kSwitch,
+     "print the pages of docs/reference that follow from the program's tables (Markdown)"},
     {FlagId::kQuiet, "quiet", nullptr, kReporting, kSpeaking, false, kSwitch,
      "print nothing but errors"},
     {FlagId::kVerbose, "verbose", nullptr, kReporting, kSpeaking, false, kSwitch,

@@ -99,6 +99,7 @@ enum class FlagId {
   kNoHash,
   kJson,
   kMan,
+  kMarkdown,
   kQuiet,
   kVerbose,
   kColor,

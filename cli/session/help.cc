@@ -6,6 +6,7 @@
 
 #include "cli/options/flags.h"
 #include "cli/record/machine.h"
+#include "cli/session/reference_pages.h"
 #include "cli/session/session.h"
 
 namespace convgrad::cli {
@@ -20,11 +21,6 @@ constexpr FlagGroup kGroups[] = {FlagGroup::kOperands,  FlagGroup::kData,     Fl
                                  FlagGroup::kExecution, FlagGroup::kChecking, FlagGroup::kManifest,
                                  FlagGroup::kTiming,    FlagGroup::kReporting};
 
-struct ExitCodeRow {
-  ExitCode code;
-  const char* meaning;
-};
-
 constexpr ExitCodeRow kExitCodes[] = {
     {ExitCode::kOk, "everything asked for was done and is right"},
     {ExitCode::kWrong, "a result is wrong, or its golden is missing"},
@@ -35,17 +31,6 @@ constexpr ExitCodeRow kExitCodes[] = {
     {ExitCode::kNothingRan, "nothing ran: no case was selected"},
     {ExitCode::kInternal, "internal error; please report it"},
 };
-constexpr const char* kSignalMeaning = "ended by signal n, after finished results were kept";
-
-std::string Usage(const Command& command) {
-  return fmt::format("convgrad {}{}{} [FLAG]...", command.name, *command.operands ? " " : "",
-                     command.operands);
-}
-
-std::string SpellWithValue(const Flag& flag) {
-  return flag.value == nullptr ? Spell(flag) : fmt::format("{} {}", Spell(flag), flag.value);
-}
-
 // `left` in a column of its own, `text` beside it, broken at blanks.
 std::string Row(const std::string& left, std::string_view text) {
   std::string lines = "  " + left;
@@ -86,19 +71,10 @@ std::string Roff(std::string_view text) {
   return source.starts_with('.') || source.starts_with('\'') ? "\\&" + source : source;
 }
 
-std::string CommandsWith(const Flag& flag) {
-  std::string names;
-  for (const Command& command : AllCommands()) {
-    if (!Contains(flag.commands, command.id)) continue;
-    names += (names.empty() ? "" : ", ") + std::string(command.name);
-  }
-  return names;
-}
-
 std::string ManualCommands() {
   std::string source = ".SH COMMANDS\n";
   for (const Command& command : AllCommands()) {
-    source += fmt::format(".TP\n.B {}\n{}\n", Roff(Usage(command)), Roff(command.summary));
+    source += fmt::format(".TP\n.B {}\n{}\n", Roff(UsageOf(command)), Roff(command.summary));
   }
   return source;
 }
@@ -126,6 +102,32 @@ std::string ManualExamples() {
 
 }  // namespace
 
+std::span<const ExitCodeRow> AllExitCodes() {
+  return kExitCodes;
+}
+
+std::span<const FlagGroup> AllFlagGroups() {
+  return kGroups;
+}
+
+std::string UsageOf(const Command& command) {
+  return fmt::format("convgrad {}{}{} [FLAG]...", command.name, *command.operands ? " " : "",
+                     command.operands);
+}
+
+std::string SpellWithValue(const Flag& flag) {
+  return flag.value == nullptr ? Spell(flag) : fmt::format("{} {}", Spell(flag), flag.value);
+}
+
+std::string CommandsWith(const Flag& flag) {
+  std::string names;
+  for (const Command& command : AllCommands()) {
+    if (!Contains(flag.commands, command.id)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(command.name);
+  }
+  return names;
+}
+
 std::string HelpText() {
   std::string text =
       fmt::format("convgrad: {}\n\nUsage: convgrad COMMAND [FLAG]...\n\nCommands:\n", kSummary);
@@ -137,13 +139,13 @@ std::string HelpText() {
   for (const ExitCodeRow& row : kExitCodes) {
     text += Row(std::to_string(static_cast<int>(row.code)), row.meaning);
   }
-  text += Row("128+n", kSignalMeaning);
+  text += Row(kSignalExitCodes, kSignalMeaning);
   return text + Examples(AllCommands().front());
 }
 
 std::string HelpText(const Command& command) {
-  std::string text =
-      fmt::format("convgrad {}: {}\n\nUsage: {}\n", command.name, command.summary, Usage(command));
+  std::string text = fmt::format("convgrad {}: {}\n\nUsage: {}\n", command.name, command.summary,
+                                 UsageOf(command));
   for (const FlagGroup group : kGroups) text += FlagRows(command, group);
   return text + Examples(command);
 }
@@ -157,13 +159,16 @@ std::string ManualPage() {
   for (const ExitCodeRow& row : kExitCodes) {
     source += fmt::format(".TP\n.B {}\n{}\n", static_cast<int>(row.code), Roff(row.meaning));
   }
-  return source + fmt::format(".TP\n.B 128+n\n{}\n", kSignalMeaning) + ManualExamples();
+  return source + fmt::format(".TP\n.B {}\n{}\n", kSignalExitCodes, kSignalMeaning) +
+         ManualExamples();
 }
 
 ExitCode Help(Session& session) {
   const Arguments& arguments = session.arguments;
   if (arguments.Has(FlagId::kMan)) {
     session.console.Print(ManualPage());
+  } else if (arguments.Has(FlagId::kMarkdown)) {
+    session.console.Print(ReferencePages());
   } else if (arguments.operands().empty()) {
     session.console.Print(HelpText());
   } else {

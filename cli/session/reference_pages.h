@@ -1,0 +1,12 @@
+// The pages of docs/reference that follow from tables: commands, flags, exit codes, the keys of a
+// manifest's cases, operations, types, algorithms. scripts/make-reference writes them to files.
+#pragma once
+
+#include <string>
+
+namespace convgrad::cli {
+
+// All of them as Markdown, one after the other; each begins with a heading of the first level.
+std::string ReferencePages();
+
+}  // namespace convgrad::cli

@@ -1,6 +1,6 @@
 // The canonical order "canon-1": which terms make up an element of the result and in which
 // expression tree they are added. A function of the mathematical problem alone; every algorithm and
-// the reference follow it. README.md beside this file gives the reasons.
+// the reference follow it. docs/design/order.md gives the reasons.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // How often the comparer is wrong, over random problems of every op, type and layout: right results
 // that fail or are suspect, and wrong ones that pass. CONVGRAD_RATE_CASES sets how many cases; the
-// figures in README.md are of 100,000.
+// figures in docs/design/error-bound.md are of 100,000.
 #include <gtest/gtest.h>
 
 #include <cmath>

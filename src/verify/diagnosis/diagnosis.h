@@ -36,8 +36,8 @@ struct Diagnosis {
 inline constexpr const char* kRightGolden = "summation-order";
 
 // The simplest mistake that explains all elements of the golden while the right result does not;
-// none if there is no such, or if so few elements tell them apart that chance could. README.md
-// beside this file has the rules.
+// none if there is no such, or if so few elements tell them apart that chance could.
+// docs/design/error-bound.md has the rules.
 std::optional<Diagnosis> Diagnose(const WrongGolden& wrong, const Parallel& parallel);
 
 }  // namespace convgrad

@@ -9,8 +9,10 @@ import tempfile
 import unittest
 
 SCRIPT = None
+PAGE = (pathlib.Path(__file__).resolve().parents[2] / "src/README.md").read_text(encoding="utf-8")
 
 CLEAN = {
+    "src/README.md": PAGE,
     "src/base/error.h": "#include <string>\nstruct Error {\n",
     "src/tensor/npy.h": '#include "base/error.h"\n',
     "src/kernels/pack/pack-inl.h": "#include <hwy/highway.h>\n",
@@ -99,6 +101,17 @@ class CheckLayers(unittest.TestCase):
                 self.assertEqual(len(lines), 1, lines)
                 self.assertTrue(lines[0].startswith(line), lines)
                 self.assertEqual(status, 1)
+
+    def test_a_page_with_other_rooms_is_refused(self):
+        row = "| `src/order` |"
+        self.assertIn(row, PAGE)
+        for page in (PAGE.replace(row, "| `src/ordered` |"),
+                     "".join(line for line in PAGE.splitlines(True) if not line.startswith(row)),
+                     PAGE + "| `src/attic` | | |\n"):
+            lines, status = check(CLEAN | {"src/README.md": page})
+            self.assertEqual(len(lines), 1, lines)
+            self.assertIn("the table of rooms has", lines[0])
+            self.assertEqual(status, 1)
 
 
 if __name__ == "__main__":

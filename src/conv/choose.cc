@@ -5,10 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "conv/conv2d/data/channel_lanes.h"
-#include "conv/conv2d/data/group_lanes.h"
-#include "conv/conv2d/data/image_lanes.h"
-#include "conv/conv2d/data/pixel_lanes.h"
+#include "conv/conv2d/data/algorithms.h"
 #include "conv/conv2d/filter/algorithms.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/plan/algorithm.h"
@@ -74,7 +71,6 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
       ForGrouped<kDepthwiseForwardAlgorithm, IsDepthwiseInAllButName>(),
       kConv2DImageLanes,
       kConv2DPixelLanes,
-      kConv2DGroupLanes,
       kConv2DChannelLanes,
       kReferenceAlgorithm};
   static const std::vector<Algorithm> conv2d_filter = {

@@ -294,6 +294,24 @@ TEST_P(BitIdentity, OfPlanesAsTheyLie) {
   CheckShapesOf("pixel-lanes", kForwardAndInput, kShapes, GetParam(), 36);
 }
 
+// What these forms are able to do and never quick at: more padding than terms, pairs that are not
+// of whole planes, rows of the source beyond any cache.
+TEST_P(BitIdentity, OfPlanesOfPadding) {
+  constexpr const char* kShapes[] = {
+      "NHWC in=2,5,6,7 filter=3,3,7,12 strides=1,1 dilations=2,2 pads=4,4,4,4",
+      "NCHW in=2,12,9,8 filter=3,2,6,20 strides=2,1 dilations=1,3 pads=2,3,3,3",
+      "NHWC in=1,4,19,24 filter=5,3,24,10 strides=1,3 dilations=1,1 pads=4,4,5,5",
+      "NCHW in=2,18,11,7 filter=2,2,18,9 strides=1,2 dilations=1,1 pads=0,1,0,0"};
+  CheckShapesOf("pixel-lanes", kForwardAndInput, kShapes, GetParam(), 32);
+}
+
+TEST_P(BitIdentity, OfLanesAlongImagesBeyondCaches) {
+  constexpr const char* kShapes[] = {
+      "NHWC in=1,11,12,260 filter=7,7,260,2 strides=1,1 dilations=1,1 pads=3,3,3,3",
+      "NCHW in=2,2,12,13 filter=5,6,2,340 strides=1,1 dilations=2,1 pads=4,4,2,3"};
+  CheckShapesOf("image-lanes", kForwardAndInput, kShapes, GetParam(), 16);
+}
+
 // What it takes for conv2d's work to fall into several parts: panels longer than the cache, more
 // packed filter, staged pixels, sums or results to be rounded than are held at a time, results too
 // large for the caches.

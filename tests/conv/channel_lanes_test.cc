@@ -1,10 +1,11 @@
 // The algorithm "channel-lanes" against the reference, bit for bit, where threads take stages of
-// their own and where they share them, which of the two they do, and which pixels are copied.
+// their own and where they share them, which of the two they do, which pixels are copied, and when
+// groups are copied apart.
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "conv/conv2d/data/channel_lanes_plan.h"
+#include "conv/conv2d/data/channel_lanes_cut.h"
 #include "support/algorithm_testing.h"
 
 namespace convgrad::testing {
@@ -26,14 +27,48 @@ std::string DrawStaged(Draw& draw) {
          " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 4), draw(0, 4)}) + " padding=EXPLICIT";
 }
 
+// Problem lines; not every one has an output or is taken.
+std::string DrawGrouped(Draw& draw) {
+  const bool nhwc = draw(0, 1) == 0, forward = draw(0, 1) == 0, large = draw(0, 5) == 0;
+  const int64_t batch = draw(1, 5), h = draw(1, large ? 60 : 12), w = draw(1, large ? 60 : 12);
+  const int64_t groups = draw(2, 20);
+  const int64_t in_c = draw(0, 3) == 0 ? draw(1, 40) : draw(1, 9);
+  const int64_t out_c = draw(0, 3) == 0 ? draw(1, 40) : draw(1, 9);
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  return std::string(forward ? "conv2d " : "conv2d_backprop_input ") + kTypes[draw(0, 3)] +
+         (nhwc ? " NHWC in=" : " NCHW in=") +
+         (nhwc ? ListOf({batch, h, w, groups * in_c}) : ListOf({batch, groups * in_c, h, w})) +
+         " filter=" + ListOf({draw(1, 5), draw(1, 5), in_c, groups * out_c}) +
+         " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 4), draw(0, 4)}) + " padding=EXPLICIT";
+}
+
 class ChannelLanes : public ::testing::TestWithParam<Values> {};
 
 TEST_P(ChannelLanes, OfRandomProblems) {
   CheckOnRandomProblems("channel-lanes", 60, 5, DrawStaged, RandomOperands, GetParam());
 }
 
+TEST_P(ChannelLanes, OfGroups) {
+  CheckOnRandomProblems("channel-lanes", 100, 21, DrawGrouped, RandomOperands, GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(AllValues, ChannelLanes,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+// Several blocks of terms, panels of a group, slabs of images and of rows; both formats.
+TEST(ChannelLanesOf, LargeGroups) {
+  for (const char* line :
+       {"conv2d float32 NCHW in=2,160,27,25 filter=2,2,80,130 strides=1,1 ",
+        "conv2d_backprop_input float64 NCHW in=1,100,16,31 filter=3,3,50,240 strides=2,1 ",
+        "conv2d float16 NCHW in=1,600,20,21 filter=1,2,300,40 strides=1,1 ",
+        "conv2d float32 NHWC in=1,19,20,512 filter=2,2,128,160 strides=1,2 "}) {
+    const Problem problem =
+        ParseProblem(std::string(line) + "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 3, Values::kOrdinary));
+  }
+}
 
 // Phases without taps and source pixels that no tap meets, over several stages; results that are
 // written around the caches.
@@ -67,52 +102,68 @@ TEST(ChannelLanesOf, StridesBeyondTheFilter) {
   }
 }
 
-ChannelLanesPlan<float, float> StridedPlan(const std::string& line) {
+ChannelLanesCut<float, float> StridedCut(const std::string& line) {
   const Problem problem = ParseProblem(line + " pads=0,0,0,0 padding=EXPLICIT");
   return {problem, SupportedKernels().front(), 1};
 }
 
 TEST(ChannelLanesStages, HoldTheSourcePixelsThatTapsMeet) {
-  const auto plan =
-      StridedPlan("conv2d float32 NCHW in=1,8,41,40 filter=2,1,8,8 strides=3,2 dilations=1,1");
-  EXPECT_EQ(plan.source_kept.rows.residues, (std::vector<int64_t>{0, 1}));
-  EXPECT_EQ(plan.source_kept.cols.residues, (std::vector<int64_t>{0}));
-  EXPECT_EQ(plan.source.h, 28);
-  EXPECT_EQ(plan.source.w, 20);
-  EXPECT_TRUE(plan.result_kept.all());
+  const auto cut =
+      StridedCut("conv2d float32 NCHW in=1,8,41,40 filter=2,1,8,8 strides=3,2 dilations=1,1");
+  EXPECT_EQ(cut.source_kept.rows.residues, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(cut.source_kept.cols.residues, (std::vector<int64_t>{0}));
+  EXPECT_EQ(cut.source.h, 28);
+  EXPECT_EQ(cut.source.w, 20);
+  EXPECT_TRUE(cut.result_kept.all());
   EXPECT_TRUE(
-      StridedPlan("conv2d float32 NCHW in=1,8,41,40 filter=3,3,8,8 strides=2,2 dilations=1,1")
+      StridedCut("conv2d float32 NCHW in=1,8,41,40 filter=3,3,8,8 strides=2,2 dilations=1,1")
           .source_kept.all());
 }
 
 TEST(ChannelLanesStages, HoldTheResultsThatTapsAddTo) {
-  const auto plan = StridedPlan(
+  const auto cut = StridedCut(
       "conv2d_backprop_input float32 NCHW in=1,8,41,40 filter=2,1,8,8 strides=3,2 dilations=1,1");
-  EXPECT_EQ(plan.result_kept.rows.residues, (std::vector<int64_t>{0, 1}));
-  EXPECT_EQ(plan.result_kept.cols.residues, (std::vector<int64_t>{0}));
-  EXPECT_EQ(plan.result.h, 28);
-  EXPECT_EQ(plan.result.w, 20);
-  EXPECT_EQ(plan.phases.size(), 2u);
-  EXPECT_TRUE(plan.source_kept.all());
+  EXPECT_EQ(cut.result_kept.rows.residues, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(cut.result_kept.cols.residues, (std::vector<int64_t>{0}));
+  EXPECT_EQ(cut.result.h, 28);
+  EXPECT_EQ(cut.result.w, 20);
+  EXPECT_EQ(cut.phases.size(), 2u);
+  EXPECT_TRUE(cut.source_kept.all());
   // Where it is not copied, the kernel writes the zeros.
-  EXPECT_TRUE(StridedPlan("conv2d_backprop_input float32 NHWC in=1,41,40,8 filter=2,1,8,8 "
-                          "strides=3,2 dilations=1,1")
+  EXPECT_TRUE(StridedCut("conv2d_backprop_input float32 NHWC in=1,41,40,8 filter=2,1,8,8 "
+                         "strides=3,2 dilations=1,1")
                   .result_kept.all());
 }
 
 // What a thread puts together of long rows is counted, and has a limit.
 TEST(ChannelLanesStages, PutLongRowsTogetherWithinALimit) {
   const std::string rest = " filter=1,1,8,8 strides=2,2 dilations=1,1";
-  const auto kept = StridedPlan("conv2d_backprop_input float32 NCHW in=1,8,9,4095" + rest);
+  const auto kept = StridedCut("conv2d_backprop_input float32 NCHW in=1,8,9,4095" + rest);
   EXPECT_FALSE(kept.result_kept.all());
   EXPECT_GE(PlanesTogetherBytes<float>(kept.result_kept), 16 * 16 * 4095 * 4);
   EXPECT_LE(PlanesTogetherBytes<float>(kept.result_kept), 5 << 20);
   EXPECT_GT(kept.ScratchBytes(), PlanesTogetherBytes<float>(kept.result_kept));
   EXPECT_TRUE(
-      StridedPlan("conv2d_backprop_input float32 NCHW in=1,8,9,4097" + rest).result_kept.all());
+      StridedCut("conv2d_backprop_input float32 NCHW in=1,8,9,4097" + rest).result_kept.all());
 }
 
-ChannelLanesPlan<float, float> PlanOf(const std::string& sizes, int num_threads) {
+TEST(ChannelLanesStages, HoldGroupsApart) {
+  const std::string rest = " filter=3,3,32,1024 strides=1,1 dilations=1,1";
+  // Pixels 4 KiB apart meet in few sets of a cache; those of 992 channels don't.
+  EXPECT_TRUE(StridedCut("conv2d float32 NHWC in=1,7,7,1024" + rest).groups_apart);
+  EXPECT_FALSE(StridedCut("conv2d float32 NHWC in=1,7,7,992 filter=3,3,32,992 strides=1,1 "
+                          "dilations=1,1")
+                   .source_staged);
+  const auto planes = StridedCut("conv2d float32 NCHW in=1,1024,7,7" + rest);
+  EXPECT_TRUE(planes.groups_apart);
+  EXPECT_EQ(planes.SourceElements(planes.stages.all.front()), 7 * 7 * 32);
+  EXPECT_EQ(planes.NumTasks(), 32);
+  EXPECT_FALSE(
+      StridedCut("conv2d float32 NCHW in=1,64,7,7 filter=3,3,64,64 strides=1,1 dilations=1,1")
+          .groups_apart);
+}
+
+ChannelLanesCut<float, float> CutOf(const std::string& sizes, int num_threads) {
   const Problem problem = ParseProblem("conv2d float32 " + sizes +
                                        " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
   return {problem, SupportedKernels().front(), num_threads};
@@ -120,10 +171,10 @@ ChannelLanesPlan<float, float> PlanOf(const std::string& sizes, int num_threads)
 
 TEST(ChannelLanesStages, AreAThreadsOwnWhereThereAreEnough) {
   const std::string image = "NCHW in=1,64,64,64 filter=3,3,64,64";
-  EXPECT_FALSE(PlanOf(image, 1).own_stages);
-  const auto plan = PlanOf(image, 2);
-  EXPECT_TRUE(plan.own_stages);
-  EXPECT_GE(plan.stages.size(), 8u);
+  EXPECT_FALSE(CutOf(image, 1).stages.own);
+  const auto cut = CutOf(image, 2);
+  EXPECT_TRUE(cut.stages.own);
+  EXPECT_GE(cut.stages.all.size(), 8u);
 }
 
 TEST(ChannelLanesStages, AreSharedOtherwise) {
@@ -134,7 +185,7 @@ TEST(ChannelLanesStages, AreSharedOtherwise) {
            "NCHW in=1,64,16,300 filter=11,1,64,64",  // stages would read rows several times
            "NCHW in=1,8,9,9 filter=3,3,8,8",         // little to do
        }) {
-    EXPECT_FALSE(PlanOf(sizes, 2).own_stages) << sizes;
+    EXPECT_FALSE(CutOf(sizes, 2).stages.own) << sizes;
   }
 }
 

@@ -1,6 +1,8 @@
 #include "conv/axes/padded_planes.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 namespace convgrad {
 
@@ -9,15 +11,16 @@ PlaneAxis::PlaneAxis(const std::vector<AxisPhase>& phases)
   const int64_t most = phases.front().count;  // later phases may have one position less
   int64_t high = 1;
   bool any = false;
+  std::map<int64_t, int64_t> planes;  // by residue
   for (const AxisPhase& phase : phases) {
     std::vector<Tap>& phase_taps = taps.emplace_back();
     for (const int64_t offset : phase.offsets) {
       const int64_t source = phase.source_first + offset;
       const int64_t residue = (source % step + step) % step;
       const int64_t index = (source - residue) / step;
-      const auto found = std::find(residues.begin(), residues.end(), residue);
-      phase_taps.push_back({found - residues.begin(), index});
-      if (found == residues.end()) residues.push_back(residue);
+      const auto [plane, is_new] = planes.emplace(residue, std::ssize(residues));
+      phase_taps.push_back({plane->second, index});
+      if (is_new) residues.push_back(residue);
       low = any ? std::min(low, index) : index;
       high = any ? std::max(high, index + most) : index + most;
       any = true;

@@ -1,6 +1,7 @@
 #include "conv/axes/tap_sum.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/checked.h"
 
@@ -122,7 +123,8 @@ int64_t TermsOf(const TapSum& sum, const std::vector<TapPhase>& phases) {
   return phases.back().first_term + phases.back().num_taps() * sum.source_c;
 }
 
-void CountInPairs(TapSum& sum, std::vector<TapPhase>& phases) {
+std::vector<TapPhase> PhasesInPairs(TapSum& sum) {
+  std::vector<TapPhase> phases = PhasesOf(sum);
   sum.source_c = CeilDiv(sum.source_c, int64_t{2});
   sum.in_pairs = false;
   int64_t terms = 0;
@@ -135,6 +137,19 @@ void CountInPairs(TapSum& sum, std::vector<TapPhase>& phases) {
     phase.in_pairs = false;
     terms += phase.num_taps() * sum.source_c;
   }
+  return phases;
+}
+
+AxisReach::AxisReach(const std::vector<AxisPhase>& phases)
+    : step(phases.front().source_step),
+      low(std::numeric_limits<int64_t>::max()),
+      high(std::numeric_limits<int64_t>::min()) {
+  for (const AxisPhase& phase : phases) {
+    if (phase.offsets.empty()) continue;
+    low = std::min(low, phase.source_first + phase.offsets.front());
+    high = std::max(high, phase.source_first + phase.offsets.back());
+  }
+  if (low > high) low = high = 0;  // no taps at all
 }
 
 RowRange IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end) {

@@ -64,15 +64,28 @@ std::vector<TapPhase> PhasesOf(const TapSum& sum);
 // Taps x source channels of all phases.
 int64_t TermsOf(const TapSum& sum, const std::vector<TapPhase>& phases);
 
-// For operands that hold the channels of the source two by two: source channels and terms of `sum`
-// and `phases` count pairs from now on.
-void CountInPairs(TapSum& sum, std::vector<TapPhase>& phases);
+// The same for operands that hold the channels of the source two by two: source channels of `sum`
+// and terms count pairs from now on.
+std::vector<TapPhase> PhasesInPairs(TapSum& sum);
 
 // The source rows that a slab's positions meet, as a half-open range within [0, source_h).
 struct RowRange {
   int64_t begin, end;
+  int64_t size() const { return end - begin; }
 };
 RowRange SourceRows(const TapSum& sum, const Slab& slab);
+
+// Source positions that one axis' taps meet: position p of any phase needs p * step + low to
+// p * step + high.
+struct AxisReach {
+  int64_t step, low, high;
+
+  explicit AxisReach(const std::vector<AxisPhase>& phases);
+  // Of the source, for positions [begin, end).
+  RowRange Of(int64_t begin, int64_t end) const {
+    return {begin * step + low, (end - 1) * step + high + 1};
+  }
+};
 
 // Indices of a phase's positions that lie in [begin, end) of the axis.
 RowRange IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end);

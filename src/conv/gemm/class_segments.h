@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "conv/axes/tap_sum.h"
@@ -12,27 +14,37 @@
 
 namespace convgrad {
 
+// How far apart rows and columns of the source lie, how many channels a term's pixel has, and how
+// far apart terms of the filter lie, all in elements.
+struct SegmentSteps {
+  int64_t row, col, channels, b;
+};
+
+// Blocks [begin, end) of a phase.
+struct BlockRange {
+  int64_t begin, end;
+};
+
 // The segments of some blocks for one class of pixels.
 class SegmentList {
  public:
   void Build(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
-             const PixelOffsets& source, int64_t num_channels, int64_t b_step, int64_t first_block,
-             int64_t last_block) {
+             const SegmentSteps& steps, const BlockRange& blocks) {
     segments_.clear();
     block_ends_.clear();
     const int64_t num_cols = static_cast<int64_t>(phase.cols->taps.size());
-    for (int64_t i = first_block; i < last_block; ++i) {
+    for (int64_t i = blocks.begin; i < blocks.end; ++i) {
       const TapBlock& block = phase.blocks[static_cast<size_t>(i)];
       const size_t block_begin = segments_.size();
       for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
         const int64_t r = tap / num_cols, t = tap % num_cols;
         if (r < rows.tap_begin || r >= rows.tap_end || t < cols.tap_begin || t >= cols.tap_end)
           continue;
-        const int64_t a = Offset(*phase.rows, rows, r) * source.row_stride +
-                          Offset(*phase.cols, cols, t) * source.col_stride + block.channel_begin;
-        const int64_t b = (phase.first_term + tap * num_channels + block.channel_begin) * b_step;
+        const int64_t a = Offset(*phase.rows, rows, r) * steps.row +
+                          Offset(*phase.cols, cols, t) * steps.col + block.channel_begin;
+        const int64_t b = (phase.first_term + tap * steps.channels + block.channel_begin) * steps.b;
         // With dilation 1 the taps of a filter row are one segment.
-        AppendTerms({a, b, block.channel_end - block.channel_begin}, {1, b_step, phase.in_pairs},
+        AppendTerms({a, b, block.channel_end - block.channel_begin}, {1, steps.b, phase.in_pairs},
                     block_begin, segments_);
       }
       block_ends_.push_back(static_cast<int64_t>(segments_.size()));
@@ -54,6 +66,93 @@ class SegmentList {
 
   std::vector<GemmSegment> segments_;
   std::vector<int64_t> block_ends_;
+};
+
+// The segments of every class of pixels of some phases, which must outlive it. They are made once,
+// unless they would take more memory than they save time; then each is made when it is asked for.
+class SegmentTable {
+ public:
+  // The blocks of phase i are taken in parts[i] parts; in one where `parts` is empty.
+  SegmentTable(const std::vector<TapPhase>& phases, const SegmentSteps& steps,
+               std::vector<int64_t> parts = {})
+      : phases_(phases), steps_(steps), parts_(std::move(parts)) {
+    if (parts_.empty()) parts_.assign(phases.size(), 1);
+    if (Size() > kMostKept) return;
+    for (size_t i = 0; i < phases.size(); ++i) {
+      first_.push_back(lists_.size());
+      for (int64_t part = 0; part < parts_[i]; ++part) {
+        SegmentList list;
+        ForEachClass(i, [&](const AxisClass& rows, const AxisClass& cols) {
+          list.Build(phases[i], rows, cols, steps_, BlocksOf(i, part));
+          lists_.push_back(list);
+        });
+      }
+    }
+  }
+
+  int64_t PartsOf(size_t phase) const { return parts_[phase]; }
+
+  // That ForClasses puts into `scratch`, at most; a vector that grows holds twice what it needs.
+  int64_t ScratchBytes() const {
+    if (!first_.empty()) return 0;
+    int64_t segments = 0;
+    for (const TapPhase& phase : phases_) segments = std::max(segments, MostSegments(phase));
+    return 2 * segments * int64_t{sizeof(GemmSegment) + sizeof(int64_t)};
+  }
+
+  // body(rows, cols, segments) for every class of a phase, with the blocks of one of its parts.
+  template <class Body>
+  void ForClasses(size_t phase, int64_t part, SegmentList& scratch, const Body& body) const {
+    const SegmentList* list = nullptr;
+    if (!first_.empty()) {
+      const size_t classes =
+          phases_[phase].rows->classes.size() * phases_[phase].cols->classes.size();
+      list = lists_.data() + first_[phase] + static_cast<size_t>(part) * classes;
+    }
+    ForEachClass(phase, [&](const AxisClass& rows, const AxisClass& cols) {
+      if (list != nullptr) return body(rows, cols, *list++);
+      scratch.Build(phases_[phase], rows, cols, steps_, BlocksOf(phase, part));
+      body(rows, cols, scratch);
+    });
+  }
+
+ private:
+  static constexpr int64_t kMostKept = 1 << 14;  // segments
+
+  BlockRange BlocksOf(size_t phase, int64_t part) const {
+    const int64_t blocks = std::ssize(phases_[phase].blocks);
+    return {blocks * part / parts_[phase], blocks * (part + 1) / parts_[phase]};
+  }
+
+  template <class Body>
+  void ForEachClass(size_t phase, const Body& body) const {
+    for (const AxisClass& rows : phases_[phase].rows->classes) {
+      for (const AxisClass& cols : phases_[phase].cols->classes) body(rows, cols);
+    }
+  }
+
+  static int64_t MostSegments(const TapPhase& phase) {
+    return std::max<int64_t>(phase.num_taps() * (phase.in_pairs ? 2 : 1), std::ssize(phase.blocks));
+  }
+
+  // At most; a list counts as a few segments. More than kMostKept may be any number of them.
+  int64_t Size() const {
+    int64_t size = 0;
+    for (size_t i = 0; i < phases_.size() && size <= kMostKept; ++i) {
+      const TapPhase& phase = phases_[i];
+      const int64_t classes = std::ssize(phase.rows->classes) * std::ssize(phase.cols->classes);
+      const int64_t segments = MostSegments(phase) + std::ssize(phase.blocks) + 4 * parts_[i];
+      if (classes > kMostKept || segments > kMostKept) return kMostKept + 1;
+      size += classes * segments;
+    }
+    return size;
+  }
+
+  const std::vector<TapPhase>& phases_;
+  const SegmentSteps steps_;
+  std::vector<int64_t> parts_;
+  std::vector<SegmentList> lists_;  // [phase][part][class of rows][class of columns]
+  std::vector<size_t> first_;       // of each phase; none where lists are not kept
 };
 
 // Runs the kernel on all pixels of one class in a slab; the offsets are those of the tensors as

@@ -84,40 +84,63 @@ void LoadPlanes(const PackKernels<Stored>& kernels, const Stored* first, int64_t
   }
 }
 
-// `to`: [images][rows][w][c] of the slab.
+// Channels [begin, begin + count) of a tensor.
+struct ChannelRange {
+  int64_t begin, count;
+};
+
+// `to`: [images][rows][w][channels of the range] of the slab.
 template <class Stored>
 void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
-              const Slab& slab, const Stored* tensor, ComputeType<Stored>* to) {
-  const int64_t plane = slab.num_rows() * shape.w;
+              const Slab& slab, const ChannelRange& channels, const Stored* tensor,
+              ComputeType<Stored>* to) {
+  const int64_t plane = slab.num_rows() * shape.w, count = channels.count;
   staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
     const Stored* image = tensor + (slab.image_begin + n) * shape.Image();
     const int64_t first = slab.row_begin * shape.w + pixel;
-    auto* piece = to + (n * plane + pixel) * shape.c;
-    if (shape.format == DataFormat::kNHWC) {
+    auto* piece = to + (n * plane + pixel) * count;
+    if (shape.format == DataFormat::kNCHW) {
+      LoadPlanes(kernels, image + channels.begin * shape.h * shape.w + first, shape.h * shape.w,
+                 count, pixels, piece, count);
+    } else if (count == shape.c) {
       kernels.widen(image + first * shape.c, piece, pixels * shape.c);
     } else {
-      LoadPlanes(kernels, image + first, shape.h * shape.w, shape.c, pixels, piece, shape.c);
+      kernels.copy_widen(image + first * shape.c + channels.begin, shape.c, piece, count, pixels,
+                         count);
     }
   });
+}
+
+// All channels.
+template <class Stored>
+void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
+              const Slab& slab, const Stored* tensor, ComputeType<Stored>* to) {
+  LoadSlab(parallel, kernels, shape, slab, {0, shape.c}, tensor, to);
 }
 
 // The opposite of LoadSlab. `stream`: planes are written around the caches.
 template <class Stored>
 void StoreSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
-               const Slab& slab, const ComputeType<Stored>* from, Stored* tensor, bool stream) {
-  const int64_t plane = slab.num_rows() * shape.w;
+               const Slab& slab, const ChannelRange& channels, const ComputeType<Stored>* from,
+               Stored* tensor, bool stream) {
+  const int64_t plane = slab.num_rows() * shape.w, count = channels.count;
   staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
     Stored* image = tensor + (slab.image_begin + n) * shape.Image();
     const int64_t first = slab.row_begin * shape.w + pixel;
-    const auto* piece = from + (n * plane + pixel) * shape.c;
-    if (shape.format == DataFormat::kNHWC) {
+    const auto* piece = from + (n * plane + pixel) * count;
+    Stored* planes = image + channels.begin * shape.h * shape.w + first;
+    if (shape.format == DataFormat::kNHWC && count == shape.c) {
       kernels.narrow(piece, image + first * shape.c, pixels * shape.c);
+    } else if (shape.format == DataFormat::kNHWC) {
+      Stored* group = image + first * shape.c + channels.begin;
+      for (int64_t i = 0; i < pixels; ++i) {
+        kernels.narrow(piece + i * count, group + i * shape.c, count);
+      }
     } else if (stream) {
-      kernels.transpose_stream(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c);
+      kernels.transpose_stream(piece, count, planes, shape.h * shape.w, pixels, count);
       std::atomic_thread_fence(std::memory_order_seq_cst);
     } else {
-      kernels.transpose_narrow(piece, shape.c, image + first, shape.h * shape.w, pixels, shape.c,
-                               0);
+      kernels.transpose_narrow(piece, count, planes, shape.h * shape.w, pixels, count, 0);
     }
   });
 }

@@ -1,5 +1,5 @@
-// Runs the plan of a forward convolution or an input gradient with lanes along channels: stage by
-// stage, panel by panel of the filter, chunk by chunk of pixels.
+// Runs a forward convolution or an input gradient with lanes along channels as it is cut:
+// stage by stage, panel by panel of the filter, chunk by chunk of pixels.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "conv/conv2d/data/channel_lanes_plan.h"
+#include "conv/conv2d/data/channel_lanes_cut.h"
 #include "conv/gemm/class_segments.h"
 #include "conv/gemm/tiles.h"
 #include "conv/move/bfloat16_pairs.h"
@@ -24,23 +24,24 @@ template <class Stored, class Element>
 class ChannelLanesRunner {
  public:
   using Compute = ComputeType<Stored>;
-  using Cut = ChannelLanesPlan<Stored, Element>;
+  using Cut = ChannelLanesCut<Stored, Element>;
 
-  ChannelLanesRunner(const ConvArgs& args, const Cut& plan)
+  ChannelLanesRunner(const ConvArgs& args, const Cut& cut)
       : args_(args),
-        plan_(plan),
+        cut_(cut),
         pack_(args.kernels.Pack<Stored>()),
-        packed_(plan.panels_per_pass * plan.PanelElements()),
+        packed_(cut.panels_per_pass * cut.PanelElements()),
         threads_(static_cast<size_t>(args.parallel.num_threads())) {
-    for (auto& thread : threads_) thread.sums = AlignedArray<double>(plan.SumsPerThread());
+    for (auto& thread : threads_) thread.sums = AlignedArray<double>(cut.SumsPerThread());
   }
 
-  void Run() {
-    if (plan_.own_stages) {
+  bool Run() {
+    if (cut_.stages.own) {
       RunOwnStages();
     } else {
       RunSharedStages();
     }
+    return true;
   }
 
  private:
@@ -64,19 +65,22 @@ class ChannelLanesRunner {
 
   ThreadScratch& Scratch() { return threads_[static_cast<size_t>(Parallel::ThreadIndex())]; }
 
-  // Threads take stages: none waits for another before the last one is done.
+  // Threads take stages, or groups of them: none waits for another before the last one is done.
+  // Groups of a stage follow each other: lines that they share are then in a cache.
   void RunOwnStages() {
-    PackPanels(0, plan_.NumPanels());
-    args_.parallel.For(std::ssize(plan_.stages), [&](int64_t i) {
-      const Slab& stage = plan_.stages[static_cast<size_t>(i)];
+    PackPanels(0, cut_.NumPanels());
+    const int64_t tasks = cut_.NumTasks(), panels = cut_.NumPanels() / tasks;
+    args_.parallel.For(std::ssize(cut_.stages.all) * tasks, [&](int64_t i) {
+      const ChannelLanesStage& stage = cut_.stages.all[static_cast<size_t>(i / tasks)];
+      const int64_t task = i % tasks;
       ThreadScratch& scratch = Scratch();
-      const Operands operands = Load(stage, scratch.slabs);
-      for (const Slab& chunk : Chunks(stage)) {
-        for (int64_t panel = 0; panel < plan_.NumPanels(); ++panel) {
+      const Operands operands = Load(stage, task, scratch.slabs);
+      for (const Slab& chunk : stage.chunks) {
+        for (int64_t panel = task * panels; panel < (task + 1) * panels; ++panel) {
           RunTask(operands, chunk, PanelAt(panel), PackedPanel(panel), scratch);
         }
       }
-      Store(stage, operands);
+      Store(stage, task, operands);
     });
   }
 
@@ -84,48 +88,49 @@ class ChannelLanesRunner {
   void RunSharedStages() {
     Slabs slabs;
     int64_t packed_from = -1;  // the first panel of the pass that is packed
-    for (const Slab& stage : plan_.stages) {
-      const Operands operands = Load(stage, slabs);
-      const int64_t num_panels = plan_.NumPanels();
-      for (int64_t first = 0; first < num_panels; first += plan_.panels_per_pass) {
-        const int64_t count = std::min(plan_.panels_per_pass, num_panels - first);
+    for (const ChannelLanesStage& stage : cut_.stages.all) {
+      const Operands operands = Load(stage, 0, slabs);
+      const int64_t num_panels = cut_.NumPanels();
+      for (int64_t first = 0; first < num_panels; first += cut_.panels_per_pass) {
+        const int64_t count = std::min(cut_.panels_per_pass, num_panels - first);
         if (packed_from != first) PackPanels(first, count);
         packed_from = first;
-        RunPass(operands, Chunks(stage), first, count);
+        RunPass(operands, stage.chunks, first, count);
       }
-      Store(stage, operands);
+      Store(stage, 0, operands);
     }
   }
 
-  Element* PackedPanel(int64_t index) { return packed_.data() + index * plan_.PanelElements(); }
+  Element* PackedPanel(int64_t index) { return packed_.data() + index * cut_.PanelElements(); }
 
   FilterPanel PanelAt(int64_t panel) const {
-    const Panels& panels = plan_.panels;
+    const Panels& panels = cut_.panels;
     const int64_t in_group = panel % panels.count;
     return {panel / panels.count, in_group * panels.cols,
-            panels.ColsOf(in_group, plan_.sum.result_c), panels.cols};
+            panels.ColsOf(in_group, cut_.sum.result_c), panels.cols};
   }
 
   // To the beginning of the packed panels.
   void PackPanels(int64_t first, int64_t count) {
     args_.parallel.For(count, [&](int64_t i) { PackPanel(PanelAt(first + i), PackedPanel(i)); });
   }
-  std::vector<Slab> Chunks(const Slab& stage) const {
-    return SplitSlab(stage, plan_.result.w, plan_.chunk_pixels);
-  }
 
+  // A slab's shape that is copied with so many channels.
+  static DataShape Innermost(const DataShape& shape, int64_t channels) {
+    return {DataFormat::kNHWC, shape.h, shape.w, channels};
+  }
   bool StreamsResult() const;
   void PackPanel(const FilterPanel& panel, Element* to) const;
-  Operands Load(const Slab& stage, Slabs& slabs) const;
-  void LoadSource(const Slab& slab, Element* to) const;
-  void Store(const Slab& stage, const Operands& operands) const;
+  Operands Load(const ChannelLanesStage& stage, int64_t task, Slabs& slabs) const;
+  void LoadSource(const Slab& slab, int64_t task, Element* to) const;
+  void Store(const ChannelLanesStage& stage, int64_t task, const Operands& operands) const;
   void RunPass(const Operands& operands, const std::vector<Slab>& chunks, int64_t first_panel,
                int64_t num_panels);
   void RunTask(const Operands& operands, const Slab& chunk, const FilterPanel& panel,
                const Element* packed, ThreadScratch& scratch) const;
 
   const ConvArgs& args_;
-  const Cut& plan_;
+  const Cut& cut_;
   const PackKernels<Stored>& pack_;
   AlignedArray<Element> packed_;
   std::vector<ThreadScratch> threads_;
@@ -133,81 +138,92 @@ class ChannelLanesRunner {
 
 template <class Stored, class Element>
 bool ChannelLanesRunner<Stored, Element>::StreamsResult() const {
-  if (plan_.result_staged) return false;
+  if (cut_.result_staged) return false;
   constexpr int64_t kStored = sizeof(Stored);
-  return plan_.panels.cols * kStored % int64_t{kAlignment} == 0 &&
-         PaysToStream(args_.result, plan_.sum.batch * plan_.result.Image() * kStored,
-                      plan_.sum.result_c * kStored);
+  return cut_.panels.cols * kStored % int64_t{kAlignment} == 0 &&
+         PaysToStream(args_.result, cut_.sum.batch * cut_.result.Image() * kStored,
+                      cut_.sum.result_c * kStored);
 }
 
 template <class Stored, class Element>
 void ChannelLanesRunner<Stored, Element>::PackPanel(const FilterPanel& panel, Element* to) const {
   const auto* filter = static_cast<const Stored*>(args_.filter);
   if constexpr (Cut::kPairs) {
-    PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, plan_.sum, plan_.phases, filter,
+    PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, cut_.sum, cut_.phases, filter,
                     panel, to);
   } else {
-    PackFilter(pack_, plan_.sum, plan_.phases, filter, panel, to);
+    PackFilter(pack_, cut_.sum, cut_.phases, filter, panel, to);
   }
 }
 
 template <class Stored, class Element>
-auto ChannelLanesRunner<Stored, Element>::Load(const Slab& stage, Slabs& slabs) const -> Operands {
+auto ChannelLanesRunner<Stored, Element>::Load(const ChannelLanesStage& stage, int64_t task,
+                                               Slabs& slabs) const -> Operands {
   Operands operands;
-  const RowRange rows = SourceRows(plan_.sum, stage);
-  if (plan_.source_staged) {
-    const int64_t need = plan_.SourceElements(stage);
+  if (cut_.source_staged) {
+    const Slab rows = stage.Source();
+    const int64_t need = cut_.SourceElements(stage);
     if (slabs.source.size() < need) slabs.source = AlignedArray<Element>(need);
     operands.source = slabs.source.data();
-    operands.source_offsets =
-        PixelOffsets(plan_.source, stage.image_begin, rows.begin, rows.end - rows.begin);
-    LoadSource({stage.image_begin, stage.image_end, rows.begin, rows.end}, slabs.source.data());
+    operands.source_offsets = PixelOffsets(Innermost(cut_.source, cut_.SourceChannels()),
+                                           rows.image_begin, rows.row_begin, rows.num_rows());
+    LoadSource(rows, task, slabs.source.data());
   } else {
     operands.source =
-        static_cast<const Element*>(plan_.sum.forward ? args_.input : args_.out_backprop);
-    operands.source_offsets = PixelOffsets(plan_.source, 0, 0, plan_.source.h);
+        static_cast<const Element*>(cut_.sum.forward ? args_.input : args_.out_backprop);
+    operands.source_offsets = PixelOffsets(cut_.source, 0, 0, cut_.source.h);
   }
-  if (plan_.result_staged) {
-    const int64_t need = plan_.ResultElements(stage);
+  if (cut_.result_staged) {
+    const int64_t need = cut_.ResultElements(stage);
     if (slabs.result.size() < need) slabs.result = AlignedArray<Compute>(need);
     operands.result = slabs.result.data();
     operands.result_offsets =
-        PixelOffsets(plan_.result, stage.image_begin, stage.row_begin, stage.num_rows());
+        PixelOffsets(Innermost(cut_.result, cut_.ResultChannels()), stage.result.image_begin,
+                     stage.result.row_begin, stage.result.num_rows());
   } else {
     if constexpr (Cut::kPairs) {
       operands.narrowed = static_cast<Stored*>(args_.result);
     } else {
       operands.result = static_cast<Compute*>(args_.result);
     }
-    operands.result_offsets = PixelOffsets(plan_.result, 0, 0, plan_.result.h);
+    operands.result_offsets = PixelOffsets(cut_.result, 0, 0, cut_.result.h);
   }
   return operands;
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::LoadSource(const Slab& slab, Element* to) const {
+void ChannelLanesRunner<Stored, Element>::LoadSource(const Slab& slab, int64_t task,
+                                                     Element* to) const {
   const auto* source =
-      static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
+      static_cast<const Stored*>(cut_.sum.forward ? args_.input : args_.out_backprop);
   if constexpr (Cut::kPairs) {
     LoadSlabPairs(
-        args_.parallel, args_.kernels.pack_bf16_pairs, plan_.source,
-        plan_.sum.forward ? args_.problem.geometry.group_in_c : args_.problem.geometry.group_out_c,
+        args_.parallel, args_.kernels.pack_bf16_pairs, cut_.source,
+        cut_.sum.forward ? args_.problem.geometry.group_in_c : args_.problem.geometry.group_out_c,
         slab, source, to);
+  } else if (cut_.groups_apart) {
+    LoadSlab(args_.parallel, pack_, cut_.source, slab,
+             {task * cut_.sum.source_c, cut_.sum.source_c}, source, to);
   } else {
-    LoadKept(args_.parallel, pack_,
-             KeptTensor(plan_.source_kept, plan_.source.format, plan_.source.c), slab, source, to);
+    LoadKept(args_.parallel, pack_, KeptTensor(cut_.source_kept, cut_.source.format, cut_.source.c),
+             slab, source, to);
   }
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::Store(const Slab& stage, const Operands& operands) const {
-  if (!plan_.result_staged) return;
-  const KeptTensor result(plan_.result_kept, plan_.result.format, plan_.result.c);
-  const bool stream = plan_.result.format == DataFormat::kNCHW &&
+void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, int64_t task,
+                                                const Operands& operands) const {
+  if (!cut_.result_staged) return;
+  const KeptTensor result(cut_.result_kept, cut_.result.format, cut_.result.c);
+  const bool stream = cut_.result.format == DataFormat::kNCHW &&
                       PaysToStream(args_.result, args_.problem.ResultBytes(),
                                    result.whole.h * result.whole.w * int64_t{sizeof(Stored)});
-  StoreKept(args_.parallel, args_.kernels, result, stage, operands.result,
-            static_cast<Stored*>(args_.result), stream);
+  auto* to = static_cast<Stored*>(args_.result);
+  if (cut_.groups_apart) {
+    return StoreSlab(args_.parallel, pack_, cut_.result, stage.result,
+                     {task * cut_.sum.result_c, cut_.sum.result_c}, operands.result, to, stream);
+  }
+  StoreKept(args_.parallel, args_.kernels, result, stage.result, operands.result, to, stream);
 }
 
 template <class Stored, class Element>
@@ -226,15 +242,16 @@ template <class Stored, class Element>
 void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, const Slab& chunk,
                                                   const FilterPanel& panel, const Element* packed,
                                                   ThreadScratch& scratch) const {
-  const TapSum& sum = plan_.sum;
+  const TapSum& sum = cut_.sum;
   GemmTileArgs<Element> tile{};
-  tile.a = operands.source + panel.group * sum.source_c;
+  tile.a = operands.source + (cut_.groups_apart ? 0 : panel.group * sum.source_c);
   tile.a_step = 1;
   tile.b = packed;
-  tile.b_step = plan_.panels.cols;
+  tile.b_step = cut_.panels.cols;
   tile.in_pairs = sum.in_pairs;
   tile.sums = scratch.sums.data();
-  const int64_t first_channel = panel.group * sum.result_c + panel.first_channel;
+  const bool alone = cut_.groups_apart && cut_.result_staged;
+  const int64_t first_channel = (alone ? 0 : panel.group * sum.result_c) + panel.first_channel;
   if (operands.narrowed != nullptr) {
     tile.narrowed = operands.narrowed + first_channel;
   } else {
@@ -243,24 +260,20 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
   tile.num_cols = panel.num_channels;
   tile.odd = sizeof(Stored) == 2;
   tile.stream = StreamsResult();
-  const auto tiles = TilesOfWidth(plan_.kernels, panel.num_channels);
-  for (const TapPhase& phase : plan_.phases) {
-    const int64_t parts = plan_.PartsOf(phase);
-    const int64_t num_blocks = static_cast<int64_t>(phase.blocks.size());
+  const auto tiles = TilesOfWidth(cut_.kernels, panel.num_channels);
+  for (size_t i = 0; i < cut_.phases.size(); ++i) {
+    const int64_t parts = cut_.segments.PartsOf(i);
     for (int64_t part = 0; part < parts; ++part) {
       tile.resume = part > 0;
       tile.keep = part + 1 < parts;
       RowGatherer<Element> gatherer(tiles, tile);
-      for (const AxisClass& rows : phase.rows->classes) {
-        for (const AxisClass& cols : phase.cols->classes) {
-          scratch.segments.Build(phase, rows, cols, operands.source_offsets, sum.source_c,
-                                 tile.b_step, num_blocks * part / parts,
-                                 num_blocks * (part + 1) / parts);
-          scratch.segments.Give(gatherer);
-          RunClassPixels(chunk, phase, rows, cols, operands.source_offsets, operands.result_offsets,
-                         gatherer);
-        }
-      }
+      cut_.segments.ForClasses(
+          i, part, scratch.segments,
+          [&](const AxisClass& rows, const AxisClass& cols, const SegmentList& segments) {
+            segments.Give(gatherer);
+            RunClassPixels(chunk, cut_.phases[i], rows, cols, operands.source_offsets,
+                           operands.result_offsets, gatherer);
+          });
     }
   }
   if (tile.stream) std::atomic_thread_fence(std::memory_order_seq_cst);

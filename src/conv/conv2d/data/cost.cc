@@ -5,11 +5,8 @@
 #include <iterator>
 #include <type_traits>
 
-#include "conv/conv2d/data/channel_lanes_plan.h"
+#include "conv/conv2d/data/count_work.h"
 #include "conv/conv2d/data/form_costs.h"
-#include "conv/conv2d/data/group_lanes_plan.h"
-#include "conv/conv2d/data/image_lanes_form.h"
-#include "conv/conv2d/data/pixel_lanes_plan.h"
 #include "conv/gemm/tiles.h"
 
 namespace convgrad {
@@ -18,10 +15,6 @@ namespace {
 double Number(auto value) {
   return static_cast<double>(value);
 }
-double Product(auto... factors) {
-  return (static_cast<double>(factors) * ...);
-}
-
 class Count {
  public:
   Count(const Problem& problem, LanesForm form, int64_t vector_bytes)
@@ -33,13 +26,11 @@ class Count {
   double cycles() const { return cycles_; }
 
   template <class Stored, class Element>
-  void Add(const ChannelLanesPlan<Stored, Element>& plan);
-  template <class Stored>
-  void Add(const GroupLanesPlan<Stored>& plan);
+  void Add(const ChannelLanesCut<Stored, Element>& plan);
   template <class Stored, class Element>
-  void Add(const PixelLanesPlan<Stored, Element>& plan);
+  void Add(const PixelLanesCut<Stored, Element>& plan);
   template <class Stored, class Element>
-  void Add(const ImageLanesForm<Stored, Element>& plan);
+  void Add(const ImageLanesCut<Stored, Element>& plan);
 
  private:
   // What a tile sums up.
@@ -82,17 +73,12 @@ class Count {
   const FormCosts& costs_;
   const bool planar_, wide_;
   const double number_cycles_;
-  double crowded_row_ = 0;  // more for a tile's row and term, where rows meet in few cache sets
   double cycles_ = 0;
 };
 
 double SourceNumbers(const TapSum& sum) {
   return Product(sum.batch, sum.groups, sum.source_h, sum.source_w, sum.source_c);
 }
-double ResultNumbers(const TapSum& sum) {
-  return Product(sum.batch, sum.groups, sum.result_h, sum.result_w, sum.result_c);
-}
-
 void Count::AddTiles(double count, int64_t rows, int64_t vectors, bool halves, const Sums& sums) {
   constexpr double kLatency = 4;  // of a multiply-add, for each term
   const double all = Product(rows, vectors);
@@ -100,8 +86,7 @@ void Count::AddTiles(double count, int64_t rows, int64_t vectors, bool halves, c
   const double term = std::max(wide_ ? added : added / 2, kLatency);
   cycles_ += count * sums.terms *
              ((wide_ ? costs_.term : costs_.narrow_term) * term +
-              (wide_ ? costs_.operand : costs_.narrow_operand) * Number(rows + vectors) +
-              crowded_row_ * Number(rows));
+              (wide_ ? costs_.operand : costs_.narrow_operand) * Number(rows + vectors));
   cycles_ += count * (costs_.segment * sums.segments + costs_.vector * all * sums.blocks);
 }
 
@@ -149,11 +134,11 @@ void Count::AddClasses(const Plan& plan, double chunks, bool contiguous) {
 }
 
 template <class Stored, class Element>
-void Count::Add(const ChannelLanesPlan<Stored, Element>& plan) {
+void Count::Add(const ChannelLanesCut<Stored, Element>& plan) {
   const TapSum& sum = plan.sum;
   const double pixels = Product(sum.batch, sum.result_h, sum.result_w);
-  const double chunks =
-      std::max(Number(plan.stages.size()), std::ceil(pixels / Number(plan.chunk_pixels)));
+  const double chunks = std::max(Number(plan.stages.all.size()),
+                                 std::ceil(pixels / Number(plan.stages.chunk_pixels)));
   if (plan.source_staged) AddIn(SourceNumbers(sum));
   if (plan.result_staged) {
     constexpr double kZero = 0.3;
@@ -162,38 +147,22 @@ void Count::Add(const ChannelLanesPlan<Stored, Element>& plan) {
     AddOut(ResultNumbers(sum));
     cycles_ += kZero * (all - ResultNumbers(sum)) * number_cycles_;
   }
-  if (sum.groups > 1) {
+  if (sum.groups > 1 && !plan.groups_apart) {
     const int64_t bytes = sum.source_c * int64_t{sizeof(Element)};
     cycles_ += costs_.line * Product(sum.batch, sum.groups, sum.source_h, sum.source_w,
                                      CeilDiv(bytes, int64_t{kAlignment}));
   }
-  // A group's part of pixels that are a large power of two apart.
-  constexpr int64_t kFewSetsStride = 2048;
-  const bool crowded = sum.groups > 1 && sum.kernel_h * sum.kernel_w > 1 &&
-                       plan.source.c * int64_t{sizeof(Element)} % kFewSetsStride == 0;
-  if (crowded && !plan.source_staged) crowded_row_ = 0.5;
-  AddClasses(plan, chunks, /*contiguous=*/sum.groups == 1);
-}
-
-template <class Stored>
-void Count::Add(const GroupLanesPlan<Stored>& plan) {
-  const TapSum& sum = plan.sum;
-  const double slabs = Number(plan.slabs.size());
-  AddIn(SourceNumbers(sum));
-  if (!planar_) cycles_ += costs_.run * SourceNumbers(sum) / Number(sum.source_c);
-  if (!plan.in_place) AddOut(ResultNumbers(sum));
-  AddClasses(plan, slabs, /*contiguous=*/true);
-  cycles_ += costs_.part * slabs * Number(sum.groups);
+  AddClasses(plan, chunks, /*contiguous=*/sum.groups == 1 || plan.groups_apart);
 }
 
 template <class Stored, class Element>
-void Count::Add(const PixelLanesPlan<Stored, Element>& plan) {
+void Count::Add(const PixelLanesCut<Stored, Element>& plan) {
   const TapSum& sum = plan.sum;
   const PlaneAxis &rows = plan.rows, &cols = plan.cols;
-  const double bands = Product(sum.batch, plan.num_bands);
+  const double bands = Product(sum.batch, plan.parts.count);
   constexpr double kFirstCache = 32 << 10, kFarLine = 4.5;
   for (const TapPhase& phase : plan.phases) {
-    const int64_t pixels = (plan.band_positions - 1) * cols.extent + phase.cols->count;
+    const int64_t pixels = (plan.parts.positions - 1) * cols.extent + phase.cols->count;
     const Panels panels = CutPanels(plan.kernels, pixels, plan.panel_cols);
     const double calls = bands * Number(sum.groups);
     const Sums sums = SumsOf(sum, phase, std::ssize(phase.rows->taps), std::ssize(phase.cols->taps),
@@ -215,7 +184,7 @@ void Count::Add(const PixelLanesPlan<Stored, Element>& plan) {
   if (!plan.source_in_place) {
     const double numbers =
         bands * Product(rows.residues.size(), cols.residues.size(),
-                        plan.PlaneRows(plan.band_positions), cols.extent, plan.source.c);
+                        plan.PlaneRows(plan.parts.positions), cols.extent, plan.source.c);
     if (planar_ && cols.step > 1) {
       cycles_ += costs_.far_in * numbers * number_cycles_;
     } else {
@@ -235,9 +204,9 @@ void Count::Add(const PixelLanesPlan<Stored, Element>& plan) {
 }
 
 template <class Stored, class Element>
-void Count::Add(const ImageLanesForm<Stored, Element>& plan) {
+void Count::Add(const ImageLanesCut<Stored, Element>& plan) {
   const TapSum& sum = plan.sum;
-  const ImageLanesCuts& cuts = plan.cuts;
+  const ImageLanesParts& cuts = plan.parts;
   const double lane_groups = Number(cuts.bands.lane_groups);
   const double positions = Number(cuts.bands.positions);
   const double strips = std::ceil(positions / Number(cuts.strip_rows));
@@ -338,12 +307,11 @@ double CyclesOf(const Problem& problem, const KernelTable& kernels, LanesForm fo
       using Element = typename decltype(element)::Type;
       switch (form) {
         case LanesForm::kImages:
-          return count.Add(ImageLanesForm<Stored, Element>(problem, kernels, 1));
+          return count.Add(ImageLanesCut<Stored, Element>(problem, kernels, 1));
         case LanesForm::kPixels:
-          return count.Add(PixelLanesPlan<Stored, Element>(problem, kernels, 1));
-        case LanesForm::kGroups: return count.Add(GroupLanesPlan<Stored>(problem, kernels, 1));
+          return count.Add(PixelLanesCut<Stored, Element>(problem, kernels, 1));
         case LanesForm::kChannels:
-          return count.Add(ChannelLanesPlan<Stored, Element>(problem, kernels, 1));
+          return count.Add(ChannelLanesCut<Stored, Element>(problem, kernels, 1));
       }
     };
     if constexpr (std::is_same_v<Stored, BFloat16>) {

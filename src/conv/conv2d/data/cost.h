@@ -7,11 +7,11 @@
 
 namespace convgrad {
 
-// The algorithms "image-lanes", "pixel-lanes", "group-lanes" and "channel-lanes".
-enum class LanesForm { kImages, kPixels, kGroups, kChannels };
+// The algorithms "image-lanes", "pixel-lanes" and "channel-lanes".
+enum class LanesForm { kImages, kPixels, kChannels };
 
 // For one thread, of a problem that the form's algorithm accepts; `in_pairs`: of numbers of
-// bfloat16, which group-lanes does not take.
+// bfloat16.
 double CyclesOf(const Problem& problem, const KernelTable& kernels, LanesForm form, bool in_pairs);
 
 }  // namespace convgrad

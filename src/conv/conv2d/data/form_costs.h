@@ -55,19 +55,6 @@ inline constexpr FormCosts kPixelsCosts = {.term = 0.9,
                                            .far_out = 4.2,
                                            .run = 16,
                                            .part = 920};
-inline constexpr FormCosts kGroupsCosts = {.term = 0.92,
-                                           .operand = 0.22,
-                                           .narrow_term = 0.9,
-                                           .narrow_operand = 0.15,
-                                           .segment = 5.7,
-                                           .vector = 12,
-                                           .call = 430,
-                                           .filter = 0.55,
-                                           .in = 0.43,
-                                           .out = 0.4,
-                                           .planar_in = 0.53,
-                                           .planar_out = 0.89,
-                                           .run = 5};
 inline constexpr FormCosts kChannelsCosts = {.term = 0.94,
                                              .operand = 0.24,
                                              .narrow_term = 0.9,
@@ -86,7 +73,6 @@ inline const FormCosts& CostsOf(LanesForm form) {
   switch (form) {
     case LanesForm::kImages: return kImagesCosts;
     case LanesForm::kPixels: return kPixelsCosts;
-    case LanesForm::kGroups: return kGroupsCosts;
     case LanesForm::kChannels: break;
   }
   return kChannelsCosts;

@@ -3,80 +3,102 @@
 // result; the source is copied into [row][column][channel][lane]. Columns off the image are
 // skipped, and rows where lanes are whole images; in bands rows off the image are multiplied zeros,
 // so a filter with an infinity or a NaN goes another way then.
-#include "conv/conv2d/data/image_lanes.h"
-
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <type_traits>
 #include <vector>
 
 #include "base/memory.h"
+#include "conv/conv2d/data/algorithms.h"
 #include "conv/conv2d/data/cost.h"
+#include "conv/conv2d/data/cut_plan.h"
 #include "conv/conv2d/data/image_lanes_runner.h"
-#include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
-#include "conv/plan/function_plan.h"
+#include "conv/move/pairs_plan.h"
 
 namespace convgrad {
 namespace {
 
+// Packs the filter and runs all parts.
+template <class Stored, class Element>
+class ImageLanesRunner {
+ public:
+  using Cut = ImageLanesCut<Stored, Element>;
+
+  ImageLanesRunner(const ConvArgs& args, const Cut& cut) : args_(args), cut_(cut) {}
+
+  // False where the filter forbids to multiply rows off the image.
+  bool Run() {
+    if constexpr (!Cut::kPairs) {  // exact pairs are finite
+      const int64_t filter_size = *CheckedProduct(args_.problem.ShapeOf(Role::kFilter));
+      if (!cut_.parts.whole_images() && !IsFinite<Stored>(args_.filter, filter_size)) return false;
+    }
+    filter_ = AlignedArray<Element>(cut_.FilterElements());
+    args_.parallel.For(cut_.sum.groups * cut_.channel_blocks, [&](int64_t i) {
+      const int64_t first = i % cut_.channel_blocks * cut_.tile_cols;
+      PackBlock({i / cut_.channel_blocks, first,
+                 std::min(cut_.tile_cols, cut_.sum.result_c - first), cut_.tile_cols},
+                filter_.data() + i * cut_.BlockElements());
+    });
+    std::vector<ImageLanesScratch<Stored, Element>> scratch(
+        static_cast<size_t>(args_.parallel.num_threads()));
+    args_.parallel.For(cut_.parts.NumParts(), [&](int64_t i) {
+      auto& thread = scratch[static_cast<size_t>(Parallel::ThreadIndex())];
+      if (thread.sums.size() == 0) thread.Allocate(cut_);
+      ImageLanesPartRunner<Stored, Element>(args_, cut_, filter_.data(), cut_.parts.PartAt(i),
+                                            thread)
+          .Run();
+    });
+    return true;
+  }
+
+ private:
+  void PackTerms(const FilterPanel& block, Element* to) const;
+  void PackBlock(const FilterPanel& block, Element* to) const;
+
+  const ConvArgs& args_;
+  const Cut& cut_;
+  AlignedArray<Element> filter_;  // [group][channel block][terms][tile columns]
+};
+
 // Of a channel block of a group.
 template <class Stored, class Element>
-void PackTerms(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
-               const FilterPanel& block, Element* to) {
-  const auto* filter = static_cast<const Stored*>(args.filter);
-  const TapSum& sum = plan.sum;
-  if constexpr (ImageLanesForm<Stored, Element>::kPairs) {
-    PackFilterPairs(args.kernels.pack_bf16_pairs, args.problem, sum, plan.phases, filter, block,
+void ImageLanesRunner<Stored, Element>::PackTerms(const FilterPanel& block, Element* to) const {
+  const auto* filter = static_cast<const Stored*>(args_.filter);
+  const TapSum& sum = cut_.sum;
+  if constexpr (Cut::kPairs) {
+    PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, sum, cut_.phases, filter, block,
                     to);
   } else {
-    PackFilter(args.kernels.Pack<Stored>(), sum, plan.phases, filter, block, to);
+    PackFilter(args_.kernels.Pack<Stored>(), sum, cut_.phases, filter, block, to);
     if (sum.in_pairs) {
-      SwapPairs(to, TermsOf(sum, plan.phases) / sum.source_c, sum.source_c, plan.tile_cols);
+      SwapPairs(to, TermsOf(sum, cut_.phases) / sum.source_c, sum.source_c, cut_.tile_cols);
     }
   }
 }
 
 // The same as the kernels take it.
 template <class Stored, class Element>
-void PackBlock(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
-               const FilterPanel& block, Element* to) {
-  if (!plan.cuts.slides) return PackTerms(args, plan, block, to);
-  AlignedArray<Element> terms(plan.BlockElements());
-  PackTerms(args, plan, block, terms.data());
-  for (const TapPhase& phase : plan.phases) {
-    ArrangeForSliding(phase, plan.sum.source_c, terms.data() + phase.first_term,
+void ImageLanesRunner<Stored, Element>::PackBlock(const FilterPanel& block, Element* to) const {
+  if (!cut_.parts.slides) return PackTerms(block, to);
+  AlignedArray<Element> terms(cut_.BlockElements());
+  PackTerms(block, terms.data());
+  for (const TapPhase& phase : cut_.phases) {
+    ArrangeForSliding(phase, cut_.sum.source_c, terms.data() + phase.first_term,
                       to + phase.first_term);
   }
 }
 
-// Packs the filter and runs all parts.
 template <class Stored, class Element>
-void RunAll(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan) {
-  using Runner = ImageLanesRunner<Stored, Element>;
-  const TapSum& sum = plan.sum;
-  AlignedArray<Element> filter(plan.FilterElements());
-  args.parallel.For(sum.groups * plan.channel_blocks, [&](int64_t i) {
-    const int64_t first = i % plan.channel_blocks * plan.tile_cols;
-    PackBlock<Stored, Element>(args, plan,
-                               {i / plan.channel_blocks, first,
-                                std::min(plan.tile_cols, sum.result_c - first), plan.tile_cols},
-                               filter.data() + i * plan.BlockElements());
-  });
-  std::vector<typename Runner::Scratch> scratch(static_cast<size_t>(args.parallel.num_threads()));
-  args.parallel.For(plan.cuts.NumParts(), [&](int64_t i) {
-    auto& thread = scratch[static_cast<size_t>(Parallel::ThreadIndex())];
-    if (thread.sums.size() == 0) thread.Allocate(plan);
-    Runner(args, plan, filter.data(), plan.cuts.PartAt(i), thread).Run();
-  });
-}
+using ImageLanesPlan = CutPlan<ImageLanesCut<Stored, Element>, ImageLanesRunner<Stored, Element>>;
 
-bool Accepts(const Problem& problem, const KernelTable&) {
+bool Can(const Problem& problem, const KernelTable&) {
   if (!TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
   if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
-  return FitsImageLanes(sum);
+  return CanImageLanes(sum);
+}
+
+bool Wins(const Problem& problem, const KernelTable&) {
+  return FitsImageLanes(TapSum(problem));
 }
 
 // Pairs of channels side by side, where no pair is half empty.
@@ -88,59 +110,8 @@ double Cycles(const Problem& problem, const KernelTable& kernels) {
   return CyclesOf(problem, kernels, LanesForm::kImages, TakesPairs(problem, kernels));
 }
 
-// f(TypeTag<Stored>, TypeTag<Element>) with the source's form.
-template <class F>
-decltype(auto) VisitForms(const Problem& problem, bool in_pairs, F&& f) {
-  return VisitFloat(problem.dtype, [&](auto stored) -> decltype(auto) {
-    using Stored = typename decltype(stored)::Type;
-    if constexpr (std::is_same_v<Stored, BFloat16>) {
-      if (in_pairs) return f(stored, TypeTag<BFloat16Pair>{});
-    }
-    return f(stored, TypeTag<ComputeType<Stored>>{});
-  });
-}
-
-bool Run(const ConvArgs& args) {
-  const bool in_pairs = TakesPairs(args.problem, args.kernels) && PairsAreExact(args);
-  return VisitForms(args.problem, in_pairs, [&](auto stored, auto element) {
-    using Stored = typename decltype(stored)::Type;
-    using Element = typename decltype(element)::Type;
-    const ImageLanesForm<Stored, Element> plan(args.problem, args.kernels,
-                                               args.parallel.num_threads());
-    const int64_t filter_size = *CheckedProduct(args.problem.ShapeOf(Role::kFilter));
-    if (!plan.cuts.whole_images() && !IsFinite<Stored>(args.filter, filter_size)) {
-      return false;
-    }
-    RunAll<Stored, Element>(args, plan);
-    return true;
-  });
-}
-
-int64_t ScratchBytes(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  // Pairs may have to give way to numbers of the compute type.
-  int64_t bytes = 0;
-  for (const bool in_pairs : {false, TakesPairs(problem, kernels)}) {
-    VisitForms(problem, in_pairs, [&](auto stored, auto element) {
-      const ImageLanesForm<typename decltype(stored)::Type, typename decltype(element)::Type> plan(
-          problem, kernels, num_threads);
-      bytes = std::max(bytes, plan.ScratchBytes());
-    });
-  }
-  return bytes;
-}
-
-std::string Tiles(const Problem& problem, const KernelTable& kernels) {
-  return VisitForms(problem, TakesPairs(problem, kernels), [&](auto stored, auto element) {
-    const ImageLanesForm<typename decltype(stored)::Type, typename decltype(element)::Type> plan(
-        problem, kernels, 1);
-    const bool slides = plan.cuts.slides;
-    return fmt::format("{}x{} pixels x {} of {} lanes, {} bands of {} rows an image{}",
-                       slides ? plan.sliding.front().rows : plan.tiles.front().rows,
-                       slides ? plan.sliding.front().cols : plan.tile_cols,
-                       slides ? "sliding rows" : "channels", plan.kernels.lanes,
-                       plan.cuts.bands.count, plan.cuts.bands.positions,
-                       plan.kPairs ? ", in pairs" : "");
-  });
+std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels, int num_threads) {
+  return PlanFloat<ImageLanesPlan>(problem, kernels, num_threads, TakesPairs(problem, kernels));
 }
 
 }  // namespace
@@ -148,9 +119,10 @@ std::string Tiles(const Problem& problem, const KernelTable& kernels) {
 const Algorithm kConv2DImageLanes = {
     .name = "image-lanes",
     .summary = "tiles of pixels by channels, lanes along images, for few or odd channels",
-    .can = Accepts,
+    .can = Can,
+    .wins = Wins,
     .cycles = Cycles,
-    .plan = FunctionPlan<ScratchBytes, Tiles, Run>::Make,
+    .plan = PlanOf,
     .may_refuse_data = true,
 };
 

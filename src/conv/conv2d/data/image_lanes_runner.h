@@ -1,6 +1,6 @@
 // Runs one part of a forward convolution or an input gradient with lanes along images. Tiles are
 // pixels by channels of the result; the source is copied into [row][column][channel][lane], just
-// ahead of the strip of rows that reads it. Knows how the work is cut (image_lanes_form.h), not
+// ahead of the strip of rows that reads it. Knows how the work is cut (image_lanes_cut.h), not
 // when it pays.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
-#include "conv/conv2d/data/image_lanes_form.h"
+#include "conv/conv2d/data/image_lanes_cut.h"
 #include "conv/conv2d/data/sliding_rows_runner.h"
 #include "conv/move/staging.h"
 #include "conv/plan/algorithm.h"
@@ -34,25 +34,26 @@ void SwapPairs(Compute* data, int64_t runs, int64_t count, int64_t width) {
 
 // One part: packs, computes and stores strip by strip.
 template <class Stored, class Element>
-class ImageLanesRunner {
+class ImageLanesPartRunner {
  public:
   using Compute = ComputeType<Stored>;
-  static constexpr bool kPairs = ImageLanesForm<Stored, Element>::kPairs;
+  static constexpr bool kPairs = ImageLanesCut<Stored, Element>::kPairs;
 
   using Scratch = ImageLanesScratch<Stored, Element>;
 
-  ImageLanesRunner(const ConvArgs& args, const ImageLanesForm<Stored, Element>& plan,
-                   const Element* filter, const ImageLanesPart& part, Scratch& scratch)
+  ImageLanesPartRunner(const ConvArgs& args, const ImageLanesCut<Stored, Element>& cut,
+                       const Element* filter, const ImageLanesPart& part, Scratch& scratch)
       : args_(args),
-        plan_(plan),
+        cut_(cut),
         pack_(args.kernels.Pack<Stored>()),
+        lists_(cut.ListsOf(part)),
         filter_(filter),
         part_(part),
         scratch_(scratch),
-        source_cols_(plan.cuts.SourceCols(part)),
-        result_cols_(plan.cuts.ResultCols(part)),
-        source_c_(part.num_groups * plan.sum.source_c),
-        result_c_(part.num_groups * plan.sum.result_c) {}
+        source_cols_(cut.parts.SourceCols(part)),
+        result_cols_(cut.parts.ResultCols(part)),
+        source_c_(part.num_groups * cut.sum.source_c),
+        result_c_(part.num_groups * cut.sum.result_c) {}
 
   void Run();
 
@@ -69,7 +70,7 @@ class ImageLanesRunner {
     std::array<int64_t, kMostImageTileRows> source, result;
   };
 
-  int64_t lanes() const { return plan_.kernels.lanes; }
+  int64_t lanes() const { return cut_.kernels.lanes; }
   bool Place(int64_t lane, int64_t& image, int64_t& band) const;
   void PackRows(RowRange rows);
   void PackRun(RowRange rows);
@@ -77,15 +78,16 @@ class ImageLanesRunner {
   void GatherChannels(const Places& from, int64_t count, Element* to) const;
   void GatherPlane(const Places& from, int64_t pixels, Element* to) const;
   void RunStrip(int64_t begin, int64_t end);
-  void RunClass(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols, int64_t begin,
-                int64_t end);
+  void RunClass(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
+                RowRange strip);
   void RunTiles(Pixels& pixels);
   void StoreRows(RowRange rows);
   void StoreRun(RowRange rows);
 
   const ConvArgs& args_;
-  const ImageLanesForm<Stored, Element>& plan_;
+  const ImageLanesCut<Stored, Element>& cut_;
   const PackKernels<Stored>& pack_;
+  const PartLists& lists_;
   const Element* filter_;  // [group][channel block][terms][tile columns]
   const ImageLanesPart part_;
   Scratch& scratch_;
@@ -98,22 +100,22 @@ class ImageLanesRunner {
 };
 
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::Run() {
-  const ImageLanesCuts& cuts = plan_.cuts;
+void ImageLanesPartRunner<Stored, Element>::Run() {
+  const ImageLanesParts& parts = cut_.parts;
   tile_.sums = scratch_.sums.data();
   tile_.odd = sizeof(Stored) == 2;
-  source_row_ = cuts.rows.Of(part_.row_begin, part_.row_end).begin;
+  source_row_ = parts.rows.Of(part_.row_begin, part_.row_end).begin;
   int64_t packed = source_row_;
-  SlidingRows<Stored, Element> sliding(plan_, part_, filter_, scratch_);
-  const int64_t step = plan_.sum.row_phases.front().step;
-  for (int64_t begin = part_.row_begin; begin < part_.row_end; begin += cuts.strip_rows) {
-    const int64_t end = std::min(begin + cuts.strip_rows, part_.row_end);
-    const int64_t needed = cuts.rows.Of(begin, end).end;
-    if (cuts.slides) source_row_ = packed;
+  SlidingRows<Stored, Element> sliding(cut_, part_, filter_, scratch_);
+  const int64_t step = cut_.sum.row_phases.front().step;
+  for (int64_t begin = part_.row_begin; begin < part_.row_end; begin += parts.strip_rows) {
+    const int64_t end = std::min(begin + parts.strip_rows, part_.row_end);
+    const int64_t needed = parts.rows.Of(begin, end).end;
+    if (parts.slides) source_row_ = packed;
     if (needed > packed) PackRows({packed, needed});
     packed = std::max(packed, needed);
     result_row_ = begin * step;
-    if (cuts.slides) {
+    if (parts.slides) {
       sliding.Run(begin, end);
     } else {
       RunStrip(begin, end);
@@ -124,20 +126,21 @@ void ImageLanesRunner<Stored, Element>::Run() {
 
 // The place of a lane, or false for surplus lanes.
 template <class Stored, class Element>
-bool ImageLanesRunner<Stored, Element>::Place(int64_t lane, int64_t& image, int64_t& band) const {
+bool ImageLanesPartRunner<Stored, Element>::Place(int64_t lane, int64_t& image,
+                                                  int64_t& band) const {
   const int64_t place = part_.lane_group * lanes() + lane;
-  image = place / plan_.cuts.bands.count;
-  band = place % plan_.cuts.bands.count;
-  return image < plan_.sum.batch;
+  image = place / cut_.parts.bands.count;
+  band = place % cut_.parts.bands.count;
+  return image < cut_.sum.batch;
 }
 
 // Rows relative to a band's first. Whole images in whole rows are one run.
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::PackRows(RowRange rows) {
+void ImageLanesPartRunner<Stored, Element>::PackRows(RowRange rows) {
   if (source_cols_.begin == source_cols_.end) return;
-  if (plan_.cuts.whole_images()) {
-    rows = {std::max<int64_t>(rows.begin, 0), std::min(rows.end, plan_.source.h)};
-    if (source_cols_.end - source_cols_.begin == plan_.source.w) {
+  if (cut_.parts.whole_images()) {
+    rows = {std::max<int64_t>(rows.begin, 0), std::min(rows.end, cut_.source.h)};
+    if (source_cols_.end - source_cols_.begin == cut_.source.w) {
       if (rows.begin < rows.end) PackRun(rows);
       return;
     }
@@ -147,13 +150,13 @@ void ImageLanesRunner<Stored, Element>::PackRows(RowRange rows) {
 
 // Rows whose pixels follow each other in the tensor and in scratch.
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::PackRun(RowRange rows) {
-  const DataShape& shape = plan_.source;
+void ImageLanesPartRunner<Stored, Element>::PackRun(RowRange rows) {
+  const DataShape& shape = cut_.source;
   const auto* source =
-      static_cast<const Stored*>(plan_.sum.forward ? args_.input : args_.out_backprop);
+      static_cast<const Stored*>(cut_.sum.forward ? args_.input : args_.out_backprop);
   const int64_t width = source_cols_.end - source_cols_.begin;
   const int64_t pixels = (rows.end - rows.begin) * width;
-  const int64_t channel = part_.first_group * plan_.sum.source_c;
+  const int64_t channel = part_.first_group * cut_.sum.source_c;
   const int64_t plane = shape.h * shape.w;
   const bool nhwc = shape.format == DataFormat::kNHWC;
   constexpr int64_t kNumbers = kPairs ? 2 : 1;  // of an element
@@ -161,7 +164,7 @@ void ImageLanesRunner<Stored, Element>::PackRun(RowRange rows) {
   for (int64_t lane = 0; lane < lanes(); ++lane) {
     int64_t image, band;
     if (!Place(lane, image, band)) continue;
-    const int64_t row = rows.begin + band * plan_.cuts.bands.positions * plan_.cuts.rows.step;
+    const int64_t row = rows.begin + band * cut_.parts.bands.positions * cut_.parts.rows.step;
     if (row < 0 || row >= shape.h) continue;
     const int64_t pixel = row * shape.w + source_cols_.begin;
     from[static_cast<size_t>(lane)] =
@@ -186,16 +189,16 @@ void ImageLanesRunner<Stored, Element>::PackRun(RowRange rows) {
     }
   }
   if constexpr (!kPairs) {
-    if (plan_.sum.in_pairs) {
-      SwapPairs(first_row, pixels * part_.num_groups, plan_.sum.source_c, lanes());
+    if (cut_.sum.in_pairs) {
+      SwapPairs(first_row, pixels * part_.num_groups, cut_.sum.source_c, lanes());
     }
   }
 }
 
 // The next `count` elements of every place.
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::GatherChannels(const Places& from, int64_t count,
-                                                       Element* to) const {
+void ImageLanesPartRunner<Stored, Element>::GatherChannels(const Places& from, int64_t count,
+                                                           Element* to) const {
   if constexpr (kPairs) {
     args_.kernels.pack_bf16_pairs.gather_cols(from.data(), count, to, lanes());
   } else {
@@ -205,9 +208,9 @@ void ImageLanesRunner<Stored, Element>::GatherChannels(const Places& from, int64
 
 // One channel of these pixels, or two of them. Those of the next ones are fetched meanwhile.
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::GatherPlane(const Places& from, int64_t pixels,
-                                                    Element* to) const {
-  const int64_t plane = plan_.source.h * plan_.source.w;
+void ImageLanesPartRunner<Stored, Element>::GatherPlane(const Places& from, int64_t pixels,
+                                                        Element* to) const {
+  const int64_t plane = cut_.source.h * cut_.source.w;
   if constexpr (kPairs) {
     args_.kernels.pack_bf16_pairs.gather_rows(from.data(), plane, pixels, to, source_c_ * lanes(),
                                               2 * plane);
@@ -217,34 +220,27 @@ void ImageLanesRunner<Stored, Element>::GatherPlane(const Places& from, int64_t 
 }
 
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::RunStrip(int64_t begin, int64_t end) {
-  for (const TapPhase& phase : plan_.phases) {
-    const AxisClass all{0, plan_.cuts.bands.positions, 0,
-                        static_cast<int64_t>(phase.rows->taps.size())};
-    const std::span<const AxisClass> row_classes =
-        plan_.cuts.whole_images() ? std::span<const AxisClass>(phase.rows->classes)
-                                  : std::span<const AxisClass>(&all, 1);
-    for (const AxisClass& rows : row_classes) {
-      for (const AxisClass& cols : phase.cols->classes) RunClass(phase, rows, cols, begin, end);
-    }
+void ImageLanesPartRunner<Stored, Element>::RunStrip(int64_t begin, int64_t end) {
+  for (size_t i = 0; i < cut_.phases.size(); ++i) {
+    lists_.segments->ForClasses(
+        i, 0, scratch_.segments,
+        [&](const AxisClass& rows, const AxisClass& cols, const SegmentList& segments) {
+          segments.Give(*this);
+          RunClass(cut_.phases[i], rows, cols, {begin, end});
+        });
   }
 }
 
-// The pixels of one class in rows [begin, end) of the strip.
+// The pixels of one class in these rows.
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::RunClass(const TapPhase& phase, const AxisClass& rows,
-                                                 const AxisClass& cols, int64_t begin,
-                                                 int64_t end) {
-  const RowRange row_range = {std::max(rows.begin, begin), std::min(rows.end, end)};
+void ImageLanesPartRunner<Stored, Element>::RunClass(const TapPhase& phase, const AxisClass& rows,
+                                                     const AxisClass& cols, RowRange strip) {
+  const RowRange row_range = {std::max(rows.begin, strip.begin), std::min(rows.end, strip.end)};
   const RowRange col_range = {std::max(cols.begin, part_.col_begin),
                               std::min(cols.end, part_.col_end)};
   if (row_range.begin >= row_range.end || col_range.begin >= col_range.end) return;
   const int64_t source_w = source_cols_.end - source_cols_.begin;
   const int64_t result_w = result_cols_.end - result_cols_.begin;
-  const PixelOffsets offsets({DataFormat::kNHWC, 1, source_w, source_c_}, 0, 0, 1);
-  scratch_.segments.Build(phase, rows, cols, offsets, plan_.sum.source_c, plan_.tile_cols, 0,
-                          static_cast<int64_t>(phase.blocks.size()));
-  scratch_.segments.Give(*this);
   const auto source_at = [](const AxisPhase& axis, const AxisClass& c, int64_t p) {
     return axis.source_first + p * axis.source_step +
            axis.offsets[static_cast<size_t>(c.tap_begin)];
@@ -261,7 +257,7 @@ void ImageLanesRunner<Stored, Element>::RunClass(const TapPhase& phase, const Ax
       const auto at = static_cast<size_t>(pixels.count++);
       pixels.source[at] = (source_row * source_w + source_col) * source_c_;
       pixels.result[at] = (result_row * result_w + result_col) * result_c_;
-      if (pixels.count == plan_.tiles.front().rows) RunTiles(pixels);
+      if (pixels.count == cut_.tiles.front().rows) RunTiles(pixels);
     }
   }
   if (pixels.count > 0) RunTiles(pixels);
@@ -269,10 +265,10 @@ void ImageLanesRunner<Stored, Element>::RunClass(const TapPhase& phase, const Ax
 
 // All channels of these pixels.
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::RunTiles(Pixels& pixels) {
-  const TapSum& sum = plan_.sum;
-  const VectorTile<Element>* tile = &plan_.tiles.front();
-  for (const auto& smaller : plan_.tiles) {
+void ImageLanesPartRunner<Stored, Element>::RunTiles(Pixels& pixels) {
+  const TapSum& sum = cut_.sum;
+  const VectorTile<Element>* tile = &cut_.tiles.front();
+  for (const auto& smaller : cut_.tiles) {
     if (smaller.rows >= pixels.count) tile = &smaller;
   }
   std::fill(pixels.source.begin() + pixels.count, pixels.source.begin() + tile->rows,
@@ -280,24 +276,24 @@ void ImageLanesRunner<Stored, Element>::RunTiles(Pixels& pixels) {
   tile_.a_rows = pixels.source.data();
   tile_.c_rows = pixels.result.data();
   tile_.num_rows = pixels.count;
-  tile_.b = filter_ + part_.first_group * plan_.channel_blocks * plan_.BlockElements();
+  tile_.b = filter_ + part_.first_group * cut_.channel_blocks * cut_.BlockElements();
   for (int64_t group = 0; group < part_.num_groups; ++group) {
     tile_.a = scratch_.source.data() + group * sum.source_c * lanes();
-    for (int64_t first = 0; first < sum.result_c; first += plan_.tile_cols) {
-      tile_.num_cols = std::min(plan_.tile_cols, sum.result_c - first);
+    for (int64_t first = 0; first < sum.result_c; first += cut_.tile_cols) {
+      tile_.num_cols = std::min(cut_.tile_cols, sum.result_c - first);
       tile_.c = scratch_.result.data() + (group * sum.result_c + first) * lanes();
       tile->run(tile_);
-      tile_.b += plan_.BlockElements();
+      tile_.b += cut_.BlockElements();
     }
   }
   pixels.count = 0;
 }
 
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::StoreRows(RowRange rows) {
-  if (plan_.cuts.whole_images()) {
-    rows.end = std::min(rows.end, plan_.result.h);
-    if (result_cols_.end - result_cols_.begin == plan_.result.w) {
+void ImageLanesPartRunner<Stored, Element>::StoreRows(RowRange rows) {
+  if (cut_.parts.whole_images()) {
+    rows.end = std::min(rows.end, cut_.result.h);
+    if (result_cols_.end - result_cols_.begin == cut_.result.w) {
       if (rows.begin < rows.end) StoreRun(rows);
       return;
     }
@@ -307,13 +303,13 @@ void ImageLanesRunner<Stored, Element>::StoreRows(RowRange rows) {
 
 // The inverse of PackRun.
 template <class Stored, class Element>
-void ImageLanesRunner<Stored, Element>::StoreRun(RowRange rows) {
-  const DataShape& shape = plan_.result;
+void ImageLanesPartRunner<Stored, Element>::StoreRun(RowRange rows) {
+  const DataShape& shape = cut_.result;
   const int64_t width = result_cols_.end - result_cols_.begin;
   const int64_t pixels = (rows.end - rows.begin) * width;
-  const int64_t channel = part_.first_group * plan_.sum.result_c;
+  const int64_t channel = part_.first_group * cut_.sum.result_c;
   const bool nhwc = shape.format == DataFormat::kNHWC;
-  const int64_t band_rows = plan_.cuts.bands.positions * plan_.sum.row_phases.front().step;
+  const int64_t band_rows = cut_.parts.bands.positions * cut_.sum.row_phases.front().step;
   std::array<Stored*, kMostImageLanes> to{};
   for (int64_t lane = 0; lane < lanes(); ++lane) {
     int64_t image, band;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -48,6 +49,54 @@ inline std::vector<SlidingPiece> SlidingPieces(const TapPhase& phase, const Axis
   }
   return pieces;
 }
+
+// The pieces of every class of columns of some phases, which must outlive it: kept unless they are
+// too many.
+class SlidingTable {
+ public:
+  SlidingTable(const std::vector<TapPhase>& phases, int64_t num_channels, int64_t pixel)
+      : phases_(phases), num_channels_(num_channels), pixel_(pixel) {
+    if (Size() > kMostKept) return;
+    for (const TapPhase& phase : phases) {
+      for (const AxisClass& cols : phase.cols->classes) {
+        kept_.push_back(SlidingPieces(phase, cols, num_channels, pixel));
+      }
+    }
+  }
+
+  // body(phase, class of columns, pieces)
+  template <class Body>
+  void ForClasses(const Body& body) const {
+    auto kept = kept_.begin();
+    for (const TapPhase& phase : phases_) {
+      for (const AxisClass& cols : phase.cols->classes) {
+        if (kept_.empty()) {
+          body(phase, cols, SlidingPieces(phase, cols, num_channels_, pixel_));
+        } else {
+          body(phase, cols, *kept++);
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kMostKept = 1 << 14;  // pieces
+
+  // At most: a tap of a row, or a block that ends.
+  int64_t Size() const {
+    int64_t size = 0;
+    for (const TapPhase& phase : phases_) {
+      const int64_t pieces = std::ssize(phase.cols->taps) + std::ssize(phase.blocks) + 4;
+      if (pieces > kMostKept) return pieces;
+      size += std::ssize(phase.cols->classes) * pieces;
+    }
+    return size;
+  }
+
+  const std::vector<TapPhase>& phases_;
+  const int64_t num_channels_, pixel_;
+  std::vector<std::vector<SlidingPiece>> kept_;  // [phase][class of columns]
+};
 
 // A phase's filter of one channel of the result, from [tap][source channel] to [column of taps]
 // [source channel][row of taps].

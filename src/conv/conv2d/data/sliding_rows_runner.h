@@ -3,9 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
+#include <span>
 
-#include "conv/conv2d/data/image_lanes_form.h"
+#include "conv/conv2d/data/image_lanes_cut.h"
 #include "conv/conv2d/data/sliding_rows.h"
 
 namespace convgrad {
@@ -17,7 +17,7 @@ class SlidingRows {
   using Compute = ComputeType<Stored>;
   using Scratch = ImageLanesScratch<Stored, Element>;
 
-  SlidingRows(const ImageLanesForm<Stored, Element>& plan, const ImageLanesPart& part,
+  SlidingRows(const ImageLanesCut<Stored, Element>& cut, const ImageLanesPart& part,
               const Element* filter, Scratch& scratch);
 
   // The results of positions [begin, end). Scratch begins with the first row of the source that no
@@ -25,12 +25,13 @@ class SlidingRows {
   void Run(int64_t begin, int64_t end);
 
  private:
-  void RunClass(const TapPhase& phase, const AxisClass& cols, RowRange steps);
+  void RunClass(const TapPhase& phase, const AxisClass& cols, std::span<const SlidingPiece> pieces,
+                RowRange steps);
   void RunTile(const SlidingTile<Element>& tile, SlidingTileArgs<Element> args);
 
-  int64_t lanes() const { return plan_.kernels.lanes; }
+  int64_t lanes() const { return cut_.kernels.lanes; }
 
-  const ImageLanesForm<Stored, Element>& plan_;
+  const ImageLanesCut<Stored, Element>& cut_;
   const ImageLanesPart& part_;
   const Element* filter_;
   Scratch& scratch_;
@@ -40,39 +41,38 @@ class SlidingRows {
 };
 
 template <class Stored, class Element>
-SlidingRows<Stored, Element>::SlidingRows(const ImageLanesForm<Stored, Element>& plan,
+SlidingRows<Stored, Element>::SlidingRows(const ImageLanesCut<Stored, Element>& cut,
                                           const ImageLanesPart& part, const Element* filter,
                                           Scratch& scratch)
-    : plan_(plan),
+    : cut_(cut),
       part_(part),
-      filter_(filter + part.first_group * plan.BlockElements()),
+      filter_(filter + part.first_group * cut.BlockElements()),
       scratch_(scratch),
-      source_cols_(plan.cuts.SourceCols(part)),
-      result_cols_(plan.cuts.ResultCols(part)),
-      source_c_(part.num_groups * plan.sum.source_c) {
-  if (!plan.cuts.slides) return;
+      source_cols_(cut.parts.SourceCols(part)),
+      result_cols_(cut.parts.ResultCols(part)),
+      source_c_(part.num_groups * cut.sum.source_c) {
+  if (!cut.parts.slides) return;
   std::fill_n(scratch_.chains.data(), scratch_.chains.size(), Compute{0});
   std::fill_n(scratch_.sums.data(), scratch_.sums.size(), 0.0);
 }
 
 template <class Stored, class Element>
 void SlidingRows<Stored, Element>::Run(int64_t begin, int64_t end) {
-  const int64_t taps_before_last = plan_.cuts.rows.high - plan_.cuts.rows.low;
+  const int64_t taps_before_last = cut_.parts.rows.high - cut_.parts.rows.low;
   const RowRange steps{begin == part_.row_begin ? 0 : begin - part_.row_begin + taps_before_last,
                        end - part_.row_begin + taps_before_last};
   num_sums_ = 0;
-  for (const TapPhase& phase : plan_.phases) {
-    for (const AxisClass& cols : phase.cols->classes) RunClass(phase, cols, steps);
-  }
+  cut_.ListsOf(part_).pieces->ForClasses(
+      [&](const TapPhase& phase, const AxisClass& cols, std::span<const SlidingPiece> pieces) {
+        RunClass(phase, cols, pieces, steps);
+      });
 }
 
 // The columns of one class.
 template <class Stored, class Element>
 void SlidingRows<Stored, Element>::RunClass(const TapPhase& phase, const AxisClass& cols,
-                                            RowRange steps) {
+                                            std::span<const SlidingPiece> pieces, RowRange steps) {
   const AxisPhase& axis = *phase.cols;
-  const std::vector<SlidingPiece> pieces =
-      SlidingPieces(phase, cols, plan_.sum.source_c, source_c_);
   const int64_t result_w = result_cols_.end - result_cols_.begin;
   SlidingTileArgs<Element> args{};
   args.a_line = (source_cols_.end - source_cols_.begin) * source_c_;
@@ -82,15 +82,15 @@ void SlidingRows<Stored, Element>::RunClass(const TapPhase& phase, const AxisCla
   args.step_begin = steps.begin;
   args.step_end = steps.end;
   args.line_end = steps.end;
-  if (plan_.cuts.whole_images()) {
-    args.line_begin = -plan_.cuts.rows.Of(part_.row_begin, part_.row_end).begin;
-    args.line_end = args.line_begin + plan_.source.h;
+  if (cut_.parts.whole_images()) {
+    args.line_begin = -cut_.parts.rows.Of(part_.row_begin, part_.row_end).begin;
+    args.line_end = args.line_begin + cut_.source.h;
   }
   args.c_line = phase.rows->step * result_w * part_.num_groups;
   args.c_step = axis.step * part_.num_groups;
   args.odd = sizeof(Stored) == 2;
   const int64_t end = std::min(cols.end, part_.col_end);
-  auto tile = plan_.sliding.begin();
+  auto tile = cut_.sliding.begin();
   for (int64_t j = std::max(cols.begin, part_.col_begin); j < end; j += tile->rows) {
     while (tile->rows > end - j) ++tile;
     int64_t source_col = 0;
@@ -116,8 +116,8 @@ void SlidingRows<Stored, Element>::RunTile(const SlidingTile<Element>& tile,
     args.sums = scratch_.sums.data() + num_sums_ * lanes() * int64_t{sizeof(Compute) / 4};
     tile.run(args);
     num_sums_ += int64_t{tile.rows} * tile.cols;
-    args.a += plan_.sum.source_c * lanes();
-    args.b += plan_.BlockElements();
+    args.a += cut_.sum.source_c * lanes();
+    args.b += cut_.BlockElements();
     args.c += lanes();
   }
 }

@@ -13,18 +13,6 @@
 
 namespace convgrad {
 
-// Source positions that one axis' taps meet: position p of any phase needs p * step + low to
-// p * step + high.
-struct AxisReach {
-  int64_t step, low, high;
-
-  explicit AxisReach(const std::vector<AxisPhase>& phases);
-  // Of the source, for positions [begin, end).
-  RowRange Of(int64_t begin, int64_t end) const {
-    return {begin * step + low, (end - 1) * step + high + 1};
-  }
-};
-
 // A place is an image, or a band of an image's rows: `count` bands of `positions` positions of each
 // phase's rows. A lane group is as many places as a vector has lanes.
 struct Bands {
@@ -39,6 +27,8 @@ inline constexpr int64_t kMostSlidingRows = 5;
 // column that share all but one of their rows of the source.
 bool SlidesDownRows(const TapSum& sum);
 
+// Whether a thread's rows of the source, of a block of a few columns, have room.
+bool CanImageLanes(const TapSum& sum);
 // Whether what eight columns of the result read of the source, vectors for all of it, fits a cache.
 bool FitsImageLanes(const TapSum& sum);
 
@@ -49,9 +39,9 @@ struct ImageLanesPart {
 };
 
 // Sizes of the parts, for compute types of `bytes` bytes.
-struct ImageLanesCuts {
-  ImageLanesCuts(const TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
-                 int num_threads);
+struct ImageLanesParts {
+  ImageLanesParts(const TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
+                  int num_threads);
 
   int64_t NumParts() const { return bands.lane_groups * num_chunks * col_blocks * row_parts; }
   ImageLanesPart PartAt(int64_t index) const;
@@ -74,5 +64,10 @@ struct ImageLanesCuts {
   int64_t ChunkGroups(const TapSum& sum, DataFormat format, int64_t vector_bytes) const;
   int64_t SlidingParts(int64_t others, int64_t num_threads) const;
 };
+
+// Where these parts are bands, positions of `sum` meet all rows of taps from now on: rows off the
+// image are multiplied zeros.
+ImageLanesParts CutParts(TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
+                         int num_threads);
 
 }  // namespace convgrad

@@ -1,6 +1,7 @@
-#include "conv/conv2d/data/image_lanes_plan.h"
+#include "conv/conv2d/data/image_lanes_parts.h"
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "base/checked.h"
@@ -16,18 +17,6 @@ constexpr int64_t kChunkChannels = 32;
 constexpr int64_t kMostPixelChannels = 128;  // that lie side by side
 
 }  // namespace
-
-AxisReach::AxisReach(const std::vector<AxisPhase>& phases)
-    : step(phases.front().source_step),
-      low(std::numeric_limits<int64_t>::max()),
-      high(std::numeric_limits<int64_t>::min()) {
-  for (const AxisPhase& phase : phases) {
-    if (phase.offsets.empty()) continue;
-    low = std::min(low, phase.source_first + phase.offsets.front());
-    high = std::max(high, phase.source_first + phase.offsets.back());
-  }
-  if (low > high) low = high = 0;  // no taps at all
-}
 
 Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes) {
   constexpr double kPacking = 0.25;  // time of packing a row against that of computing one
@@ -58,18 +47,43 @@ bool SlidesDownRows(const TapSum& sum) {
          rows.offsets.back() - rows.offsets.front() == taps - 1;
 }
 
-bool FitsImageLanes(const TapSum& sum) {
-  constexpr int64_t kMostWindow = 768 << 10;  // bytes
+namespace {
+
+// Bytes of so many channels of the source that eight columns of one row of the result read, each
+// number a vector.
+double WindowBytes(const TapSum& sum, int64_t channels) {
   constexpr int64_t kCols = 8, kVectorBytes = 64;
   const AxisReach rows(sum.row_phases), cols(sum.col_phases);
   const int64_t window_cols = (kCols - 1) * cols.step + cols.high - cols.low + 1;
   return static_cast<double>(rows.high - rows.low + 1) * static_cast<double>(window_cols) *
-             static_cast<double>(sum.source_c * kVectorBytes) <=
-         kMostWindow;
+         static_cast<double>(channels) * kVectorBytes;
 }
 
-ImageLanesCuts::ImageLanesCuts(const TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
-                               int num_threads)
+}  // namespace
+
+bool CanImageLanes(const TapSum& sum) {
+  constexpr double kMostWindow = 64 << 20;
+  const int64_t together = std::min(sum.groups * sum.source_c, kMostPixelChannels);
+  return WindowBytes(sum, std::max(sum.source_c, together)) <= kMostWindow;
+}
+
+bool FitsImageLanes(const TapSum& sum) {
+  constexpr double kMostWindow = 768 << 10;
+  return WindowBytes(sum, sum.source_c) <= kMostWindow;
+}
+
+ImageLanesParts CutParts(TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
+                         int num_threads) {
+  const ImageLanesParts parts(sum, format, lanes, bytes, num_threads);
+  if (parts.whole_images()) return parts;
+  for (AxisPhase& phase : sum.row_phases) {
+    phase.classes = {{0, parts.bands.positions, 0, std::ssize(phase.taps)}};
+  }
+  return parts;
+}
+
+ImageLanesParts::ImageLanesParts(const TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
+                                 int num_threads)
     : rows(sum.row_phases),
       cols(sum.col_phases),
       bands(CutBands(sum, rows, lanes)),
@@ -117,8 +131,8 @@ ImageLanesCuts::ImageLanesCuts(const TapSum& sum, DataFormat format, int64_t lan
 
 // In NHWC the more of a pixel is copied at a time, the longer are the runs that memory is read and
 // written in; as many as leave columns enough in a block, whose neighbours' it packs as well.
-int64_t ImageLanesCuts::ChunkGroups(const TapSum& sum, DataFormat format,
-                                    int64_t vector_bytes) const {
+int64_t ImageLanesParts::ChunkGroups(const TapSum& sum, DataFormat format,
+                                     int64_t vector_bytes) const {
   const int64_t group_channels = std::max(sum.source_c, sum.result_c);
   int64_t channels = kChunkChannels;
   if (format == DataFormat::kNHWC) {
@@ -133,7 +147,7 @@ int64_t ImageLanesCuts::ChunkGroups(const TapSum& sum, DataFormat format,
 
 // So many that the thread with most of them is done first, though each begins with rows of taps
 // that give no result.
-int64_t ImageLanesCuts::SlidingParts(int64_t others, int64_t num_threads) const {
+int64_t ImageLanesParts::SlidingParts(int64_t others, int64_t num_threads) const {
   int64_t best = 1, least = std::numeric_limits<int64_t>::max();
   for (int64_t parts = 1; parts <= std::min(bands.positions, num_threads); ++parts) {
     const int64_t rows_of_part = CeilDiv(bands.positions, parts) + rows.high - rows.low;
@@ -146,7 +160,7 @@ int64_t ImageLanesCuts::SlidingParts(int64_t others, int64_t num_threads) const 
   return best;
 }
 
-ImageLanesPart ImageLanesCuts::PartAt(int64_t index) const {
+ImageLanesPart ImageLanesParts::PartAt(int64_t index) const {
   const auto next = [&](int64_t count) {
     const int64_t at = index % count;
     index /= count;
@@ -164,13 +178,13 @@ ImageLanesPart ImageLanesCuts::PartAt(int64_t index) const {
   return part;
 }
 
-RowRange ImageLanesCuts::SourceCols(const ImageLanesPart& part) const {
+RowRange ImageLanesParts::SourceCols(const ImageLanesPart& part) const {
   const RowRange range = cols.Of(part.col_begin, part.col_end);
   const int64_t begin = std::clamp<int64_t>(range.begin, 0, source_w);
   return {begin, std::clamp(range.end, begin, source_w)};
 }
 
-RowRange ImageLanesCuts::ResultCols(const ImageLanesPart& part) const {
+RowRange ImageLanesParts::ResultCols(const ImageLanesPart& part) const {
   return {part.col_begin * result_col_step, std::min(part.col_end * result_col_step, result_w)};
 }
 

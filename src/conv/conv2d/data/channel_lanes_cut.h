@@ -1,0 +1,234 @@
+// How a forward convolution or an input gradient with lanes along channels is cut: panels of the
+// filter, stages of the tensors, chunks of pixels. Touches no data.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "conv/axes/kept_positions.h"
+#include "conv/axes/tap_sum.h"
+#include "conv/gemm/class_segments.h"
+#include "conv/gemm/tiles.h"
+#include "conv/move/kept_staging.h"
+#include "conv/move/staging.h"
+#include "kernels/kernel_table.h"
+
+namespace convgrad {
+
+// A slab of the result and the rows of the source that it needs, copied in and out at a time where
+// they are not used where they lie; and its pixels in chunks, over which tiles pass panel by panel.
+struct ChannelLanesStage {
+  Slab result;
+  RowRange source_rows;
+  std::vector<Slab> chunks;
+
+  Slab Source() const {
+    return {result.image_begin, result.image_end, source_rows.begin, source_rows.end};
+  }
+};
+
+// What stages and chunks go by.
+struct ChannelLanesNeeds {
+  int64_t staged_bytes;  // of source and result as copied; 0 if neither is
+  int64_t group_bytes;   // of one group's source, if groups are taken apart; else 0
+  int64_t filter_bytes;  // of all panels
+  int64_t num_panels, panels_per_pass;
+  int64_t cached_pixels;  // MostChunkPixels
+  int64_t num_phases;
+  int num_threads;
+};
+
+struct ChannelLanesStages {
+  std::vector<ChannelLanesStage> all;
+  bool own;  // threads take whole stages; else they share each
+  int64_t chunk_pixels;
+};
+
+// Pixels of a chunk: enough for every class to fill its tiles and for a panel's way into the cache
+// to pay, few enough for the source, of all groups, to stay in a cache from panel to panel.
+int64_t MostChunkPixels(int64_t source_c, int64_t num_phases);
+ChannelLanesStages CutStages(const TapSum& sum, const ChannelLanesNeeds& needs);
+
+// Everything that follows from problem, kernels and threads. Operands are held as Element: numbers
+// of the compute type, or pairs of bfloat16 numbers.
+template <class Stored, class Element>
+struct ChannelLanesCut {
+  using Compute = ComputeType<Stored>;
+  static constexpr bool kPairs = std::is_same_v<Element, BFloat16Pair>;
+
+  ChannelLanesCut(const Problem& problem, const KernelTable& table, int num_threads);
+  ChannelLanesCut(const ChannelLanesCut&) = delete;  // phases point into sum
+
+  // Of the source and the result as they are copied.
+  int64_t SourceChannels() const { return groups_apart ? sum.source_c : source.c; }
+  int64_t ResultChannels() const { return groups_apart ? sum.result_c : result.c; }
+  // Tasks of a stage that threads take as their own.
+  int64_t NumTasks() const { return groups_apart ? sum.groups : 1; }
+  int64_t PanelElements() const { return TermsOf(sum, phases) * panels.cols; }
+  int64_t NumPanels() const { return sum.groups * panels.count; }
+  int64_t SourceElements(const ChannelLanesStage& stage) const {
+    return stage.Source().num_images() * stage.Source().num_rows() * source.w * SourceChannels();
+  }
+  int64_t ResultElements(const ChannelLanesStage& stage) const {
+    return stage.result.num_images() * stage.result.num_rows() * result.w * ResultChannels();
+  }
+  int64_t SumsPerThread() const;
+  int64_t ScratchBytes() const;
+  std::string Tiles() const;
+
+  const IndirectGemmKernels<Element>& kernels;
+  const int num_threads;
+  TapSum sum;
+  const bool source_staged, result_staged;    // else used where they lie
+  const KeptPixels source_kept, result_kept;  // all, if it is not staged; `sum` knows no others
+  const std::vector<TapPhase> phases;
+  const DataShape source, result;  // of kept pixels; channels of the source as elements
+  const Panels panels;             // of one group
+  const bool groups_apart;         // a task copies and computes the channels of one group
+  const int64_t cached_pixels, panels_per_pass;
+  const ChannelLanesStages stages;
+  const SegmentTable segments;
+
+ private:
+  static bool Crowds(const TapSum& sum);
+  bool TakesGroupsApart() const;
+  int64_t PanelsPerPass() const;
+  ChannelLanesNeeds Needs() const;
+  std::vector<int64_t> Parts() const;
+};
+
+template <class Stored, class Element>
+ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const KernelTable& table,
+                                                  int num_threads_in)
+    : kernels(table.Gemm<Element>()),
+      num_threads(num_threads_in),
+      sum(problem),
+      source_staged(problem.data_format == DataFormat::kNCHW ||
+                    (kPairs ? sum.source_c % 2 != 0 : !std::is_same_v<Stored, Compute>) ||
+                    Crowds(sum)),
+      result_staged(problem.data_format == DataFormat::kNCHW ||
+                    !(kPairs || std::is_same_v<Stored, Compute>)),
+      source_kept(source_staged && !kPairs
+                      ? KeepMetSource(sum)
+                      : KeptPixels{AllPositions(sum.source_h), AllPositions(sum.source_w)}),
+      result_kept(result_staged
+                      ? KeepSummedResult(sum)
+                      : KeptPixels{AllPositions(sum.result_h), AllPositions(sum.result_w)}),
+      phases(kPairs ? PhasesInPairs(sum) : PhasesOf(sum)),
+      source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
+      result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
+      panels(CutPanels(kernels, sum.result_c)),
+      groups_apart(TakesGroupsApart()),
+      cached_pixels(MostChunkPixels(source.c, std::ssize(phases))),
+      panels_per_pass(PanelsPerPass()),
+      stages(CutStages(sum, Needs())),
+      segments(phases, {source.w * SourceChannels(), SourceChannels(), sum.source_c, panels.cols},
+               Parts()) {}
+
+// A group's part of neighbouring pixels meets in the same few sets of a cache where they are a
+// large power of two apart, and takes few of their lines.
+template <class Stored, class Element>
+bool ChannelLanesCut<Stored, Element>::Crowds(const TapSum& sum) {
+  constexpr int64_t kFewSetsStride = 2048, kFewLines = 2;
+  const int64_t group_bytes = sum.source_c * int64_t{sizeof(Element)};
+  return !kPairs && sum.groups > 1 && sum.kernel_h * sum.kernel_w > 1 &&
+         sum.groups * group_bytes % kFewSetsStride == 0 &&
+         group_bytes <= kFewLines * int64_t{kAlignment};
+}
+
+inline constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of the filter at a time
+
+// Where the source is copied anyway: a group's numbers stay in a cache until they are used.
+template <class Stored, class Element>
+bool ChannelLanesCut<Stored, Element>::TakesGroupsApart() const {
+  return source_staged && !kPairs && sum.groups > 1 && source_kept.all() && result_kept.all() &&
+         NumPanels() * PanelElements() * int64_t{sizeof(Element)} <= kPackedBytes;
+}
+
+// A panel that serves one chunk only is packed just before. Several threads would wait for each
+// other at the end of each pass.
+template <class Stored, class Element>
+int64_t ChannelLanesCut<Stored, Element>::PanelsPerPass() const {
+  if (groups_apart) return NumPanels();
+  if (num_threads == 1 && sum.batch * sum.result_h * sum.result_w <= cached_pixels) return 1;
+  return std::clamp<int64_t>(
+      kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Element)}), 1,
+      NumPanels());
+}
+
+template <class Stored, class Element>
+ChannelLanesNeeds ChannelLanesCut<Stored, Element>::Needs() const {
+  const int64_t bytes = sum.batch * (source.Image() * int64_t{sizeof(Element)} +
+                                     result.Image() * int64_t{sizeof(Compute)});
+  return {.staged_bytes = source_staged || result_staged ? bytes : 0,
+          .group_bytes =
+              groups_apart ? sum.batch * source.Image() / sum.groups * int64_t{sizeof(Element)} : 0,
+          .filter_bytes = NumPanels() * PanelElements() * int64_t{sizeof(Element)},
+          .num_panels = NumPanels(),
+          .panels_per_pass = panels_per_pass,
+          .cached_pixels = cached_pixels,
+          .num_phases = std::ssize(phases),
+          .num_threads = num_threads};
+}
+
+// How many parts the blocks of each phase are taken in, so that a part of a panel stays in the
+// second-level cache while tiles pass over it.
+template <class Stored, class Element>
+std::vector<int64_t> ChannelLanesCut<Stored, Element>::Parts() const {
+  constexpr int64_t kPanelBytes = 640 << 10;
+  std::vector<int64_t> parts;
+  for (const TapPhase& phase : phases) {
+    const int64_t bytes = phase.num_taps() * sum.source_c * panels.cols * int64_t{sizeof(Element)};
+    parts.push_back(std::clamp<int64_t>(CeilDiv(bytes, kPanelBytes), 1,
+                                        std::max<int64_t>(1, std::ssize(phase.blocks))));
+  }
+  return parts;
+}
+
+// One tile, or all tiles of a chunk where a phase is taken in parts.
+template <class Stored, class Element>
+int64_t ChannelLanesCut<Stored, Element>::SumsPerThread() const {
+  const auto& tile = TilesOfWidth(kernels, panels.cols).front();
+  int64_t tiles = 1;
+  for (size_t i = 0; i < phases.size(); ++i) {
+    if (segments.PartsOf(i) == 1) continue;
+    const int64_t pixels = std::max(stages.chunk_pixels, sum.result_w);
+    const int64_t classes =
+        std::ssize(phases[i].rows->classes) * std::ssize(phases[i].cols->classes);
+    tiles = std::max(tiles, std::min(pixels, pixels / tile.rows + classes));
+  }
+  // The last panel may be narrower, and a tile of it larger.
+  const int64_t last_cols = panels.ColsOf(panels.count - 1, sum.result_c);
+  return std::max(tiles * SumsOfTile(tile), SumsOfTile(TilesOfWidth(kernels, last_cols).front()));
+}
+
+template <class Stored, class Element>
+int64_t ChannelLanesCut<Stored, Element>::ScratchBytes() const {
+  int64_t source_elements = 0, result_elements = 0;
+  for (const ChannelLanesStage& stage : stages.all) {
+    if (source_staged) source_elements = std::max(source_elements, SourceElements(stage));
+    if (result_staged) result_elements = std::max(result_elements, ResultElements(stage));
+  }
+  const int64_t slabs = stages.own ? num_threads : 1;  // at a time
+  return (panels_per_pass * PanelElements() + slabs * source_elements) * int64_t{sizeof(Element)} +
+         slabs * result_elements * int64_t{sizeof(Compute)} +
+         num_threads * (SumsPerThread() * int64_t{sizeof(double)} + segments.ScratchBytes() +
+                        PlanesTogetherBytes<Stored>(result_kept));
+}
+
+template <class Stored, class Element>
+std::string ChannelLanesCut<Stored, Element>::Tiles() const {
+  const auto& tile = TilesOfWidth(kernels, panels.cols).front();
+  int64_t blocks = 0;
+  for (const TapPhase& phase : phases) blocks = std::max(blocks, int64_t{std::ssize(phase.blocks)});
+  return fmt::format("{}x{} pixels x channels, {} panels, {} blocks", tile.rows, tile.cols,
+                     NumPanels(), blocks);
+}
+
+}  // namespace convgrad

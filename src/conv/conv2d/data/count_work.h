@@ -1,0 +1,277 @@
+// What the cuts of forward convolutions and input gradients come to, kind by kind
+// (conv/plan/work.h). Numbers that are moved count by four bytes as stored. Not counted: what the
+// caches of a machine make of panels that several chunks share, of results written around them, and
+// of operands that don't fit them at all.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+
+#include "conv/conv2d/data/channel_lanes_cut.h"
+#include "conv/conv2d/data/image_lanes_cut.h"
+#include "conv/conv2d/data/pixel_lanes_cut.h"
+#include "conv/gemm/tile_work.h"
+#include "conv/plan/work.h"
+
+namespace convgrad {
+
+inline double Product(auto... factors) {
+  return (static_cast<double>(factors) * ...);
+}
+
+// Numbers of `Stored` as numbers of four bytes.
+template <class Stored>
+double Moved(double numbers) {
+  return numbers * double{sizeof(Stored)} / 4;
+}
+
+inline double ResultNumbers(const TapSum& sum) {
+  return Product(sum.batch, sum.groups, sum.result_h, sum.result_w, sum.result_c);
+}
+
+// What pixels add up that meet so many rows and columns of taps. Taps of a row that follow each
+// other in the source, as in the packed filter, are one segment if `joined`.
+inline TileTerms TermsOfClass(const TapSum& sum, const TapPhase& phase, int64_t row_taps,
+                              int64_t col_taps, bool joined) {
+  const std::vector<int64_t>& offsets = phase.cols->offsets;
+  const bool follow =
+      joined && (offsets.empty() || offsets.back() - offsets.front() < std::ssize(offsets));
+  const double taps = Product(row_taps, col_taps), blocks = Product(phase.blocks.size());
+  return {taps * Product(sum.source_c), std::max(follow ? Product(row_taps) : taps, blocks),
+          blocks};
+}
+
+// Panels of the filter: copied row by row of its channels, or transposed.
+template <class Stored>
+void AddFilter(Work& work, const TapSum& sum, double numbers, double panels) {
+  work.Add(sum.forward ? WorkKind::kCopied : WorkKind::kTransposed, Moved<Stored>(numbers));
+  const int64_t taps = sum.kernel_h * sum.kernel_w;
+  work.Add(WorkKind::kRun, panels * Product(taps, sum.forward ? sum.source_c : 1));
+}
+
+// Source and result as staged. Pixels lie in runs of a piece each, planes in one of each channel.
+template <class Stored, class Element>
+void AddStages(Work& work, const ChannelLanesCut<Stored, Element>& cut) {
+  const bool planar = cut.source.format == DataFormat::kNCHW;
+  const WorkKind kind = planar ? WorkKind::kTransposed : WorkKind::kCopied;
+  constexpr double kChannels = ChannelLanesCut<Stored, Element>::kPairs ? 2 : 1;  // of an element
+  const auto add = [&](double numbers, int64_t channels) {
+    work.Add(kind, Moved<Stored>(numbers));
+    const double pixels = numbers / Product(channels);
+    const double runs = planar             ? numbers / Product(staging::kPiecePixels)
+                        : cut.groups_apart ? pixels * Product(cut.sum.groups)
+                                           : pixels / Product(staging::kPiecePixels);
+    work.Add(WorkKind::kRun, std::ceil(runs));
+  };
+  const double tasks = Product(cut.NumTasks());
+  for (const ChannelLanesStage& stage : cut.stages.all) {
+    if (cut.source_staged) {
+      add(kChannels * tasks * Product(cut.SourceElements(stage)), cut.source.c);
+    }
+    if (cut.result_staged) add(tasks * Product(cut.ResultElements(stage)), cut.result.c);
+  }
+  if (!cut.result_kept.all()) {  // zeros between
+    const double all =
+        Product(cut.sum.batch, cut.result_kept.rows.size, cut.result_kept.cols.size, cut.result.c);
+    work.Add(WorkKind::kCopied, Moved<Stored>(all - ResultNumbers(cut.sum)));
+  }
+}
+
+// A task is the pixels of one class in a chunk with a panel.
+template <class Stored, class Element>
+Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
+  Work work;
+  const TapSum& sum = cut.sum;
+  AddStages(work, cut);
+  double chunks = 0;
+  for (const ChannelLanesStage& stage : cut.stages.all) chunks += Product(stage.chunks.size());
+  const bool repacked = cut.panels_per_pass < cut.NumPanels();
+  const double packings = repacked ? Product(cut.stages.all.size()) : 1;
+  AddFilter<Stored>(work, sum, packings * Product(cut.NumPanels(), cut.PanelElements()),
+                    packings * Product(cut.NumPanels()));
+  for (size_t i = 0; i < cut.phases.size(); ++i) {
+    const TapPhase& phase = cut.phases[i];
+    for (const AxisClass& rows : phase.rows->classes) {
+      for (const AxisClass& cols : phase.cols->classes) {
+        const double pixels = Product(sum.batch, rows.end - rows.begin, cols.end - cols.begin);
+        const double parts = std::min(chunks, pixels);
+        AddPanels(work, cut.kernels, parts * Product(sum.groups),
+                  static_cast<int64_t>(std::ceil(pixels / parts)), sum.result_c, cut.panels,
+                  TermsOfClass(sum, phase, rows.tap_end - rows.tap_begin,
+                               cols.tap_end - cols.tap_begin, sum.groups == 1 || cut.groups_apart));
+        work.Add(WorkKind::kTask, parts * Product(cut.NumPanels(), cut.segments.PartsOf(i)));
+      }
+    }
+  }
+  if (sum.groups > 1 && !cut.groups_apart) {  // a group's part of pixels where they lie
+    const int64_t lines = CeilDiv(sum.source_c * int64_t{sizeof(Element)}, int64_t{kAlignment});
+    work.Add(WorkKind::kFarLine, Product(sum.batch, sum.groups, sum.source_h, sum.source_w, lines));
+  }
+  return work;
+}
+
+// Lines of a panel's terms that a first-level cache does not hold are read from the next one by
+// every block of rows, but for those whose way the multiply-adds of a term hide: one in four.
+template <class Stored, class Element>
+double FarLinesOfPanel(const PixelLanesCut<Stored, Element>& cut, const Panels& panels,
+                       double terms) {
+  constexpr double kFirstCache = 32 << 10;
+  const double bytes = Product(panels.cols, sizeof(Element));
+  if (terms * bytes <= kFirstCache) return 0;
+  const double multiply_adds =
+      Product(std::min<int64_t>(cut.tile_rows, cut.sum.result_c), panels.cols / cut.kernels.lanes);
+  return terms * Product(cut.row_blocks) *
+         std::max(0.0, bytes / double{kAlignment} - multiply_adds / 4);
+}
+
+template <class Stored, class Element>
+void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
+  const TapSum& sum = cut.sum;
+  const bool planar = cut.source.format == DataFormat::kNCHW;
+  constexpr double kChannels = PixelLanesCut<Stored, Element>::kPairs ? 2 : 1;  // of an element
+  const auto kind = [&](bool apart) {
+    return !planar ? WorkKind::kTransposed : apart ? WorkKind::kScattered : WorkKind::kCopied;
+  };
+  const double channels = Product(cut.source.c) * kChannels;
+  const double rows = Product(sum.batch, cut.parts.count, cut.rows.residues.size(),
+                              cut.cols.residues.size(), cut.PlaneRows(cut.parts.positions));
+  if (!cut.source_in_place) {
+    work.Add(kind(cut.cols.step > 1), Moved<Stored>(rows * Product(cut.cols.extent) * channels));
+    work.Add(WorkKind::kRun, rows * (planar ? channels : 1));
+  }
+  if (!cut.result_in_place) {
+    work.Add(kind(sum.col_phases.size() > 1), Moved<Stored>(ResultNumbers(sum)));
+    work.Add(WorkKind::kRun, Product(sum.batch, sum.groups, sum.result_h, sum.col_phases.size(),
+                                     planar ? sum.result_c : 1));
+  }
+}
+
+// A task is a phase of a group's part of an image's rows.
+template <class Stored, class Element>
+Work CountWork(const PixelLanesCut<Stored, Element>& cut) {
+  Work work;
+  const TapSum& sum = cut.sum;
+  AddPlanes(work, cut);
+  const double calls = Product(sum.batch, cut.parts.count, sum.groups);
+  for (const TapPhase& phase : cut.phases) {
+    const int64_t pixels = (cut.parts.positions - 1) * cut.cols.extent + phase.cols->count;
+    const Panels panels = CutPanels(cut.kernels, pixels, cut.panel_cols);
+    const TileTerms sums = TermsOfClass(sum, phase, std::ssize(phase.rows->taps),
+                                        std::ssize(phase.cols->taps), sum.source_c == 1);
+    AddPanels(work, cut.kernels, calls, sum.result_c, pixels, panels, sums);
+    work.Add(WorkKind::kTask, calls);
+    work.Add(WorkKind::kFarLine,
+             calls * Product(panels.count) * FarLinesOfPanel(cut, panels, sums.terms));
+  }
+  AddFilter<Stored>(work, sum, Product(cut.FilterElements()), Product(sum.groups, cut.row_blocks));
+  return work;
+}
+
+// How often a part of an axis is visited that is cut into so many pieces.
+inline double Visits(double pieces, double part, double all) {
+  return std::clamp(pieces * part / all, 1.0, part);
+}
+
+// The tiles of one class of pixels, of all lanes and groups.
+template <class Stored, class Element>
+void AddClass(Work& work, const ImageLanesCut<Stored, Element>& cut, const TapPhase& phase,
+              const AxisClass& rows, const AxisClass& cols) {
+  const ImageLanesParts& parts = cut.parts;
+  const double num_rows = Product(rows.end - rows.begin), num_cols = Product(cols.end - cols.begin);
+  const double vector_bytes = Product(cut.kernels.lanes, sizeof(ComputeType<Stored>));
+  const TileTerms sums = TermsOfClass(cut.sum, phase, rows.tap_end - rows.tap_begin,
+                                      cols.tap_end - cols.tap_begin, parts.chunk_groups == 1);
+  const auto add = [&](double count, double tile_rows, double tile_cols) {
+    AddTiles(work, WorkKind::kWholeFma, WorkKind::kWholeLoad, count,
+             {tile_rows, tile_cols, vector_bytes}, tile_rows * tile_cols, sums);
+    work.Add(WorkKind::kCall, count);
+  };
+  const double lanes_and_groups = Product(parts.bands.lane_groups, cut.sum.groups);
+  if (parts.slides) {  // a column of taps is a term, its rows the tile's columns
+    const double tile_cols = Product(cut.sliding.front().cols);
+    const double pixels = lanes_and_groups * num_rows * num_cols;
+    work.Add(WorkKind::kWholeFma, pixels * sums.terms);
+    work.Add(WorkKind::kWholeLoad, pixels * sums.terms / tile_cols);
+    work.Add(WorkKind::kFold, pixels * std::max(1.0, sums.blocks));
+    work.Add(WorkKind::kCall, lanes_and_groups * num_cols / Product(cut.sliding.front().rows) *
+                                  std::ceil(num_rows / Product(parts.strip_rows)));
+    return;
+  }
+  const double strips = std::ceil(Product(parts.bands.positions) / Product(parts.strip_rows));
+  const double visits = Visits(strips, num_rows, Product(parts.bands.positions)) *
+                        Visits(Product(parts.col_blocks), num_cols, Product(parts.col_positions));
+  const int64_t pixels = static_cast<int64_t>(std::ceil(num_rows * num_cols / visits));
+  const int64_t tile_rows = cut.tiles.front().rows, rest = pixels % tile_rows;
+  const double times = lanes_and_groups * visits * Product(cut.channel_blocks);
+  add(times * Product(pixels / tile_rows), Product(tile_rows), Product(cut.tile_cols));
+  if (rest > 0) {
+    int64_t smallest = tile_rows;
+    for (const auto& tile : cut.tiles) smallest = tile.rows >= rest ? tile.rows : smallest;
+    add(times, Product(smallest), Product(cut.tile_cols));
+  }
+  work.Add(WorkKind::kTask, Product(parts.bands.lane_groups, parts.num_chunks) * visits);
+}
+
+// Every lane gathers from a line of its own. Where the next pixel's vector of a plane is a page
+// further in scratch, numbers are scattered; in rows of bands, plane after plane, lines are lost
+// before the next row comes where a row of all planes exceeds the second-level cache.
+template <class Stored, class Element>
+void AddLanes(Work& work, const ImageLanesCut<Stored, Element>& cut) {
+  constexpr double kPage = 4096, kSecondCache = 1 << 20;
+  const ImageLanesParts& parts = cut.parts;
+  const TapSum& sum = cut.sum;
+  constexpr double kChannels = ImageLanesCut<Stored, Element>::kPairs ? 2 : 1;  // of an element
+  const bool planar = cut.source.format == DataFormat::kNCHW, whole = parts.whole_images();
+  const double positions = Product(parts.bands.positions);
+  const double lanes = Product(parts.bands.lane_groups, cut.kernels.lanes);
+  const double halo = Product(parts.rows.high - parts.rows.low + 1);
+  const double source_rows =
+      whole ? Product(sum.source_h) : (positions - 1) * Product(parts.rows.step) + halo;
+  const double result_rows =
+      whole ? Product(sum.result_h) : positions * Product(sum.row_phases.front().step);
+  const double source_cols =
+      Product(sum.source_w) + Product(parts.col_blocks - 1, parts.cols.high - parts.cols.low);
+  const auto add = [&](double pixels, int64_t group_channels, double element_channels) {
+    const double pixel_bytes =
+        Product(parts.chunk_groups, group_channels, cut.kernels.lanes) * double{sizeof(Element)};
+    work.Add(
+        planar && pixel_bytes >= kPage ? WorkKind::kScattered : WorkKind::kTransposed,
+        Moved<Stored>(lanes * pixels * Product(sum.groups, group_channels)) * element_channels);
+  };
+  add(source_rows * source_cols, sum.source_c, kChannels);
+  add(result_rows * Product(sum.result_w), sum.result_c, 1);
+  const double strips = std::ceil(positions / Product(parts.strip_rows));
+  const double rows =
+      whole && parts.col_blocks == 1 ? strips : source_rows * Product(parts.col_blocks);
+  const double runs =
+      Product(parts.bands.lane_groups) *
+      (planar                  ? rows * Product(cut.source.c)
+       : parts.num_chunks == 1 ? rows
+                               : source_rows * source_cols * Product(parts.num_chunks));
+  work.Add(WorkKind::kRun, runs);
+  const double row_bytes = Product(sum.source_w, sizeof(Element)) / Product(parts.col_blocks);
+  const double lines = Product(cut.kernels.lanes) * (row_bytes / double{kAlignment} + 1);
+  const double packed = Product(cut.kernels.lanes) * row_bytes / Product(parts.num_chunks);
+  if (planar && !whole &&
+      Product(cut.source.c) * (lines * double{kAlignment} + packed) > kSecondCache) {
+    work.Add(WorkKind::kFarLine, runs * lines);
+  }
+}
+
+template <class Stored, class Element>
+Work CountWork(const ImageLanesCut<Stored, Element>& cut) {
+  Work work;
+  AddLanes(work, cut);
+  for (const TapPhase& phase : cut.phases) {
+    for (const AxisClass& rows : phase.rows->classes) {
+      for (const AxisClass& cols : phase.cols->classes) AddClass(work, cut, phase, rows, cols);
+    }
+  }
+  AddFilter<Stored>(work, cut.sum, Product(cut.FilterElements()),
+                    Product(cut.sum.groups, cut.channel_blocks));
+  return work;
+}
+
+}  // namespace convgrad

@@ -1,0 +1,220 @@
+// How a forward convolution or an input gradient with lanes along pixels is cut: tiles, parts of an
+// image's rows, the sizes of planes, the terms of each phase. Touches no data.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "conv/axes/padded_planes.h"
+#include "conv/axes/tap_sum.h"
+#include "conv/gemm/tiles.h"
+#include "conv/move/staging.h"
+#include "kernels/kernel_table.h"
+
+namespace convgrad {
+
+// Terms of all positions: those that meet the source, and with those that meet padding.
+struct TermCount {
+  double valid, all;
+
+  explicit TermCount(const TapSum& sum);
+};
+
+// Whether a thread's planes, of one position's rows at the least, have room.
+bool FitsPixelLanes(const TapSum& sum);
+
+// Rows of result pixels follow each other without a gap, like the lanes do.
+inline bool ResultIsPlanes(DataFormat format, const TapSum& sum, const PlaneAxis& cols) {
+  return format == DataFormat::kNCHW && sum.row_phases.size() == 1 && sum.col_phases.size() == 1 &&
+         cols.extent == sum.result_w;
+}
+
+// Every position meets one source position, the same.
+inline bool MeetsWholePlanes(const TapSum& sum) {
+  return sum.kernel_h == 1 && sum.kernel_w == 1 && sum.row_phases.front().source_step == 1 &&
+         sum.col_phases.front().source_step == 1 && sum.source_h == sum.result_h &&
+         sum.source_w == sum.result_w;
+}
+
+// The terms of a phase, the same for all of its pixels.
+struct TermList {
+  std::vector<GemmSegment> segments;
+  std::vector<int64_t> block_ends;
+};
+
+// An image in `count` parts, each with `positions` positions of every phase's rows.
+struct RowParts {
+  int64_t count, positions;
+};
+
+// Operands are held as Element: numbers of the compute type, or pairs of channels of bfloat16
+// numbers, for sums that meet whole planes.
+template <class Stored, class Element>
+struct PixelLanesCut {
+  using Compute = ComputeType<Stored>;
+  static constexpr bool kPairs = std::is_same_v<Element, BFloat16Pair>;
+
+  PixelLanesCut(const Problem& problem, const KernelTable& table, int num_threads);
+  PixelLanesCut(const PixelLanesCut&) = delete;  // phases point into sum
+
+  int64_t BlockElements() const { return TermsOf(sum, phases) * tile_rows; }  // of a row block
+  int64_t FilterElements() const { return sum.groups * row_blocks * BlockElements(); }
+  int64_t SourceElements() const { return source_in_place ? 0 : source.c * channel_stride; }
+  int64_t ResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
+  int64_t SumsPerThread() const { return int64_t{kMaxTileRows} * panel_cols * 2; }
+  int64_t ScratchBytes() const;
+  std::string Tiles() const;
+  // Rows of a plane that `positions` positions along the rows of a phase need.
+  int64_t PlaneRows(int64_t positions) const { return positions - MostPositions() + rows.extent; }
+
+  const IndirectGemmKernels<Element>& kernels;
+  const int num_threads;
+  TapSum sum;
+  const std::vector<TapPhase> phases;
+  const DataShape source, result;  // channels of the source as elements
+  const PlaneAxis rows, cols;
+  const bool multiplies_padding;
+  const bool result_is_planes;          // a part's rows are neighbours in the result too
+  const bool result_in_place;           // and of the type that the micro-kernel gives it
+  const int64_t panel_cols;             // pixels of a panel, at most
+  const int64_t tile_rows, row_blocks;  // of the result's channels in a group
+  const bool source_in_place;           // 1x1 filters meet its planes as they lie
+  const RowParts parts;                 // worked on at a time
+  const int64_t plane_size;             // elements of one plane of a part
+  const int64_t channel_stride;         // of all planes of a source channel
+  const int64_t result_stride;          // of a result channel in a part
+  const int64_t term_step;  // terms run along channels, or, where there is one, along a row's taps
+  const std::vector<TermList> terms;  // by phase
+
+ private:
+  int64_t MostPositions() const { return sum.row_phases.front().count; }
+  int64_t NumPlanes() const { return std::ssize(rows.residues) * std::ssize(cols.residues); }
+  int64_t PanelCols() const;
+  bool VectorsFitPlanes() const;
+  RowParts CutRows() const;
+  int64_t ChannelStride() const;
+  TermList ListTerms(size_t phase) const;
+  std::vector<TermList> ListAllTerms() const;
+};
+
+template <class Stored, class Element>
+PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const KernelTable& table,
+                                              int num_threads_in)
+    : kernels(table.Gemm<Element>()),
+      num_threads(num_threads_in),
+      sum(problem),
+      phases(kPairs ? PhasesInPairs(sum) : PhasesOf(sum)),
+      source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
+      result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
+      rows(sum.row_phases),
+      cols(sum.col_phases),
+      multiplies_padding(TermCount(sum).valid < TermCount(sum).all),
+      result_is_planes(ResultIsPlanes(problem.data_format, sum, cols)),
+      result_in_place(result_is_planes && (kPairs || std::is_same_v<Stored, Compute>)),
+      panel_cols(PanelCols()),
+      tile_rows(SmallestTile(TilesOfWidth(kernels, panel_cols), sum.result_c).rows),
+      row_blocks(CeilDiv(sum.result_c, tile_rows)),
+      source_in_place(!kPairs && result_in_place && MeetsWholePlanes(sum) && VectorsFitPlanes()),
+      parts(CutRows()),
+      plane_size(PlaneRows(parts.positions) * cols.extent),
+      channel_stride(source_in_place ? source.h * source.w : ChannelStride()),
+      result_stride(result_in_place ? result.h * result.w : parts.positions * cols.extent),
+      term_step(sum.source_c > 1 ? channel_stride : 1),
+      terms(ListAllTerms()) {}
+
+// Whole lines of the result, where a tile has one: none is then written in two parts.
+template <class Stored, class Element>
+int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
+  constexpr int64_t kLineCols = kAlignment / int64_t{sizeof(Compute)};
+  const int64_t widest = kernels.tiles.back().cols;
+  return result_in_place && widest > kLineCols ? widest - widest % kLineCols : widest;
+}
+
+// No vector reaches past a plane, one fills a tile, and planes don't meet in the same sets of the
+// caches.
+template <class Stored, class Element>
+bool PixelLanesCut<Stored, Element>::VectorsFitPlanes() const {
+  constexpr int64_t kLine = 64, kFewChannels = 64;
+  const int64_t plane = source.h * source.w;
+  return plane % kernels.lanes == 0 && plane >= panel_cols &&
+         (sum.source_c <= kFewChannels || plane * int64_t{sizeof(Compute)} / kLine % 16 != 0);
+}
+
+template <class Stored, class Element>
+RowParts PixelLanesCut<Stored, Element>::CutRows() const {
+  constexpr int64_t kPartBytes = 896 << 10;  // of source planes: about the second-level cache
+  const int64_t most = MostPositions(), halo = rows.extent - most;
+  const int64_t row_bytes = NumPlanes() * source.c * cols.extent * int64_t{sizeof(Element)};
+  const int64_t cached =
+      source_in_place ? most : kPartBytes / std::max<int64_t>(1, row_bytes) - halo;
+  const int64_t shared =
+      num_threads == 1 ? cached : CeilDiv(sum.batch * most, 3 * int64_t{num_threads}) + halo;
+  const int64_t count = CeilDiv(most, std::max<int64_t>(1, std::min(cached, shared)));
+  const int64_t positions = CeilDiv(most, count);
+  if (!source_in_place) return {count, positions};
+  const int64_t whole_vectors =
+      RoundUp(positions, kernels.lanes / std::gcd(int64_t{kernels.lanes}, source.w));
+  return {CeilDiv(most, whole_vectors), whole_vectors};
+}
+
+// Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines
+// between channels keeps them from meeting in one set of a cache.
+template <class Stored, class Element>
+int64_t PixelLanesCut<Stored, Element>::ChannelStride() const {
+  const int64_t behind = TilesOfWidth(kernels, panel_cols).front().cols;
+  return (CeilDiv(NumPlanes() * plane_size + behind, int64_t{16}) | 1) * 16;
+}
+
+template <class Stored, class Element>
+TermList PixelLanesCut<Stored, Element>::ListTerms(size_t index) const {
+  TermList list;
+  const TapPhase& phase = phases[index];
+  const auto& row_taps = rows.taps[index / sum.col_phases.size()];
+  const auto& col_taps = cols.taps[index % sum.col_phases.size()];
+  const int64_t num_cols = std::ssize(col_taps);
+  for (const TapBlock& block : phase.blocks) {
+    const size_t block_begin = list.segments.size();
+    for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
+      const auto& row = row_taps[static_cast<size_t>(tap / num_cols)];
+      const auto& col = col_taps[static_cast<size_t>(tap % num_cols)];
+      const int64_t plane = row.plane * std::ssize(cols.residues) + col.plane;
+      const GemmSegment next = {
+          (phase.first_term + tap * sum.source_c + block.channel_begin) * tile_rows,
+          block.channel_begin * channel_stride + plane * plane_size +
+              (row.index - rows.low) * cols.extent + col.index - cols.low,
+          block.channel_end - block.channel_begin};
+      AppendTerms(next, {tile_rows, term_step, phase.in_pairs}, block_begin, list.segments);
+    }
+    list.block_ends.push_back(std::ssize(list.segments));
+  }
+  if (list.block_ends.empty()) list.block_ends.push_back(0);
+  return list;
+}
+
+template <class Stored, class Element>
+std::vector<TermList> PixelLanesCut<Stored, Element>::ListAllTerms() const {
+  std::vector<TermList> lists;
+  for (size_t i = 0; i < phases.size(); ++i) lists.push_back(ListTerms(i));
+  return lists;
+}
+
+template <class Stored, class Element>
+int64_t PixelLanesCut<Stored, Element>::ScratchBytes() const {
+  return (FilterElements() + num_threads * SourceElements()) * int64_t{sizeof(Element)} +
+         num_threads * (ResultElements() * int64_t{sizeof(Compute)} +
+                        SumsPerThread() * int64_t{sizeof(double)});
+}
+
+template <class Stored, class Element>
+std::string PixelLanesCut<Stored, Element>::Tiles() const {
+  return fmt::format("{}x{} channels x pixels, {} bands of {} rows", tile_rows, panel_cols,
+                     parts.count, parts.positions);
+}
+
+}  // namespace convgrad

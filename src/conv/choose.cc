@@ -1,12 +1,18 @@
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "conv/conv2d/data/algorithms.h"
 #include "conv/conv2d/filter/algorithms.h"
+#include "conv/cost_coefficients.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/plan/algorithm.h"
 #include "conv/precise/precise.h"
@@ -15,73 +21,99 @@
 namespace convgrad {
 namespace {
 
-// Grouped convolutions with one input channel to a group are depthwise ones. With many groups of
-// few output channels the depthwise algorithms are the best for them too.
-bool IsDepthwiseInAllButName(const Problem& problem) {
-  const ConvGeometry& g = problem.geometry;
-  return g.group_in_c == 1 && g.groups >= 8 && g.group_out_c <= 8;
-}
-
-// Planes of NCHW are the best for one input channel to a group whatever the number of its output
-// channels, but for narrow ones, and for the many that would each put a stride's columns in order.
-bool IsPlaneByPlane(const Problem& problem) {
-  constexpr int64_t kFewChannels = 16, kLeastWidth = 12;
-  const ConvGeometry& g = problem.geometry;
-  return IsDepthwiseInAllButName(problem) ||
-         (problem.data_format == DataFormat::kNCHW && g.group_in_c == 1 &&
-          (g.stride_w == 1 || (g.group_out_c <= kFewChannels && problem.op == Op::kConv2D)) &&
-          std::min(g.in_w, g.out_w) >= kLeastWidth);
-}
-
-// Whether `direct` is counted to take fewer cycles.
-bool LosesToDirect(const Algorithm& algorithm, const Problem& problem, const KernelTable& kernels) {
-  return algorithm.cycles != nullptr && problem.HasTerms() &&
-         kDepthwiseForwardAlgorithm.cycles(problem, kernels) < algorithm.cycles(problem, kernels);
-}
-
-// Whether an algorithm is a choice for a problem.
-bool Serves(const Algorithm& algorithm, const Problem& problem, const KernelTable& kernels) {
-  return algorithm.can(problem, kernels) &&
-         (algorithm.wins == nullptr || algorithm.wins(problem, kernels));
-}
-
-// A depthwise algorithm for grouped convolutions of one input channel to a group: the choice for
-// those that `kIsOne` names, if it is the best as a depthwise one.
-template <const Algorithm& kAlgorithm, bool (*kIsOne)(const Problem&)>
+// A depthwise algorithm for grouped convolutions of one input channel to a group, which are
+// depthwise ones in all but name.
+template <const Algorithm& kAlgorithm>
 Algorithm ForGrouped() {
   Algorithm algorithm = kAlgorithm;
   algorithm.can = [](const Problem& problem, const KernelTable& kernels) {
     return problem.geometry.group_in_c == 1 && kAlgorithm.can(problem, kernels);
   };
-  algorithm.wins = [](const Problem& problem, const KernelTable& kernels) {
-    return kIsOne(problem) && Serves(kAlgorithm, problem, kernels) &&
-           !LosesToDirect(kAlgorithm, problem, kernels);
-  };
-  algorithm.cycles = nullptr;
   return algorithm;
+}
+
+bool IsReference(const Algorithm& algorithm) {
+  return std::string_view(algorithm.name) == kReferenceAlgorithm.name;
+}
+
+// A Zen 4, or a Zen 3, which has no vectors of 64 bytes.
+bool IsZen4() {
+#if defined(__x86_64__)
+  unsigned vendor[4] = {}, version[4] = {};
+  if (__get_cpuid(0, &vendor[0], &vendor[1], &vendor[2], &vendor[3]) == 0 ||
+      __get_cpuid(1, &version[0], &version[1], &version[2], &version[3]) == 0) {
+    return false;
+  }
+  constexpr unsigned kAmd = 0x68747541;  // "Auth", of "AuthenticAMD"
+  constexpr unsigned kFamily = 0x19;     // base family 0xF plus the extended one
+  const unsigned family = (version[0] >> 8 & 0xF) + (version[0] >> 20 & 0xFF);
+  return vendor[1] == kAmd && family == kFamily;
+#else
+  return false;
+#endif
+}
+
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  std::unique_ptr<Plan> plan = nullptr;
+  double cycles = HUGE_VAL;
+};
+
+// The one that is counted to take least, of those that `is_one` names; the first, where there is
+// nothing to count. Plans every candidate.
+template <class IsOne>
+Candidate Least(const Problem& problem, const KernelTable& kernels, Precision precision,
+                int num_threads, const IsOne& is_one) {
+  Candidate least;
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
+    // For checking: never a choice.
+    if (IsReference(algorithm) || !is_one(algorithm) || !algorithm.can(problem, kernels)) continue;
+    std::unique_ptr<Plan> plan = algorithm.plan(problem, kernels, num_threads);
+    const double cycles = CyclesOf(plan->CountWork(), kernels.vector_bytes);
+    if (least.algorithm != nullptr && cycles >= least.cycles) continue;
+    least = {&algorithm, std::move(plan), cycles};
+  }
+  if (least.algorithm == nullptr) ThrowInternal("no algorithm can do " + problem.ToLine());
+  return least;
+}
+
+// Null where the algorithm takes all data.
+std::unique_ptr<Plan> PlanInstead(const Algorithm& algorithm, const Problem& problem,
+                                  const KernelTable& kernels, int num_threads) {
+  if (!algorithm.may_refuse_data) return nullptr;
+  return Least(problem, kernels, Precision::kStandard, num_threads,
+               [](const Algorithm& other) { return !other.may_refuse_data; })
+      .plan;
 }
 
 }  // namespace
 
+double CyclesOf(const Work& work, int vector_bytes) {
+  constexpr int kWide = 64;
+  static const bool is_zen4 = IsZen4();
+  const auto& costs = vector_bytes != kWide ? kNarrowCosts : is_zen4 ? kWideZen4Costs : kWideCosts;
+  double cycles = 0;
+  for (size_t kind = 0; kind < kNumWorkKinds; ++kind) cycles += work.counts()[kind] * costs[kind];
+  return cycles;
+}
+
 std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   if (precision != Precision::kStandard) return PreciseAlgorithms(precision);
-  static const std::vector<Algorithm> conv2d = {
-      ForGrouped<kDepthwiseWholePlanesAlgorithm, IsPlaneByPlane>(),
-      ForGrouped<kDepthwisePlanesAlgorithm, IsPlaneByPlane>(),
-      ForGrouped<kDepthwiseForwardAlgorithm, IsDepthwiseInAllButName>(),
-      kConv2DImageLanes,
-      kConv2DPixelLanes,
-      kConv2DChannelLanes,
-      kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {
-      kConv2DFilterTapRows,
-      kFilterBlockLanes,
-      ForGrouped<kDepthwiseFilterAlgorithm, IsDepthwiseInAllButName>(),
-      kConv2DFilterInputLanesJoined,
-      kConv2DFilterInputLanes,
-      kConv2DFilterTapsJoined,
-      kConv2DFilterTapsApart,
-      kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d = {ForGrouped<kDepthwiseWholePlanesAlgorithm>(),
+                                                ForGrouped<kDepthwisePlanesAlgorithm>(),
+                                                ForGrouped<kDepthwiseForwardAlgorithm>(),
+                                                kConv2DImageLanes,
+                                                kConv2DPixelLanes,
+                                                kConv2DChannelLanes,
+                                                kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {kConv2DFilterTapRows,
+                                                       kFilterBlockLanes,
+                                                       ForGrouped<kDepthwiseFilterAlgorithm>(),
+                                                       kConv2DFilterInputLanesJoined,
+                                                       kConv2DFilterInputLanes,
+                                                       kConv2DFilterTapsJoined,
+                                                       kConv2DFilterTapsApart,
+                                                       kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
                                                    kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
@@ -98,49 +130,18 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   return {};
 }
 
-namespace {
-
-// Of the algorithms that `is_one` names; null if none of them serves.
-template <class IsOne>
-const Algorithm* BestOf(std::span<const Algorithm> algorithms, const Problem& problem,
-                        const KernelTable& kernels, const IsOne& is_one) {
-  const Algorithm* best = nullptr;
-  double least = HUGE_VAL;
-  for (const Algorithm& algorithm : algorithms) {
-    if (best != nullptr && algorithm.cycles == nullptr) break;
-    if (!is_one(algorithm) || !Serves(algorithm, problem, kernels)) continue;
-    if (algorithm.cycles == nullptr || !problem.HasTerms()) return &algorithm;
-    if (best == nullptr) {
-      best = &algorithm;
-      continue;
-    }
-    // The first one is not counted before there is a choice.
-    if (least == HUGE_VAL) least = best->cycles(problem, kernels);
-    const double cycles = algorithm.cycles(problem, kernels);
-    if (cycles >= least) continue;
-    best = &algorithm;
-    least = cycles;
-  }
-  return best;
+Planned Planned::Best(const Problem& problem, const KernelTable& kernels, int num_threads,
+                      Precision precision) {
+  Candidate best =
+      Least(problem, kernels, precision, num_threads, [](const Algorithm&) { return true; });
+  return Planned(*best.algorithm, std::move(best.plan),
+                 PlanInstead(*best.algorithm, problem, kernels, num_threads));
 }
 
-}  // namespace
-
-const Algorithm& BestAlgorithm(const Problem& problem, const KernelTable& kernels,
-                               Precision precision) {
-  const Algorithm* best = BestOf(AlgorithmsOf(problem.op, precision), problem, kernels,
-                                 [](const Algorithm&) { return true; });
-  if (best == nullptr) ThrowInternal("no algorithm can do " + problem.ToLine());
-  return *best;
-}
-
-Planned::Planned(const Algorithm& algorithm, const Problem& problem, const KernelTable& kernels,
-                 int num_threads)
-    : algorithm_(&algorithm), plan_(algorithm.plan(problem, kernels, num_threads)) {
-  if (!algorithm.may_refuse_data) return;
-  const Algorithm* instead = BestOf(AlgorithmsOf(problem.op), problem, kernels,
-                                    [](const Algorithm& other) { return !other.may_refuse_data; });
-  instead_ = instead->plan(problem, kernels, num_threads);
+Planned Planned::Forced(const Algorithm& algorithm, const Problem& problem,
+                        const KernelTable& kernels, int num_threads) {
+  return Planned(algorithm, algorithm.plan(problem, kernels, num_threads),
+                 PlanInstead(algorithm, problem, kernels, num_threads));
 }
 
 int64_t Planned::ScratchBytes() const {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -55,14 +57,6 @@ const Algorithm& ForceAlgorithm(const Problem& problem, const KernelTable& kerne
              "use one of: " + names);
 }
 
-const Algorithm& ChooseAlgorithm(const Problem& problem, const KernelTable& kernels,
-                                 const Execution& execution) {
-  if (execution.algorithm) {
-    return ForceAlgorithm(problem, kernels, *execution.algorithm, execution.precision);
-  }
-  return BestAlgorithm(problem, kernels, execution.precision);
-}
-
 int ThreadsOf(const Execution& execution) {
   return execution.num_threads > 0 ? execution.num_threads : UsableCpus();
 }
@@ -75,15 +69,31 @@ void CheckTensor(const Problem& problem, const char* name, const Shape& shape,
                         ToString(tensor.shape()), InfoOf(problem.dtype).name, ToString(shape)));
 }
 
+// What is asked for, or the first that can do the problem.
+const Algorithm& FirstOf(const Problem& problem, const Execution& execution,
+                         const KernelTable& kernels) {
+  if (execution.algorithm) {
+    return ForceAlgorithm(problem, kernels, *execution.algorithm, execution.precision);
+  }
+  const std::span<const Algorithm> algorithms = AlgorithmsOf(problem.op, execution.precision);
+  return *std::ranges::find_if(
+      algorithms, [&](const Algorithm& algorithm) { return algorithm.can(problem, kernels); });
+}
+
 // None where there is nothing to add up.
-std::optional<Planned> PlanTerms(const Problem& problem, const Algorithm& algorithm,
+std::optional<Planned> PlanTerms(const Problem& problem, const Execution& execution,
                                  const KernelTable& kernels, int num_threads) {
   if (!problem.HasTerms()) return std::nullopt;
-  return std::optional<Planned>(std::in_place, algorithm, problem, kernels, num_threads);
+  if (!execution.algorithm) {
+    return Planned::Best(problem, kernels, num_threads, execution.precision);
+  }
+  return Planned::Forced(FirstOf(problem, execution, kernels), problem, kernels, num_threads);
 }
 
 RunInfo InfoOf(const Problem& problem, const Execution& execution, const KernelTable& kernels,
-               const Algorithm& algorithm, const std::optional<Planned>& planned, int num_threads) {
+               const std::optional<Planned>& planned, int num_threads) {
+  const Algorithm& algorithm =
+      planned ? planned->algorithm() : FirstOf(problem, execution, kernels);
   RunInfo info;
   info.algorithm = algorithm.name;
   info.why = execution.algorithm ? "asked for" : algorithm.summary;
@@ -135,10 +145,9 @@ class MemoryLimit {
 
 RunInfo PlanRun(const Problem& problem, const Execution& execution) {
   const KernelTable& kernels = ChooseKernels(execution.isa);
-  const Algorithm& algorithm = ChooseAlgorithm(problem, kernels, execution);
   const int num_threads = ThreadsOf(execution);
-  return InfoOf(problem, execution, kernels, algorithm,
-                PlanTerms(problem, algorithm, kernels, num_threads), num_threads);
+  return InfoOf(problem, execution, kernels,
+                PlanTerms(problem, execution, kernels, num_threads), num_threads);
 }
 
 void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
@@ -151,9 +160,8 @@ void CheckMemory(const Problem& problem, const Execution& execution, int64_t ope
 
 Computation::Computation(const Problem& problem, const Execution& execution)
     : problem_(problem), kernels_(ChooseKernels(execution.isa)), parallel_(ThreadsOf(execution)) {
-  const Algorithm& algorithm = ChooseAlgorithm(problem, kernels_, execution);
-  planned_ = PlanTerms(problem, algorithm, kernels_, parallel_.num_threads());
-  info_ = InfoOf(problem, execution, kernels_, algorithm, planned_, parallel_.num_threads());
+  planned_ = PlanTerms(problem, execution, kernels_, parallel_.num_threads());
+  info_ = InfoOf(problem, execution, kernels_, planned_, parallel_.num_threads());
 }
 
 void Computation::Run(const Tensor& first, const Tensor& second, Tensor& result) const {

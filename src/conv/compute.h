@@ -14,7 +14,7 @@ namespace convgrad {
 struct Execution {
   int num_threads = 0;                   // 0: all usable CPUs
   std::optional<Isa> isa;                // none: the best this machine has
-  std::optional<std::string> algorithm;  // none: the best (BestAlgorithm)
+  std::optional<std::string> algorithm;  // none: the best (Planned::Best)
   Precision precision = Precision::kStandard;
   int64_t max_memory_bytes = 0;  // 0: 80 % of what is available
 };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "conv/plan/plan.h"
 #include "problem/precision.h"
@@ -19,30 +20,27 @@ struct Algorithm {
   const char* summary;  // one line for people: when it is the right one
   // Whether it is able to compute a problem that has terms; never whether it is quick.
   bool (*can)(const Problem& problem, const KernelTable& kernels);
-  // Whether it is worth a choice where it can. Null: always.
-  bool (*wins)(const Problem& problem, const KernelTable& kernels) = nullptr;
-  // A rough count of what a run takes, for one thread, of a problem that it can do and that has
-  // terms. Null: it is the choice wherever it is the first that can.
-  double (*cycles)(const Problem& problem, const KernelTable& kernels) = nullptr;
   std::unique_ptr<Plan> (*plan)(const Problem& problem, const KernelTable& kernels,
                                 int num_threads);
   // Whether the plan may refuse data (Plan::Run).
   bool may_refuse_data = false;
 };
 
-// Best first, but for neighbours that count cycles. The last, "reference", can do everything.
+// The last, "reference", can do everything, and is for checking.
 std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision = Precision::kStandard);
 
-// The first that can do a problem on a table and wins; if it counts cycles, the one that counts
-// fewest of those.
-const Algorithm& BestAlgorithm(const Problem& problem, const KernelTable& kernels,
-                               Precision precision = Precision::kStandard);
+// The cost model: cycles that work is counted to take with vectors of so many bytes, but for a
+// factor that is the machine's.
+double CyclesOf(const Work& work, int vector_bytes);
 
 // An algorithm's plan, and where data may forbid it that of the best one that takes all data.
 class Planned {
  public:
-  Planned(const Algorithm& algorithm, const Problem& problem, const KernelTable& kernels,
-          int num_threads);
+  // Of a problem with terms: the algorithm whose plan is counted to take least.
+  static Planned Best(const Problem& problem, const KernelTable& kernels, int num_threads,
+                      Precision precision = Precision::kStandard);
+  static Planned Forced(const Algorithm& algorithm, const Problem& problem,
+                        const KernelTable& kernels, int num_threads);
 
   const Algorithm& algorithm() const { return *algorithm_; }
   int64_t ScratchBytes() const;
@@ -50,6 +48,9 @@ class Planned {
   void Run(const ConvArgs& args) const;
 
  private:
+  Planned(const Algorithm& algorithm, std::unique_ptr<Plan> plan, std::unique_ptr<Plan> instead)
+      : algorithm_(&algorithm), plan_(std::move(plan)), instead_(std::move(instead)) {}
+
   const Algorithm* algorithm_;
   std::unique_ptr<Plan> plan_, instead_;
 };

@@ -15,6 +15,7 @@ enum class WorkKind {
   kRowFma,      // multiply-adds of a vector in kernels on rows of channels (kernels/depthwise)
   kPlaneFma,    // multiply-adds of a vector in kernels on planes (kernels/depthwise/plane.h)
   kPlaneLoad,   // vectors and weights loaded for them
+  kShiftedFma,  // multiply-adds of a vector in kernels that shift whole planes into place
   kSegment,     // loops over terms begun, each of a tile
   kFold,        // vectors of block sums folded, rounded or stored
   kCall,        // calls of a kernel
@@ -25,7 +26,13 @@ enum class WorkKind {
   kTask,        // parts of the work begun: places found, buffers cleared
   kFarLine,     // lines that a kernel reads again from beyond the first-level cache
 };
-inline constexpr size_t kNumWorkKinds = 16;
+inline constexpr size_t kNumWorkKinds = 17;
+
+// In the order of the kinds, for tables: "gemm_fma", ...
+inline constexpr std::array<const char*, kNumWorkKinds> kWorkKindNames = {
+    "gemm_fma",   "gemm_load",   "whole_fma", "whole_load", "row_fma", "plane_fma",
+    "plane_load", "shifted_fma", "segment",   "fold",       "call",    "copied",
+    "transposed", "scattered",   "run",       "task",       "far_line"};
 
 // As issued: surplus lanes and multiplied padding count, and where a loop waits for its own sums,
 // what could have been issued meanwhile. Of all threads together.

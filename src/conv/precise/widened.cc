@@ -38,9 +38,10 @@ WidenedPlan::Slab MakeSlab(const Problem& problem, int64_t num_images, const Ker
   Problem wide = problem;
   wide.dtype = DType::kFloat64;
   wide.geometry.batch = num_images;
-  const Algorithm& algorithm =
-      sums == WidenedSums::kReference ? AlgorithmsOf(wide.op).back() : BestAlgorithm(wide, kernels);
-  return {wide, Planned(algorithm, wide, kernels, num_threads)};
+  if (sums == WidenedSums::kReference) {
+    return {wide, Planned::Forced(AlgorithmsOf(wide.op).back(), wide, kernels, num_threads)};
+  }
+  return {wide, Planned::Best(wide, kernels, num_threads)};
 }
 
 std::optional<WidenedPlan::Slab> MakeLastSlab(const Problem& problem, const KernelTable& kernels,

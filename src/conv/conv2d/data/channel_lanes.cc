@@ -4,7 +4,6 @@
 #include "conv/conv2d/data/algorithms.h"
 #include "conv/conv2d/data/channel_lanes_cut.h"
 #include "conv/conv2d/data/channel_lanes_runner.h"
-#include "conv/conv2d/data/cost.h"
 #include "conv/conv2d/data/cut_plan.h"
 #include "conv/move/pairs_plan.h"
 
@@ -20,17 +19,12 @@ std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels,
   return PlanFloat<ChannelLanesPlan>(problem, kernels, num_threads, ServesPairs(problem, kernels));
 }
 
-double Cycles(const Problem& problem, const KernelTable& kernels) {
-  return CyclesOf(problem, kernels, LanesForm::kChannels, ServesPairs(problem, kernels));
-}
-
 }  // namespace
 
 const Algorithm kConv2DChannelLanes = {
     .name = "channel-lanes",
     .summary = "tiles of pixels by channels, padding skipped",
     .can = [](const Problem& problem, const KernelTable&) { return TapSum::Describes(problem); },
-    .cycles = Cycles,
     .plan = PlanOf,
 };
 

@@ -8,7 +8,6 @@
 
 #include "base/memory.h"
 #include "conv/conv2d/data/algorithms.h"
-#include "conv/conv2d/data/cost.h"
 #include "conv/conv2d/data/cut_plan.h"
 #include "conv/conv2d/data/image_lanes_runner.h"
 #include "conv/move/filter_panel.h"
@@ -97,17 +96,9 @@ bool Can(const Problem& problem, const KernelTable&) {
   return CanImageLanes(sum);
 }
 
-bool Wins(const Problem& problem, const KernelTable&) {
-  return FitsImageLanes(TapSum(problem));
-}
-
 // Pairs of channels side by side, where no pair is half empty.
 bool TakesPairs(const Problem& problem, const KernelTable& kernels) {
   return ServesPairs(problem, kernels) && TapSum(problem).source_c % 2 == 0;
-}
-
-double Cycles(const Problem& problem, const KernelTable& kernels) {
-  return CyclesOf(problem, kernels, LanesForm::kImages, TakesPairs(problem, kernels));
 }
 
 std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels, int num_threads) {
@@ -120,8 +111,6 @@ const Algorithm kConv2DImageLanes = {
     .name = "image-lanes",
     .summary = "tiles of pixels by channels, lanes along images, for few or odd channels",
     .can = Can,
-    .wins = Wins,
-    .cycles = Cycles,
     .plan = PlanOf,
     .may_refuse_data = true,
 };

@@ -67,11 +67,6 @@ bool CanImageLanes(const TapSum& sum) {
   return WindowBytes(sum, std::max(sum.source_c, together)) <= kMostWindow;
 }
 
-bool FitsImageLanes(const TapSum& sum) {
-  constexpr double kMostWindow = 768 << 10;
-  return WindowBytes(sum, sum.source_c) <= kMostWindow;
-}
-
 ImageLanesParts CutParts(TapSum& sum, DataFormat format, int64_t lanes, int64_t bytes,
                          int num_threads) {
   const ImageLanesParts parts(sum, format, lanes, bytes, num_threads);

@@ -29,8 +29,6 @@ bool SlidesDownRows(const TapSum& sum);
 
 // Whether a thread's rows of the source, of a block of a few columns, have room.
 bool CanImageLanes(const TapSum& sum);
-// Whether what eight columns of the result read of the source, vectors for all of it, fits a cache.
-bool FitsImageLanes(const TapSum& sum);
 
 // What one call works on: positions of rows (in a band) and columns, and groups of channels.
 struct ImageLanesPart {

@@ -1,7 +1,6 @@
 // Which problems have lanes along pixels, and in which form. Padding is multiplied here, so a
 // filter with an infinity or a NaN goes the other way.
 #include "conv/conv2d/data/algorithms.h"
-#include "conv/conv2d/data/cost.h"
 #include "conv/conv2d/data/cut_plan.h"
 #include "conv/conv2d/data/pixel_lanes_cut.h"
 #include "conv/conv2d/data/pixel_lanes_runner.h"
@@ -34,19 +33,6 @@ bool Can(const Problem& problem, const KernelTable&) {
   return FitsPixelLanes(sum);
 }
 
-// Planes hold the padding. Pairs that are not of whole planes are of channels side by side, which
-// is channel-lanes' way.
-bool Wins(const Problem& problem, const KernelTable& kernels) {
-  const TapSum sum(problem);
-  if (PairsPay(problem, kernels, sum) && !TakesPairs(problem, kernels)) return false;
-  const TermCount terms(sum);
-  return terms.valid * 1.5 >= terms.all;
-}
-
-double Cycles(const Problem& problem, const KernelTable& kernels) {
-  return CyclesOf(problem, kernels, LanesForm::kPixels, TakesPairs(problem, kernels));
-}
-
 std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels, int num_threads) {
   return PlanFloat<PixelLanesPlan>(problem, kernels, num_threads, TakesPairs(problem, kernels));
 }
@@ -57,8 +43,6 @@ const Algorithm kConv2DPixelLanes = {
     .name = "pixel-lanes",
     .summary = "tiles of channels by pixels, for few channels and for 1x1 filters on planes",
     .can = Can,
-    .wins = Wins,
-    .cycles = Cycles,
     .plan = PlanOf,
     .may_refuse_data = true,
 };

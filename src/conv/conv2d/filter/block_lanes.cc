@@ -14,7 +14,6 @@
 #include "conv/conv2d/filter/algorithms.h"
 #include "conv/conv2d/filter/block_lanes_cut.h"
 #include "conv/conv2d/filter/block_lanes_packing.h"
-#include "conv/conv2d/filter/cost.h"
 #include "conv/conv2d/filter/unit_folds.h"
 #include "conv/move/has_nan.h"
 
@@ -263,7 +262,6 @@ const Algorithm kFilterBlockLanes = {
     .name = "block-lanes",
     .summary = "filter gradient of few channels, lanes along blocks of pixels",
     .can = CanBlockLanes,
-    .wins = BlockLanesWin,
     .plan = PlanBlockLanes,
     .may_refuse_data = true,
 };

@@ -10,7 +10,6 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "conv/conv2d/filter/algorithms.h"
-#include "conv/conv2d/filter/cost.h"
 #include "conv/conv2d/filter/tap_rows_cut.h"
 #include "conv/conv2d/filter/unit_folds.h"
 #include "conv/move/staging.h"
@@ -290,7 +289,6 @@ const Algorithm kConv2DFilterTapRows = {
     .name = "tap-rows",
     .summary = "filter gradient of few input channels, one row of taps at a time",
     .can = TapRowsCut::Fits,
-    .wins = TapRowsWin,
     .plan = PlanTapRows,
 };
 

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "conv/conv2d/filter/algorithms.h"
-#include "conv/conv2d/filter/cost.h"
 #include "conv/conv2d/filter/cut.h"
 #include "conv/conv2d/filter/input_lanes_operands.h"
 #include "conv/conv2d/filter/operands.h"
@@ -127,7 +126,6 @@ constexpr Algorithm MakeAlgorithm(const char* name, const char* summary) {
   return {.name = name,
           .summary = summary,
           .can = CanTakeForm<kForm>,
-          .wins = FormWins<kForm>,
           .plan = MakePlan<kForm>,
           .may_refuse_data = FilterCut::Joins(kForm)};
 }

@@ -12,7 +12,6 @@
 
 #include "base/checked.h"
 #include "conv/depthwise/algorithms.h"
-#include "conv/depthwise/data/cost.h"
 #include "conv/depthwise/data/direct_calls.h"
 #include "conv/depthwise/data/direct_cut.h"
 #include "conv/depthwise/data/direct_in_place.h"
@@ -399,7 +398,6 @@ const Algorithm kDepthwiseForwardAlgorithm = {
     .name = "direct",
     .summary = "depthwise forward and input gradient, lanes along channels, padding skipped",
     .can = [](const Problem&, const KernelTable&) { return true; },
-    .cycles = DirectCycles,
     .plan = PlanData,
 };
 

@@ -14,7 +14,6 @@
 
 #include "base/checked.h"
 #include "conv/depthwise/algorithms.h"
-#include "conv/depthwise/data/cost.h"
 #include "conv/depthwise/data/planes_cut.h"
 #include "conv/depthwise/data/work.h"
 #include "conv/depthwise/strips.h"
@@ -381,7 +380,6 @@ const Algorithm kDepthwisePlanesAlgorithm = {
     .name = "planes",
     .summary = "depthwise forward and input gradient, lanes along columns of padded planes",
     .can = [](const Problem& problem, const KernelTable&) { return PlanesCut::Fits(problem); },
-    .cycles = PlanesCycles,
     .plan = PlanPlanes,
     .may_refuse_data = true,
 };

@@ -136,7 +136,7 @@ Work WholePlanesPlan<T>::CountWork() const {
   const double rows = vectors * static_cast<double>(image_.source_h);
   const bool kept = vector_bytes_ >= kLine && size <= kMostKeptSize;
   Work work;
-  work.Add(WorkKind::kPlaneFma, rows * static_cast<double>(size * std::max(size, kLatency)));
+  work.Add(WorkKind::kShiftedFma, rows * static_cast<double>(size * std::max(size, kLatency)));
   work.Add(WorkKind::kPlaneLoad, rows * static_cast<double>(size + (kept ? 0 : num_taps())) +
                                      vectors * static_cast<double>(num_taps()));
   work.Add(WorkKind::kFold, vectors * static_cast<double>(image_.out_h + size - 1 - image_.pad_h));
@@ -156,15 +156,6 @@ std::unique_ptr<Plan> PlanWholePlanes(const Problem& problem, const KernelTable&
   return std::make_unique<WholePlanesPlan<float>>(problem, kernels);
 }
 
-// Rows of up to two vectors of 64 bytes; of 7x7 filters, whose weights don't stay in registers, of
-// most of one. Wider rows are read from between zeros with fewer loads; vectors of 32 bytes keep
-// few weights there either, and take rows of up to 8.
-bool IsGoodWidth(int64_t size, int64_t row_bytes, int64_t vector_bytes) {
-  constexpr int64_t kVector = 64, kMostRow = 4 * kVector;
-  const int64_t most = vector_bytes < kVector ? kMostRow : size < 7 ? 2 * kVector : kVector;
-  return row_bytes > (size < 7 ? kVector / 4 : kVector / 2) && row_bytes <= most;
-}
-
 bool HasKernel(DType dtype, const KernelTable& kernels) {
   if (dtype == DType::kFloat64) return kernels.plane_f64.sum_whole != nullptr;
   return dtype == DType::kFloat32 && kernels.plane_f32.sum_whole != nullptr;
@@ -179,20 +170,12 @@ bool CanWholePlanes(const Problem& problem, const KernelTable& kernels) {
          FitsKernel(Dimension::Rows(g, forward));
 }
 
-bool WholePlanesWin(const Problem& problem, const KernelTable& kernels) {
-  const ConvGeometry& g = problem.geometry;
-  const bool forward = InfoOf(problem.op).direction == Direction::kForward;
-  const int64_t row_bytes = Dimension::Cols(g, forward).num_results() * InfoOf(problem.dtype).bytes;
-  return IsGoodWidth(g.kernel_w, row_bytes, kernels.vector_bytes);
-}
-
 }  // namespace
 
 const Algorithm kDepthwiseWholePlanesAlgorithm = {
     .name = "whole-planes",
     .summary = "depthwise forward and input gradient of 3x3 to 7x7 filters, planes as they lie",
     .can = CanWholePlanes,
-    .wins = WholePlanesWin,
     .plan = PlanWholePlanes,
     .may_refuse_data = true,
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "conv/axes/lines.h"
 #include "conv/depthwise/chunks.h"
 #include "conv/depthwise/strips.h"

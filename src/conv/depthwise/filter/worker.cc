@@ -69,19 +69,33 @@ FilterWorker<Stored, Element>::FilterWorker(const DepthwiseFilterCut& cut,
       output_packer_(kernels, cut.output, ByPlane(cut), OutputForm(cut), cut.parts),
       input_(input),
       out_backprop_(out_backprop),
-      memory_(cut.worker_bytes()) {
+      memory_(cut.worker_bytes()),
+      sums_(PlaceOfSums()),
+      input_strip_{sums_ + cut.UnitSize(), {}, {}},
+      output_strip_{input_strip_.data + cut.input_size, {}, {}},
+      intermediate_(output_strip_.data + cut.output_size),
+      finder_(cut, Operands()) {
   // Lanes beyond the channels are read, where those of a pixel are no vector.
   if (cut.PartSize(cut.chunks.widest()) < cut.lanes) {
     std::memset(memory_.data(), 0, static_cast<size_t>(memory_.size()));
   }
+}
+
+template <class Stored, class Element>
+auto FilterWorker<Stored, Element>::PlaceOfSums() -> Compute* {
   std::byte* memory = memory_.data();
-  while (cut.input_in_place && (Clashes(memory, input) || Clashes(memory, out_backprop))) {
+  while (cut_.input_in_place && (Clashes(memory, input_) || Clashes(memory, out_backprop_))) {
     memory += LinesAhead::kLineBytes;
   }
-  sums_ = reinterpret_cast<Compute*>(memory);
-  input_strip_.data = sums_ + cut.UnitSize();
-  output_strip_.data = input_strip_.data + cut.input_size;
-  intermediate_ = output_strip_.data + cut.output_size;
+  return reinterpret_cast<Compute*>(memory);
+}
+
+template <class Stored, class Element>
+FilterOperands<Element> FilterWorker<Stored, Element>::Operands() const {
+  const void* input = cut_.input_in_place ? static_cast<const void*>(input_) : input_strip_.data;
+  const void* output =
+      cut_.output_in_place ? static_cast<const void*>(out_backprop_) : output_strip_.data;
+  return {static_cast<const Element*>(input), static_cast<const Element*>(output), sums_};
 }
 
 // Whether the calls of a span are known; known_ becomes it, or a new one without calls.
@@ -89,13 +103,12 @@ template <class Stored, class Element>
 bool FilterWorker<Stored, Element>::IsKnown(const BlockSpan& span) {
   const int64_t first_block = span.begin % cut_.blocks_of_image;
   const int64_t num_blocks = span.end - span.begin;
-  for (KnownSpan& known : known_spans_) {
+  for (SpanCalls<Element>& known : known_spans_) {
     known_ = &known;
     if (known.first_block == first_block && known.num_blocks == num_blocks) return true;
   }
   if (known_spans_.size() == kMostKnownSpans) known_spans_.clear();
-  known_spans_.push_back(
-      {first_block, num_blocks, cut_.PlaceOf(unit_, span.bounds), {}, true, {}, {}});
+  known_spans_.push_back({first_block, num_blocks, cut_.PlaceOf(unit_, span.bounds)});
   known_ = &known_spans_.back();
   return false;
 }
@@ -122,155 +135,7 @@ void FilterWorker<Stored, Element>::StartSpan(const BlockSpan& span, const Block
               &output_strip_.part);
   PlaceStrips(alike ? known_->place : cut_.PlaceOf(unit_, next.bounds), next.bounds.image_begin,
               next_channels, &input_strip_.next, &output_strip_.next);
-  if (!is_known) FindAllCalls(span);
-}
-
-template <class Stored, class Element>
-void FilterWorker<Stored, Element>::FindAllCalls(const BlockSpan& span) {
-  if (!cut_.input_in_place) FindSlots(span.bounds, known_);
-  if (cut_.output_in_place) {
-    known_->calls.resize(1);
-    return;
-  }
-  for (int64_t i = span.begin; i < span.end; ++i) FindCalls(cut_.blocks[i], known_);
-}
-
-template <class Stored, class Element>
-void FilterWorker<Stored, Element>::FindCalls(const PixelBlock& block, KnownSpan* known) const {
-  const size_t before = known->calls.size();
-  for (int64_t part = 0; part < cut_.parts; ++part) {
-    const size_t first = known->calls.size();
-    for (int64_t row = block.row_begin; row < block.row_end; ++row) {
-      RowsCall call;
-      FindCall(block, block.image_begin, row, part, &call);
-      if (call.segments.empty()) continue;
-      if (known->calls.size() > first && known->calls.back().Extend(call)) continue;
-      known->calls.push_back(std::move(call));
-    }
-  }
-  known->calls_of.push_back(known->calls.size() - before);
-}
-
-// Adds the row of `next` if it lies behind the others as they lie behind each other.
-template <class Stored, class Element>
-bool FilterWorker<Stored, Element>::RowsCall::Extend(const RowsCall& next) {
-  const auto behind = [&](const DepthwiseSegment<Element>& a, const DepthwiseSegment<Element>& b) {
-    return b.source - a.source;
-  };
-  if (segments.size() != next.segments.size()) return false;
-  const int64_t source_step = behind(segments[0], next.segments[0]);
-  const int64_t output_step = next.rows.out_backprop - rows.out_backprop;
-  if (rows.num_rows > 1 && (source_step != rows.num_rows * rows.source_row_step ||
-                            output_step != rows.num_rows * rows.out_backprop_row_step)) {
-    return false;
-  }
-  for (size_t i = 0; i < segments.size(); ++i) {
-    if (segments[i].sums != next.segments[i].sums ||
-        behind(segments[i], next.segments[i]) != source_step) {
-      return false;
-    }
-  }
-  if (rows.num_rows++ > 1) return true;
-  rows.source_row_step = source_step;
-  rows.out_backprop_row_step = output_step;
-  return true;
-}
-
-// Numbers the input rows that the span's outputs read with the unit's taps.
-template <class Stored, class Element>
-void FilterWorker<Stored, Element>::FindSlots(const PixelBlock& bounds, KnownSpan* known) const {
-  const Range rows = input_strip_.part.rows;
-  const Dimension& d = cut_.rows;
-  known->slots.assign(static_cast<size_t>(rows.size()), -1);
-  for (int64_t row = bounds.row_begin; row < bounds.row_end; ++row) {
-    for (int64_t tap = unit_.row_taps.begin; tap < unit_.row_taps.end; ++tap) {
-      const int64_t at = row * d.stride + tap * d.dilation - d.pad - rows.begin;
-      if (at >= 0 && at < rows.size()) known->slots[at] = 0;
-    }
-  }
-  int64_t num_slots = 0;
-  for (int64_t& slot : known->slots) {
-    if (slot == 0) slot = num_slots++;
-  }
-  known->all_rows = num_slots == rows.size();
-}
-
-// One row of taps of the unit over one source row, for one part of the outputs.
-template <class Stored, class Element>
-void FilterWorker<Stored, Element>::AddSegments(const Element* source, int64_t row_tap,
-                                                int64_t origin, int64_t part,
-                                                RowsCall* call) const {
-  const Range taps = unit_.col_taps;
-  const int64_t tap_size = cut_.TapSize(unit_.channels.size());
-  Compute* const sums = sums_ + part * cut_.PartSums(unit_.channels.size());
-  for (int64_t tap = taps.begin; tap < taps.end;) {
-    DepthwiseSegment<Element> segment = {};
-    segment.source = source;
-    segment.origin = origin + tap * cut_.cols.dilation;
-    segment.num_taps = SegmentTaps(taps.end - tap);
-    segment.sums =
-        sums + ((row_tap - unit_.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
-    call->segments.push_back(segment);
-    tap += segment.num_taps;
-  }
-}
-
-// The first column that the strip, or the image, has of an input row.
-template <class Stored, class Element>
-auto FilterWorker<Stored, Element>::InputRow(int64_t image, int64_t row) const -> const Element* {
-  const Range channels = unit_.channels;
-  if (cut_.input_in_place) {
-    return reinterpret_cast<const Element*>(input_) +
-           cut_.input.AtPixel(image, row, 0, channels.begin);
-  }
-  const StripPart& part = input_strip_.part;
-  const int64_t pixel = known_->slots[row - part.rows.begin] * part.cols.size();
-  return reinterpret_cast<const Element*>(input_strip_.data) +
-         pixel * cut_.PartSize(channels.size());
-}
-
-// Column `col` of a row of out_backprop.
-template <class Stored, class Element>
-auto FilterWorker<Stored, Element>::OutputRow(int64_t image, int64_t row, int64_t col) const
-    -> const Element* {
-  const StripPart& part = output_strip_.part;
-  if (cut_.output_in_place) {
-    return reinterpret_cast<const Element*>(out_backprop_) +
-           cut_.output.AtPixel(image, row, col, part.channels.begin);
-  }
-  const int64_t pixel = (row - part.rows.begin) * part.cols.size() + col - part.cols.begin;
-  return reinterpret_cast<const Element*>(output_strip_.data) + pixel * part.channels.size();
-}
-
-template <class Stored, class Element>
-void FilterWorker<Stored, Element>::FindCall(const PixelBlock& block, int64_t image, int64_t row,
-                                             int64_t part, RowsCall* call) const {
-  const Dimension& rows = cut_.rows;
-  const int64_t size = cut_.PartSize(unit_.channels.size());
-  const int64_t first_col = cut_.input_in_place ? 0 : input_strip_.part.cols.begin;
-  const TapRange valid = ValidTaps(row, rows.stride, rows.dilation, rows.pad, rows.kernel, rows.in);
-  const int64_t origin = block.col_begin * cut_.cols.stride - cut_.cols.pad - first_col;
-  call->segments.clear();
-  for (int64_t tap = std::max(valid.first, unit_.row_taps.begin);
-       tap < std::min(valid.last, unit_.row_taps.end); ++tap) {
-    const int64_t in_row = row * rows.stride + tap * rows.dilation - rows.pad;
-    AddSegments(InputRow(image, in_row), tap, origin, part, call);
-    call->last_input = in_row;
-  }
-  DepthwiseGradientRows<Element>& kernel_rows = call->rows;
-  kernel_rows = {};
-  kernel_rows.num_rows = 1;
-  kernel_rows.segments = call->segments.data();
-  kernel_rows.num_segments = std::ssize(call->segments);
-  kernel_rows.out_backprop = OutputRow(image, row, block.col_begin) + part * size;
-  kernel_rows.out_backprop_stride = cut_.output_in_place ? cut_.output.c : size * cut_.parts;
-  kernel_rows.count = block.col_end - block.col_begin;
-  kernel_rows.source_stride = cut_.input_in_place ? cut_.input.c : size;
-  kernel_rows.num_cols = cut_.input_in_place ? cut_.input.w : input_strip_.part.cols.size();
-  kernel_rows.sums_stride = cut_.TapSize(unit_.channels.size());
-  kernel_rows.stride = cut_.cols.stride;
-  kernel_rows.dilation = cut_.cols.dilation;
-  kernel_rows.channels = size;
+  if (!is_known) finder_.FindAll(unit_, span, known_);
 }
 
 // The numbered rows of one image, neighbours together.
@@ -335,7 +200,7 @@ void FilterWorker<Stored, Element>::FetchNextRows(int64_t image, int64_t last, i
   const int64_t behind = in.batch * in.h - 1 - (image * in.h + last);
   if (cut_.input_in_place) {
     for (; next.count < std::min({cut_.rows.stride, behind, next.kMost}); ++next.count) {
-      next.rows[next.count] = InputRow(image, last + next.count + 1);
+      next.rows[next.count] = finder_.InputRow(unit_, *known_, image, last + next.count + 1);
     }
   }
   if (cut_.output_in_place && image * out.h + row + 1 < out.batch * out.h) {
@@ -345,7 +210,7 @@ void FilterWorker<Stored, Element>::FetchNextRows(int64_t image, int64_t last, i
 }
 
 template <class Stored, class Element>
-void FilterWorker<Stored, Element>::Call(RowsCall* call) {
+void FilterWorker<Stored, Element>::Call(FilterCall<Element>* call) {
   if (ahead_.num_parts > 0) call->rows.ahead = &ahead_;
   row_kernels_.gradient(call->rows);
 }
@@ -353,9 +218,9 @@ void FilterWorker<Stored, Element>::Call(RowsCall* call) {
 // A block of an out_backprop that is used in place.
 template <class Stored, class Element>
 void FilterWorker<Stored, Element>::AddBlockInPlace(const PixelBlock& block, int64_t image) {
-  RowsCall& call = known_->calls[0];
+  FilterCall<Element>& call = known_->calls[0];
   for (int64_t row = block.row_begin; row < block.row_end; ++row) {
-    FindCall(block, image, row, 0, &call);
+    finder_.Find(unit_, *known_, block, image, row, 0, &call);
     if (call.segments.empty()) continue;
     FetchNextRows(image, call.last_input, row, &call.rows);
     Call(&call);
@@ -372,12 +237,12 @@ void FilterWorker<Stored, Element>::AddSpan(const BlockSpan& span, int64_t first
     if (!cut_.input_in_place) PackInput(image);
     if (!cut_.output_in_place) PackOutput(image);
     FetchNextStrips(span, image);
-    RowsCall* call = known_->calls.data();
+    FilterCall<Element>* call = known_->calls.data();
     for (int64_t i = span.begin; i < span.end; ++i) {
       if (cut_.output_in_place) {
         AddBlockInPlace(cut_.blocks[i], image);
       } else {
-        RowsCall* const end = call + known_->calls_of[i - span.begin];
+        FilterCall<Element>* const end = call + known_->calls_of[i - span.begin];
         while (call != end) Call(call++);
       }
       if (image + 1 < cut_.blocks[i].image_end) continue;

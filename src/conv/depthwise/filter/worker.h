@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "conv/depthwise/filter/calls.h"
 #include "conv/depthwise/filter/cut.h"
 #include "conv/depthwise/strips.h"
 #include "kernels/kernel_table.h"
@@ -28,25 +29,6 @@ class FilterWorker {
   void Finish(const FilterUnit& unit, const double* fold, Stored* result);
 
  private:
-  // A call of the kernel for one row of a block, or for several that meet the same taps.
-  struct RowsCall {
-    DepthwiseGradientRows<Element> rows;
-    std::vector<DepthwiseSegment<Element>> segments;
-    int64_t last_input;  // the last row that the first one reads
-
-    bool Extend(const RowsCall& next);
-  };
-
-  // What is found once for all spans of the same blocks of an image.
-  struct KnownSpan {
-    int64_t first_block, num_blocks;  // the first counted in its image
-    SpanPlace place;
-    std::vector<int64_t> slots;    // of the part's input rows in the strip, or -1
-    bool all_rows;                 // none is -1
-    std::vector<RowsCall> calls;   // of all blocks, or one where nothing is packed
-    std::vector<size_t> calls_of;  // how many each block has
-  };
-
   struct Strip {
     Compute* data;
     StripPart part, next;  // of the span's first image; what will probably follow
@@ -57,19 +39,12 @@ class FilterWorker {
   bool IsKnown(const BlockSpan& span);
   void PlaceStrips(const SpanPlace& place, int64_t image, Range channels, StripPart* input,
                    StripPart* output) const;
-  void FindAllCalls(const BlockSpan& span);
-  void FindSlots(const PixelBlock& bounds, KnownSpan* known) const;
-  void FindCalls(const PixelBlock& block, KnownSpan* known) const;
-  void FindCall(const PixelBlock& block, int64_t image, int64_t row, int64_t part,
-                RowsCall* call) const;
-  void AddSegments(const Element* source, int64_t row_tap, int64_t origin, int64_t part,
-                   RowsCall* call) const;
-  const Element* InputRow(int64_t image, int64_t row) const;
-  const Element* OutputRow(int64_t image, int64_t row, int64_t col) const;
+  Compute* PlaceOfSums();
+  FilterOperands<Element> Operands() const;
 
   void AddSpan(const BlockSpan& span, int64_t first_run, double* folds);
   void AddBlockInPlace(const PixelBlock& block, int64_t image);
-  void Call(RowsCall* call);
+  void Call(FilterCall<Element>* call);
   void PackInput(int64_t image) const;
   void PackOutput(int64_t image) const;
   void FetchNextRows(int64_t image, int64_t last, int64_t row,
@@ -87,11 +62,13 @@ class FilterWorker {
   const Stored* out_backprop_;
 
   AlignedArray<std::byte> memory_;
-  Compute *sums_, *intermediate_;
+  Compute* const sums_;
   Strip input_strip_, output_strip_;
+  Compute* const intermediate_;
+  const FilterCallFinder<Element> finder_;
   FilterUnit unit_ = {};
-  std::vector<KnownSpan> known_spans_;  // with the unit's taps and number of channels
-  KnownSpan* known_ = nullptr;
+  std::vector<SpanCalls<Element>> known_spans_;  // with the unit's taps and number of channels
+  SpanCalls<Element>* known_ = nullptr;
   LinesAhead ahead_ = {};
   std::vector<Compute> apart_;  // sums before they are put in order
 };

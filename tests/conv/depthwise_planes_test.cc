@@ -19,7 +19,8 @@ std::string DrawLine(Draw& draw) {
   const int64_t w = draw(0, 3) == 0 ? draw(1, 11) : draw(12, 75), kernel_h = draw(1, 11),
                 kernel_w = draw(1, 8);
   const int64_t multiplier = draw(1, 3), dilation_h = draw(1, 3), dilation_w = draw(1, 3);
-  const int64_t stride_h = draw(1, 3), stride_w = draw(1, backprop ? 4 : 3);
+  const int64_t stride_h = draw(1, draw(0, 7) == 0 ? 7 : 3),
+                stride_w = draw(1, draw(0, 7) == 0 ? 9 : 4);
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   return std::string(backprop ? "depthwise_conv2d_backprop_input " : "depthwise_conv2d ") +
          kTypes[draw(0, 3)] + (nhwc ? " NHWC in=" : " NCHW in=") +

@@ -1,9 +1,7 @@
 #include "conv/depthwise/strips.h"
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
-#include <utility>
 
 namespace convgrad {
 
@@ -193,24 +191,5 @@ template class StripPacker<Float16>;
 template class StripPacker<BFloat16>;
 template class StripPacker<float>;
 template class StripPacker<double>;
-
-AlignedArray<std::byte> BufferPool::Take() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!free_.empty()) {
-      AlignedArray<std::byte> buffer = std::move(free_.back());
-      free_.pop_back();
-      return buffer;
-    }
-  }
-  AlignedArray<std::byte> buffer(bytes_);
-  std::memset(buffer.data(), 0, static_cast<size_t>(bytes_));  // lanes beyond the channels are read
-  return buffer;
-}
-
-void BufferPool::Give(AlignedArray<std::byte> buffer) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  free_.push_back(std::move(buffer));
-}
 
 }  // namespace convgrad

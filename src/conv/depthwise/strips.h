@@ -4,11 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
-#include <vector>
 
-#include "base/memory.h"
 #include "conv/axes/lines.h"
 #include "kernels/kernel_table.h"
 #include "problem/geometry.h"
@@ -109,34 +105,6 @@ class StripPacker {
   bool by_plane_;
   StripForm form_;
   int64_t multiplier_;
-};
-
-// Buffers for pieces of work that run at the same time: each takes one and gives it back.
-class BufferPool {
- public:
-  explicit BufferPool(int64_t bytes) : bytes_(bytes) {}
-
-  class Lease {
-   public:
-    explicit Lease(BufferPool* pool) : pool_(pool), buffer_(pool->Take()) {}
-    ~Lease() { pool_->Give(std::move(buffer_)); }
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
-
-    std::byte* data() { return buffer_.data(); }
-
-   private:
-    BufferPool* pool_;
-    AlignedArray<std::byte> buffer_;
-  };
-
- private:
-  AlignedArray<std::byte> Take();
-  void Give(AlignedArray<std::byte> buffer);
-
-  int64_t bytes_;
-  std::mutex mutex_;
-  std::vector<AlignedArray<std::byte>> free_;
 };
 
 }  // namespace convgrad

@@ -7,16 +7,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "base/checked.h"
+#include "base/memory.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/depthwise/data/planes_cut.h"
 #include "conv/depthwise/data/work.h"
-#include "conv/depthwise/strips.h"
 #include "conv/move/filter_panel.h"
 
 namespace convgrad {
@@ -38,7 +38,7 @@ class PlanesEngine {
         source_(static_cast<const Stored*>(cut.forward ? args.input : args.out_backprop)),
         result_(static_cast<Stored*>(args.result)),
         weights_(cut.num_weights()),
-        pool_(cut.task_bytes()) {
+        buffers_(static_cast<size_t>(args.parallel.num_threads())) {
     PackWeights(static_cast<const Stored*>(args.filter));
   }
 
@@ -82,8 +82,8 @@ class PlanesEngine {
   void (*const stream_)(const void* from, void* to, int64_t bytes);
   const Stored* source_;
   Stored* result_;
-  AlignedArray<Compute> weights_;  // by plane of results of one image
-  BufferPool pool_;
+  AlignedArray<Compute> weights_;                 // by plane of results of one image
+  std::vector<AlignedArray<std::byte>> buffers_;  // by thread
 };
 
 // One tap of the filter, all channels, at a time.
@@ -308,10 +308,14 @@ void PlanesEngine<Stored>::SumGroup(int64_t group, const RowPart& part, Scratch*
 
 template <class Stored>
 void PlanesEngine<Stored>::RunTask(int64_t index) {
-  BufferPool::Lease lease(&pool_);
+  AlignedArray<std::byte>& buffer = buffers_[static_cast<size_t>(Parallel::ThreadIndex())];
+  if (buffer.size() == 0) {
+    buffer = AlignedArray<std::byte>(cut_.task_bytes());
+    std::memset(buffer.data(), 0, static_cast<size_t>(buffer.size()));
+  }
   Scratch scratch;
-  scratch.streamed = reinterpret_cast<Stored*>(lease.data());
-  scratch.staged = reinterpret_cast<Compute*>(lease.data()) + cut_.streamed_size;
+  scratch.streamed = reinterpret_cast<Stored*>(buffer.data());
+  scratch.staged = reinterpret_cast<Compute*>(buffer.data()) + cut_.streamed_size;
   scratch.out = scratch.staged + cut_.staged_planes() * cut_.staged_plane;
   scratch.dense = scratch.out + cut_.out_planes() * cut_.out_plane;
   scratch.waiting = 0;

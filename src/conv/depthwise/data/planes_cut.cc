@@ -17,8 +17,8 @@ constexpr int64_t kStagedBytes = int64_t{64} << 10;
 // Results of a task, so that what it costs to begin one is not seen.
 constexpr int64_t kTaskResults = 16384;
 constexpr int64_t kTasksPerThread = 4;
-// Beyond these, index lists, empty residues or rows that no cache holds would cost more than time.
-constexpr int64_t kMostStride = 4, kMostDilation = 256, kMostSize = 1 << 15;
+// Beyond these, index lists, residues and rows that no cache holds would take much memory.
+constexpr int64_t kMostStride = 16, kMostDilation = 256, kMostSize = 1 << 15;
 constexpr int64_t kMostStagedSize = 1 << 20;
 // Rows that a part stages at least, as a multiple of the filter's, lest row_parts share most of
 // them.

@@ -101,7 +101,7 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   if (precision != Precision::kStandard) return PreciseAlgorithms(precision);
   static const std::vector<Algorithm> conv2d = {ForGrouped<kDepthwiseWholePlanesAlgorithm>(),
                                                 ForGrouped<kDepthwisePlanesAlgorithm>(),
-                                                ForGrouped<kDepthwiseForwardAlgorithm>(),
+                                                ForGrouped<kDepthwiseDataAlgorithm>(),
                                                 kConv2DImageLanes,
                                                 kConv2DPixelLanes,
                                                 kConv2DChannelLanes,
@@ -116,7 +116,7 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
                                                        kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
-                                                   kDepthwiseForwardAlgorithm, kReferenceAlgorithm};
+                                                   kDepthwiseDataAlgorithm, kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise_filter = {
       kFilterBlockLanes, kDepthwiseFilterAlgorithm, kReferenceAlgorithm};
   switch (op) {

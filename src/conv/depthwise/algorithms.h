@@ -8,7 +8,7 @@ namespace convgrad {
 // Forward and input gradient, then filter gradient, best first.
 extern const Algorithm kDepthwiseWholePlanesAlgorithm;
 extern const Algorithm kDepthwisePlanesAlgorithm;
-extern const Algorithm kDepthwiseForwardAlgorithm;
+extern const Algorithm kDepthwiseDataAlgorithm;
 extern const Algorithm kDepthwiseFilterAlgorithm;
 
 }  // namespace convgrad

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "conv/move/stream_result.h"
 #include "order/canonical_order.h"
 

@@ -1,11 +1,10 @@
-#include "conv/depthwise/data/direct_in_place.h"
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
 
 #include "conv/depthwise/data/direct_calls.h"
+#include "conv/depthwise/data/direct_runs.h"
 #include "conv/move/stream_result.h"
 
 namespace convgrad {

@@ -1,27 +1,20 @@
-// Depthwise forward and input gradient with lanes along channels, through strips or in place. A
-// task through strips goes down its rows and packs sources and unpacks results as it goes, so that
-// memory works while the kernel does.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/checked.h"
-#include "conv/depthwise/algorithms.h"
+#include "base/memory.h"
 #include "conv/depthwise/data/direct_calls.h"
-#include "conv/depthwise/data/direct_cut.h"
-#include "conv/depthwise/data/direct_in_place.h"
-#include "conv/depthwise/data/work.h"
+#include "conv/depthwise/data/direct_runs.h"
 #include "conv/move/stream_result.h"
 
 namespace convgrad {
 namespace {
 
-// A run through strips.
+// A run through strips. A task goes down its rows and packs sources and unpacks results as it goes,
+// so that memory works while the kernel does.
 template <class Stored>
 class StripsEngine {
  public:
@@ -349,56 +342,13 @@ void StripsEngine<Stored>::RunTask(int64_t index) {
   if (stream_) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-class DepthwiseDataPlan final : public Plan {
- public:
-  DepthwiseDataPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
-      : dtype_(problem.dtype),
-        kernels_(kernels),
-        num_threads_(num_threads),
-        cut_(problem, kernels, num_threads) {}
-
-  int64_t ScratchBytes() const override { return cut_.worker_bytes() * num_threads_; }
-  Work CountWork() const override { return CountDirect(cut_, kernels_); }
-  std::string Tiles() const override;
-  bool Run(const ConvArgs& args) const override;
-
- private:
-  const DType dtype_;
-  const KernelTable& kernels_;
-  const int num_threads_;
-  const DepthwiseDataCut cut_;
-};
-
-std::string DepthwiseDataPlan::Tiles() const {
-  return fmt::format("{} channels x {} rows a task, {}", cut_.chunks.widest(),
-                     CeilDiv(cut_.rows.num_results(), cut_.row_parts),
-                     cut_.source_in_place ? "in place" : "through strips");
-}
-
-bool DepthwiseDataPlan::Run(const ConvArgs& args) const {
-  if (cut_.source_in_place) {
-    RunInPlace(args, cut_);
-    return true;
-  }
-  VisitFloat(dtype_, [&](auto tag) {
-    StripsEngine<typename decltype(tag)::Type> engine(args, cut_);
-    args.parallel.For(cut_.num_tasks(), [&](int64_t task) { engine.RunTask(task); });
-  });
-  return true;
-}
-
-std::unique_ptr<Plan> PlanData(const Problem& problem, const KernelTable& kernels,
-                               int num_threads) {
-  return std::make_unique<DepthwiseDataPlan>(problem, kernels, num_threads);
-}
-
 }  // namespace
 
-const Algorithm kDepthwiseForwardAlgorithm = {
-    .name = "direct",
-    .summary = "depthwise forward and input gradient, lanes along channels, padding skipped",
-    .can = [](const Problem&, const KernelTable&) { return true; },
-    .plan = PlanData,
-};
+void RunThroughStrips(const ConvArgs& args, const DepthwiseDataCut& cut) {
+  VisitFloat(args.problem.dtype, [&](auto tag) {
+    StripsEngine<typename decltype(tag)::Type> engine(args, cut);
+    args.parallel.For(cut.num_tasks(), [&](int64_t task) { engine.RunTask(task); });
+  });
+}
 
 }  // namespace convgrad

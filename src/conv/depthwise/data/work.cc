@@ -50,6 +50,7 @@ RowTiles::RowTiles(const DepthwiseDataCut& cut) {
 
 PlaneVectors::PlaneVectors(int64_t width, int64_t lanes, int64_t least, int64_t most_live,
                            bool many_registers) {
+  least = std::min(least, lanes);
   const int64_t half = std::max(least, lanes / 2);
   const int64_t size = width > lanes ? std::max(least, lanes) : width > half ? half : least;
   int64_t most = most_live <= 3 ? 3 : most_live <= 5 ? 2 : 1;

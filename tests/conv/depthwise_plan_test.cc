@@ -1,0 +1,100 @@
+// What depthwise plans say that they do: at least the multiply-adds that the problem has, in
+// vectors; and twice as much for twice the images.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+std::string DrawLine(Draw& draw, int64_t batch) {
+  constexpr const char* kOps[] = {"depthwise_conv2d ", "depthwise_conv2d_backprop_input ",
+                                  "depthwise_conv2d_backprop_filter "};
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const bool nhwc = draw(0, 1) == 0;
+  const int64_t channels = draw(1, 70), h = draw(3, 40), w = draw(3, 40), size = draw(1, 7);
+  return std::string(kOps[draw(0, 2)]) + kTypes[draw(0, 3)] + (nhwc ? " NHWC in=" : " NCHW in=") +
+         (nhwc ? ListOf({batch, h, w, channels}) : ListOf({batch, channels, h, w})) +
+         " filter=" + ListOf({size, size, channels, draw(1, 3)}) +
+         " strides=" + ListOf({draw(1, 3), draw(1, 3)}) +
+         " dilations=1,1 pads=" + ListOf({draw(0, 3), draw(0, 3), draw(0, 3), draw(0, 3)}) +
+         " padding=EXPLICIT";
+}
+
+// Of the problem that `seed` draws; none where it is no problem.
+std::optional<Problem> DrawProblem(uint64_t seed, int64_t batch) {
+  Draw draw(seed);
+  try {
+    return ParseProblem(DrawLine(draw, batch));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool IsDepthwise(const std::string& name) {
+  return name == "direct" || name == "planes" || name == "whole-planes";
+}
+
+double Fmas(const Work& work) {
+  return work.Of(WorkKind::kRowFma) + work.Of(WorkKind::kPlaneFma);
+}
+
+void CheckCounts(const Algorithm& algorithm, const Problem& problem, const Problem& twice,
+                 const KernelTable& kernels) {
+  const std::string where = problem.ToLine() + " " + algorithm.name + " " + NameOf(kernels.isa);
+  const int64_t lanes =
+      problem.dtype == DType::kFloat64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
+  const Work work = algorithm.plan(problem, kernels, 1)->CountWork();
+  EXPECT_GE(Fmas(work) * static_cast<double>(lanes), static_cast<double>(problem.ValidTerms()))
+      << where;
+  EXPECT_GE(work.Of(WorkKind::kTask), 1) << where;
+  for (const double count : work.counts()) EXPECT_GE(count, 0) << where;
+  const Work of_twice = algorithm.plan(twice, kernels, 1)->CountWork();
+  EXPECT_GT(Fmas(of_twice), Fmas(work)) << where;
+  EXPECT_LE(Fmas(of_twice), 2 * Fmas(work)) << where;
+}
+
+TEST(DepthwisePlan, CountsAllOfTheProblem) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const std::optional<Problem> problem = DrawProblem(seed, 16), twice = DrawProblem(seed, 32);
+    if (!problem || !problem->HasTerms()) continue;
+    for (const KernelTable& kernels : SupportedKernels()) {
+      for (const Algorithm& algorithm : AlgorithmsOf(problem->op)) {
+        if (!IsDepthwise(algorithm.name) || !algorithm.can(*problem, kernels)) continue;
+        CheckCounts(algorithm, *problem, *twice, kernels);
+      }
+    }
+  }
+}
+
+TEST(DepthwisePlan, RunsAgainOnOtherNumbers) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const std::optional<Problem> problem = DrawProblem(seed, 2);
+    if (!problem) continue;
+    const Operands special = RandomOperands(*problem, seed, Values::kSpecial);
+    const Operands ordinary = RandomOperands(*problem, seed + 1, Values::kOrdinary);
+    const Tensor expected = RunOn(*problem, ordinary, "reference", Isa::kScalar, 1);
+    for (const Algorithm& algorithm : AlgorithmsOf(problem->op)) {
+      const KernelTable& kernels = SupportedKernels().front();
+      if (!IsDepthwise(algorithm.name) || !algorithm.can(*problem, kernels)) continue;
+      Execution execution;
+      execution.algorithm = algorithm.name;
+      execution.num_threads = 2;
+      const Computation computation(*problem, execution);
+      Tensor result(problem->dtype, problem->ResultShape());
+      computation.Run(special.first, special.second, result);
+      computation.Run(ordinary.first, ordinary.second, result);
+      ASSERT_EQ(std::memcmp(expected.raw(), result.raw(), static_cast<size_t>(result.num_bytes())),
+                0)
+          << problem->ToLine() << " " << algorithm.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace convgrad::testing

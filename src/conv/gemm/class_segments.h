@@ -20,16 +20,16 @@ struct SegmentSteps {
   int64_t row, col, channels, b;
 };
 
-// Blocks [begin, end) of a phase.
-struct BlockRange {
-  int64_t begin, end;
-};
-
 // The segments of some blocks for one class of pixels.
 class SegmentList {
  public:
+  // Blocks [begin, end) of a phase.
+  struct Blocks {
+    int64_t begin, end;
+  };
+
   void Build(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
-             const SegmentSteps& steps, const BlockRange& blocks) {
+             const SegmentSteps& steps, const Blocks& blocks) {
     segments_.clear();
     block_ends_.clear();
     const int64_t num_cols = static_cast<int64_t>(phase.cols->taps.size());
@@ -119,7 +119,7 @@ class SegmentTable {
  private:
   static constexpr int64_t kMostKept = 1 << 14;  // segments
 
-  BlockRange BlocksOf(size_t phase, int64_t part) const {
+  SegmentList::Blocks BlocksOf(size_t phase, int64_t part) const {
     const int64_t blocks = std::ssize(phases_[phase].blocks);
     return {blocks * part / parts_[phase], blocks * (part + 1) / parts_[phase]};
   }

@@ -9,26 +9,33 @@
 
 namespace convgrad {
 
-// A matrix cut by CutPanelsForRows.
 struct TileCounts {
+  // A matrix cut by CutPanelsForRows, whose panels all have the rows of the widest one's tiles.
   template <class Element>
   TileCounts(const IndirectGemmKernels<Element>& kernels, int64_t num_rows, int64_t num_cols)
-      : panels(CutPanelsForRows(kernels, num_rows, num_cols)),
+      : TileCounts(kernels, CutPanelsForRows(kernels, num_rows, num_cols), num_rows, num_cols,
+                   /*same_rows=*/true) {}
+
+  // One that is cut so; unless they have the same rows each panel has those of its own tiles.
+  template <class Element>
+  TileCounts(const IndirectGemmKernels<Element>& kernels, const Panels& panels_in, int64_t num_rows,
+             int64_t num_cols, bool same_rows)
+      : panels(panels_in),
         tile_rows(TilesOfWidth(kernels, panels.cols).front().rows),
         row_blocks(CeilDiv(num_rows, tile_rows)),
         element_bytes(sizeof(Element)),
         pixels(std::is_same_v<Element, BFloat16Pair> ? 2 : 1),
         wide(kernels.lanes * sizeof(ComputeType<Element>) == 64) {
-    const int64_t rest = num_rows % tile_rows;
     const auto add_panels = [&](int64_t num_panels, int64_t num_panel_cols) {
       if (num_panels == 0) return;
       const auto tiles = TilesOfWidth(kernels, num_panel_cols);
+      const int64_t most_rows = same_rows ? tile_rows : int64_t{tiles.front().rows};
+      const int64_t whole = num_rows / most_rows, rest = num_rows % most_rows;
       const int64_t vectors_taken = tiles.front().cols / kernels.lanes;
       // The kernel computes half a vector where that is enough.
       const bool halves =
           wide && vectors_taken <= 3 && num_panel_cols <= tiles.front().cols - kernels.lanes / 2;
-      Add(num_panels * (num_rows / tile_rows), SmallestTile(tiles, tile_rows).rows, vectors_taken,
-          halves);
+      Add(num_panels * whole, SmallestTile(tiles, most_rows).rows, vectors_taken, halves);
       if (rest > 0) Add(num_panels, SmallestTile(tiles, rest).rows, vectors_taken, halves);
     };
     add_panels(panels.count - 1, panels.cols);

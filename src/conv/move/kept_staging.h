@@ -170,7 +170,8 @@ void StoreKept(const Parallel& parallel, const KernelTable& table, const KeptTen
   const PackKernels<Stored>& kernels = table.Pack<Stored>();
   const DataShape& whole = tensor.whole;
   const KeptPositions& kept = tensor.kept.rows;
-  if (tensor.kept.all()) return StoreSlab(parallel, kernels, whole, slab, {0, whole.c}, from, to, stream);
+  if (tensor.kept.all())
+    return StoreSlab(parallel, kernels, whole, slab, {0, whole.c}, from, to, stream);
   const int64_t begin = slab.row_begin == 0 ? 0 : kept.PositionOf(slab.row_begin);
   const int64_t end = slab.row_end == kept.count() ? kept.size : kept.PositionOf(slab.row_end);
   const int64_t piece_rows = RowsTogether<Stored>(whole.w, stream);

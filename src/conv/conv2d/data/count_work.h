@@ -12,13 +12,33 @@
 #include "conv/conv2d/data/channel_lanes_cut.h"
 #include "conv/conv2d/data/image_lanes_cut.h"
 #include "conv/conv2d/data/pixel_lanes_cut.h"
-#include "conv/gemm/tile_work.h"
+#include "conv/gemm/tile_counts.h"
 #include "conv/plan/work.h"
 
 namespace convgrad {
 
 inline double Product(auto... factors) {
   return (static_cast<double>(factors) * ...);
+}
+
+// What every sum of a tile adds up.
+struct TileTerms {
+  double terms, segments, blocks;
+};
+
+// `times` products of matrices in panels, each by its own tiles; so many of them are one call.
+template <class Element>
+void AddPanels(Work& work, const IndirectGemmKernels<Element>& kernels, double times,
+               int64_t num_rows, int64_t num_cols, const Panels& panels, const TileTerms& sums) {
+  constexpr int64_t kTilesAtOnce = 16;
+  const TileCounts tiles(kernels, panels, num_rows, num_cols, /*same_rows=*/false);
+  work.Add(WorkKind::kGemmFma, times * sums.terms * tiles.added);
+  work.Add(WorkKind::kGemmLoad, times * sums.terms * tiles.loaded);
+  work.Add(WorkKind::kSegment, times * sums.segments * tiles.count);
+  work.Add(WorkKind::kFold, times * tiles.vectors * std::max(1.0, sums.blocks));
+  const int64_t rest = num_rows % tiles.tile_rows == 0 ? 0 : 1;
+  work.Add(WorkKind::kCall,
+           times * Product(panels.count, CeilDiv(num_rows / tiles.tile_rows, kTilesAtOnce) + rest));
 }
 
 // Numbers of `Stored` as numbers of four bytes.
@@ -180,12 +200,17 @@ void AddClass(Work& work, const ImageLanesCut<Stored, Element>& cut, const TapPh
               const AxisClass& rows, const AxisClass& cols) {
   const ImageLanesParts& parts = cut.parts;
   const double num_rows = Product(rows.end - rows.begin), num_cols = Product(cols.end - cols.begin);
-  const double vector_bytes = Product(cut.kernels.lanes, sizeof(ComputeType<Stored>));
+  // Issued in the four cycles for which a sum waits, as in TileCounts.
+  const double waiting =
+      cut.kernels.lanes * sizeof(ComputeType<Stored>) == size_t{kAlignment} ? 4 : 8;
   const TileTerms sums = TermsOfClass(cut.sum, phase, rows.tap_end - rows.tap_begin,
                                       cols.tap_end - cols.tap_begin, parts.chunk_groups == 1);
   const auto add = [&](double count, double tile_rows, double tile_cols) {
-    AddTiles(work, WorkKind::kWholeFma, WorkKind::kWholeLoad, count,
-             {tile_rows, tile_cols, vector_bytes}, tile_rows * tile_cols, sums);
+    const double vectors = tile_rows * tile_cols;
+    work.Add(WorkKind::kWholeFma, count * sums.terms * std::max(vectors, waiting));
+    work.Add(WorkKind::kWholeLoad, count * sums.terms * (tile_rows + tile_cols));
+    work.Add(WorkKind::kSegment, count * sums.segments);
+    work.Add(WorkKind::kFold, count * vectors * std::max(1.0, sums.blocks));
     work.Add(WorkKind::kCall, count);
   };
   const double lanes_and_groups = Product(parts.bands.lane_groups, cut.sum.groups);

@@ -1,0 +1,95 @@
+// What the plans of forward convolutions and input gradients count of their work: never less than
+// what the problem asks for, and of a layer that fits its tiles exactly what follows from them.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "conv/conv2d/data/pixel_lanes_cut.h"
+#include "conv/plan/algorithm.h"
+#include "support/random_problem.h"
+
+namespace convgrad::testing {
+namespace {
+
+Work CountOf(const std::string& name, const Problem& problem, const KernelTable& kernels) {
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    if (algorithm.name == name && algorithm.can(problem, kernels)) {
+      return algorithm.plan(problem, kernels, 1)->CountWork();
+    }
+  }
+  return {};
+}
+
+// Of a vector's lanes, each two terms in pairs.
+double LeastFmas(const Problem& problem, const KernelTable& kernels) {
+  const TapSum sum(problem);
+  const double lanes = kernels.vector_bytes / (problem.dtype == DType::kFloat64 ? 8.0 : 4.0);
+  const double sums = static_cast<double>(sum.batch * sum.groups * sum.result_c * sum.source_c);
+  return TermCount(sum).valid * sums / lanes / (kernels.has_bf16_pairs ? 2 : 1);
+}
+
+TEST(LanesWork, IsNoLessThanTheProblems) {
+  struct Form {
+    const char* name;
+    WorkKind fma;
+  };
+  constexpr std::array kForms = {Form{"channel-lanes", WorkKind::kGemmFma},
+                                 Form{"pixel-lanes", WorkKind::kGemmFma},
+                                 Form{"image-lanes", WorkKind::kWholeFma}};
+  int counted = 0;
+  for (const Op op : {Op::kConv2D, Op::kConv2DBackpropInput}) {
+    RandomProblemOptions options;
+    options.op = op;
+    RandomProblems problems(7, options);
+    for (int i = 0; i < 150; ++i) {
+      const Problem problem = problems.Next();
+      if (!problem.HasTerms() || !TapSum::Describes(problem)) continue;
+      for (const KernelTable& kernels : SupportedKernels()) {
+        for (const Form& form : kForms) {
+          const Work work = CountOf(form.name, problem, kernels);
+          if (work.Of(WorkKind::kFold) == 0) continue;  // it can't
+          for (const double count : work.counts()) {
+            ASSERT_TRUE(std::isfinite(count) && count >= 0) << problem.ToLine() << form.name;
+          }
+          ASSERT_GE(work.Of(form.fma) * 1.000001, LeastFmas(problem, kernels))
+              << problem.ToLine() << ' ' << form.name;
+          ++counted;
+        }
+      }
+    }
+  }
+  EXPECT_GT(counted, 500);
+}
+
+// 192 pixels are 32 tiles of 6 pixels by 4 vectors, in two calls; of one block of terms each.
+TEST(LanesWork, IsThatOfItsTiles) {
+  const KernelTable* kernels = FindKernels(Isa::kAvx512);
+  if (kernels == nullptr) GTEST_SKIP() << "the tiles are those of AVX-512";
+  const Problem problem = ParseProblem(
+      "conv2d float32 NHWC in=1,12,16,64 filter=1,1,64,64 strides=1,1 dilations=1,1 pads=0,0,0,0 "
+      "padding=EXPLICIT");
+  const Work work = CountOf("channel-lanes", problem, *kernels);
+  EXPECT_EQ(work.Of(WorkKind::kGemmFma), 192 * 4 * 64);
+  EXPECT_EQ(work.Of(WorkKind::kGemmLoad), 32 * 64 * (6 + 4));
+  EXPECT_EQ(work.Of(WorkKind::kSegment), 32);
+  EXPECT_EQ(work.Of(WorkKind::kFold), 192 * 4);
+  EXPECT_EQ(work.Of(WorkKind::kCall), 2);
+  EXPECT_EQ(work.Of(WorkKind::kTask), 1);
+  EXPECT_EQ(work.Of(WorkKind::kCopied), 64 * 64);  // the filter
+  EXPECT_EQ(work.Of(WorkKind::kTransposed), 0);
+  EXPECT_EQ(work.Of(WorkKind::kFarLine), 0);
+}
+
+// In planes the source is transposed on its way in, and the result on its way out.
+TEST(LanesWork, CountsWhatIsMoved) {
+  const Problem problem = ParseProblem(
+      "conv2d float64 NCHW in=2,20,9,7 filter=3,3,20,30 strides=1,1 dilations=1,1 pads=1,1,1,1 "
+      "padding=EXPLICIT");
+  const Work work = CountOf("channel-lanes", problem, SupportedKernels().front());
+  EXPECT_EQ(work.Of(WorkKind::kTransposed), 2 * 2 * 9 * 7 * (20 + 30));
+}
+
+}  // namespace
+}  // namespace convgrad::testing

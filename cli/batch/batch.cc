@@ -126,6 +126,7 @@ class BatchRun {
     const CaseSpec spec = ParseCase(job.request);
     // A golden is recorded even if its case passed before.
     if (options_.record && spec.NamesGoldenFile()) return std::nullopt;
+    if (options_.require_golden && !spec.expect) return std::nullopt;
     const auto line = earlier_->Find(job.identity);
     auto resumed = line ? ResumeFrom(*line, spec, job.index) : std::nullopt;
     // Only the result itself can be left for review.

@@ -126,6 +126,7 @@ void CaseRunner::Compute(CaseSpec spec, CaseRecord& entry, Turns& turns) const {
   case_options.num_threads = options_.num_threads;
   case_options.record = options_.record;
   case_options.pending = options_.pending;
+  case_options.require_golden = options_.require_golden;
   CaseRun run(std::move(spec), case_options, console_, entry);
   const bool is_large = entry.run->num_threads > 1;
   const bool takes_memory = entry.run->memory_bytes > options_.max_memory_bytes / options_.jobs;

@@ -98,6 +98,7 @@ BatchOptions ParseBatchOptions(const Arguments& arguments) {
   BatchOptions options;
   ParseResources(arguments, options);
   options.fail_fast = arguments.Has(FlagId::kFailFast);
+  options.require_golden = arguments.Has(FlagId::kRequireGolden);
   options.isolate = arguments.Has(FlagId::kIsolate);
   options.has_hashes = !arguments.Has(FlagId::kNoHash);
   for (const FlagId id : {FlagId::kEvents, FlagId::kReport, FlagId::kJunit, FlagId::kSummary}) {

@@ -92,7 +92,8 @@ bool HoldsOutput(const Json& entry, const CaseSpec& spec) {
 }
 
 std::optional<CaseStatus> ResultOf(const std::string& status) {
-  for (const CaseStatus result : {CaseStatus::kPassed, CaseStatus::kSuspect, CaseStatus::kFailed}) {
+  for (const CaseStatus result :
+       {CaseStatus::kPassed, CaseStatus::kSuspect, CaseStatus::kFailed, CaseStatus::kComputed}) {
     if (status == NameOf(result)) return result;
   }
   return std::nullopt;

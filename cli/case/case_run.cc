@@ -34,6 +34,11 @@ double CpuMilliseconds() {
   return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
 }
 
+[[noreturn]] void ThrowNoGolden(const std::string& name) {
+  throw Error(ExitCode::kWrong, "golden/none", name, "the case names no golden in expect",
+              "name one and record it, or leave --require-golden out");
+}
+
 bool HasNonFinite(const Tensor& tensor) {
   const SpecialCounts counts = CountSpecial(tensor);
   return counts.nan + counts.inf > 0;
@@ -100,7 +105,10 @@ void CaseRun::OpenOutput() {
 }
 
 void CaseRun::OpenGolden() {
-  if (!spec_.expect) return;
+  if (!spec_.expect) {
+    if (options_.require_golden) ThrowNoGolden(entry_.name);
+    return;
+  }
   if (options_.record && spec_.NamesGoldenFile()) {
     recorder_.emplace(*spec_.expect, *options_.record, GoldenReading());
     return;
@@ -295,8 +303,9 @@ void CaseRun::Conclude() {
   for (const auto& result : {entry_.probe, entry_.check}) {
     if (result) verdict = std::max(verdict, result->status);
   }
-  entry_.status =
-      recorder_ && verdict == Verdict::kPassed ? CaseStatus::kRecorded : StatusOf(verdict);
+  entry_.status = StatusOf(verdict);
+  if (!entry_.probe && !entry_.check) entry_.status = CaseStatus::kComputed;
+  if (recorder_ && verdict == Verdict::kPassed) entry_.status = CaseStatus::kRecorded;
   entry_.exit_code = ExitCodeOf(verdict, spec_.strict);
 }
 

@@ -37,6 +37,7 @@ struct CaseOptions {
   // A directory: where a golden file that the case names fails or is missing, the result is left
   // there. Needs hash_inputs.
   std::optional<std::string> pending;
+  bool require_golden = false;  // a case that names none fails
 };
 
 // For a command of one case, by its flags.

@@ -107,6 +107,8 @@ constexpr Flag kFlags[] = {
      "exit 0, not 6, when no case is selected"},
     {FlagId::kJobs, "jobs", "N", kManifest, kBatch, false, kInteger,
      "cases read, computed or written at the same time; default: twice the threads"},
+    {FlagId::kRequireGolden, "require-golden", nullptr, kManifest, kBatch, false, kSwitch,
+     "a case that names no golden fails; else its status is COMPUTED, and it exits 0"},
     {FlagId::kFailFast, "fail-fast", nullptr, kManifest, kBatch, false, kSwitch,
      "start no case after the first that is not right"},
     {FlagId::kTimeout, "timeout", "TIME", kManifest, kBatch, false, kAmount,

@@ -71,6 +71,7 @@ enum class FlagId {
   kList,
   kAllowEmpty,
   kJobs,
+  kRequireGolden,
   kFailFast,
   kTimeout,
   kIsolate,

@@ -8,9 +8,11 @@
 namespace convgrad::cli {
 namespace {
 
+constexpr const char* kComputed = "COMPUTED";
+
 Ending EndingOf(const std::string& status, int exit_code) {
   if (status == "SKIPPED") return Ending::kSkipped;
-  if (exit_code == 0) return Ending::kPassed;
+  if (exit_code == 0) return status == kComputed ? Ending::kComputed : Ending::kPassed;
   return status == "FAILED" || status == "SUSPECT" ? Ending::kFailed : Ending::kError;
 }
 
@@ -62,6 +64,10 @@ CaseOutcome OutcomeOf(const Json& entry) try {
                              Text(*pending, "accept"));
   }
   if (outcome.status == "PASSED" || outcome.status == "RECORDED") return outcome;
+  if (outcome.status == kComputed) {
+    outcome.message = "there was no golden to compare with";
+    return outcome;
+  }
   const auto error = entry.find("error");
   const auto check = entry.find("check");
   if (error != entry.end()) {

@@ -10,7 +10,8 @@
 
 namespace convgrad::cli {
 
-enum class Ending { kPassed, kFailed, kError, kSkipped };
+// kComputed: right as far as is known, but held against nothing.
+enum class Ending { kPassed, kComputed, kFailed, kError, kSkipped };
 
 struct CaseOutcome {
   int64_t index = 0;  // in the plan

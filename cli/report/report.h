@@ -68,9 +68,23 @@ struct ComparisonRecord {
   double before_ms = 0;            // median of what is compared with; 0 where there is nothing
   int64_t pairs = 0;               // measured in turn; 0 for an earlier report
   std::vector<std::string> notes;  // what differs, or why nothing is concluded
+  bool is_new = false;             // what is compared with has no such case
+  bool is_comparable = false;      // of the same thing, in the same way, with an interval
+
+  const char* Verdict() const { return is_new ? "NEW" : NameOf(comparison.verdict); }
 };
 
-enum class CaseStatus { kPassed, kSuspect, kFailed, kRecorded, kSkipped, kError, kTimeout };
+// kComputed: there was nothing to compare the result with.
+enum class CaseStatus {
+  kPassed,
+  kSuspect,
+  kFailed,
+  kComputed,
+  kRecorded,
+  kSkipped,
+  kError,
+  kTimeout
+};
 inline constexpr size_t kNumCaseStatuses = static_cast<size_t>(CaseStatus::kTimeout) + 1;
 const char* NameOf(CaseStatus status);
 

@@ -245,6 +245,7 @@ const char* NameOf(CaseStatus status) {
     case CaseStatus::kPassed: return "PASSED";
     case CaseStatus::kSuspect: return "SUSPECT";
     case CaseStatus::kFailed: return "FAILED";
+    case CaseStatus::kComputed: return "COMPUTED";
     case CaseStatus::kRecorded: return "RECORDED";
     case CaseStatus::kSkipped: return "SKIPPED";
     case CaseStatus::kError: return "ERROR";

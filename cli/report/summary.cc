@@ -32,6 +32,7 @@ void SummaryPage::Add(const CaseOutcome& outcome) {
   ++count_of_[outcome.status];
   seconds_ += outcome.seconds;
   if (outcome.ending == Ending::kPassed) ++passed_;
+  if (outcome.ending == Ending::kComputed) ++computed_;
   if (outcome.ending != Ending::kFailed && outcome.ending != Ending::kError) return;
   ++bad_;
   shown_.emplace(outcome.index,
@@ -41,6 +42,13 @@ void SummaryPage::Add(const CaseOutcome& outcome) {
   if (shown_.size() > kMaxShown) shown_.erase(std::prev(shown_.end()));
 }
 
+std::string SummaryPage::Headline(int64_t total) const {
+  if (bad_ > 0) return fmt::format("{} of {} cases did not pass", bad_, total);
+  std::string text = fmt::format("{} of {} cases passed", passed_, total);
+  if (computed_ > 0) text += fmt::format(", {} had no golden to compare with", computed_);
+  return text;
+}
+
 std::string SummaryPage::Render() const {
   int64_t total = 0;
   std::string counts;
@@ -48,10 +56,7 @@ std::string SummaryPage::Render() const {
     total += count;
     counts += fmt::format("| {} | {} |\n", status, count);
   }
-  std::string text =
-      fmt::format("### convgrad {}: {}\n\n", Plain(title_),
-                  bad_ == 0 ? fmt::format("{} of {} cases passed", passed_, total)
-                            : fmt::format("{} of {} cases did not pass", bad_, total));
+  std::string text = fmt::format("### convgrad {}: {}\n\n", Plain(title_), Headline(total));
   text += fmt::format("| status | cases |\n|---|---:|\n{}\n{:.1f} s of work in all.\n", counts,
                       seconds_);
   if (bad_ == 0) return text;

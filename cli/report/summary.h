@@ -20,9 +20,11 @@ class SummaryPage {
   std::string Render() const;
 
  private:
+  std::string Headline(int64_t total) const;
+
   std::string title_;
   std::map<std::string, int64_t> count_of_;  // by status
-  int64_t passed_ = 0, bad_ = 0;
+  int64_t passed_ = 0, computed_ = 0, bad_ = 0;
   double seconds_ = 0;
   // Of the bad ones that are shown: the first by their number in the plan.
   struct Row {

@@ -54,6 +54,7 @@ Json ErrorEntry(const std::string& name, const std::string& message) {
 TEST(OutcomeTest, EachStatusHasAnEnding) {
   EXPECT_EQ(OutcomeOf(Entry("a", "PASSED", 0)).ending, Ending::kPassed);
   EXPECT_EQ(OutcomeOf(Entry("a", "RECORDED", 0)).ending, Ending::kPassed);
+  EXPECT_EQ(OutcomeOf(Entry("a", "COMPUTED", 0)).ending, Ending::kComputed);
   EXPECT_EQ(OutcomeOf(Entry("a", "SKIPPED", 0)).ending, Ending::kSkipped);
   EXPECT_EQ(OutcomeOf(FailedEntry("a", "FAILED", 1)).ending, Ending::kFailed);
   EXPECT_EQ(OutcomeOf(FailedEntry("a", "SUSPECT", 0)).ending, Ending::kPassed);
@@ -93,6 +94,23 @@ TEST(JunitTest, AnyTextIsLegalXml) {
                          HasSubstr("\\u{fffe}\\u{ffff}"), HasSubstr("a&lt;b&gt;&amp;&quot;c")));
   for (const char letter : xml)
     EXPECT_TRUE(letter == '\n' || static_cast<unsigned char>(letter) >= 32);
+}
+
+TEST(JunitTest, WhatWasHeldAgainstNothingIsNotGreen) {
+  JunitReport report("suite.json");
+  report.Add(OutcomeOf(Entry("unchecked", "COMPUTED", 0)));
+  EXPECT_THAT(report.Render(),
+              AllOf(HasSubstr(R"(tests="1" failures="0" errors="0" skipped="1")"),
+                    HasSubstr("<skipped message=\"COMPUTED: there was no golden to compare with")));
+}
+
+TEST(SummaryTest, ComputedIsNotPassed) {
+  SummaryPage summary("suite.json");
+  summary.Add(OutcomeOf(Entry("good", "PASSED", 0)));
+  summary.Add(OutcomeOf(Entry("unchecked", "COMPUTED", 0)));
+  EXPECT_THAT(summary.Render(),
+              AllOf(HasSubstr(": 1 of 2 cases passed, 1 had no golden to compare with\n"),
+                    HasSubstr("| COMPUTED | 1 |")));
 }
 
 TEST(SummaryTest, ShowsWhatDidNotPass) {

@@ -21,6 +21,38 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+// A CI whose cases lost their goldens must not look as if they passed.
+TEST_F(BatchTest, ACaseWithoutAGoldenIsComputedNotPassed) {
+  ASSERT_EQ(Sh("convgrad run conv2d --input fill:normal@1,6,6,3 --filter fill:normal@3,3,3,4 "
+               "--output golden.npy")
+                .exit_code,
+            0);
+  WriteManifest({With(Filled("unchecked"), {{"output", "y.npy"}}),
+                 With(Filled("checked"), {{"expect", "golden.npy"}}),
+                 With(Filled("by the reference"), {{"probe", true}})});
+  const std::string batch = "convgrad batch m.json --report r.json --events e.jsonl ";
+  ShellResult result = Sh(batch + "--junit j.xml");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("3 cases, 2 PASSED, 1 COMPUTED;"));
+  EXPECT_EQ(ByName(Report())["unchecked"]["status"], "COMPUTED");
+  for (const json& event : Events()) {
+    EXPECT_EQ(event["status"] == "COMPUTED", event["name"] == "unchecked");
+  }
+  EXPECT_THAT(ReadBytes(Path("j.xml")), HasSubstr("skipped=\"1\""));
+  EXPECT_THAT(Sh(batch + "--resume").out, HasSubstr("1 COMPUTED; 3 from an earlier run"));
+  EXPECT_THAT(Sh("convgrad merge r.json --report w.json --summary s.md").exit_code, 0);
+  EXPECT_THAT(ReadBytes(Path("s.md")), HasSubstr("2 of 3 cases passed, 1 had no golden"));
+
+  // What a run without the flag took is not taken from it.
+  result = Sh(batch + "--resume --require-golden");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("3 cases, 1 PASSED, 2 FAILED; 1 from an earlier run"));
+  std::map<std::string, json> entries = ByName(Report());
+  for (const char* name : {"unchecked", "by the reference"}) {
+    EXPECT_EQ(entries[name]["error"]["code"], "golden/none") << name;
+  }
+}
+
 TEST_F(BatchTest, OneBadCaseNeverStopsTheOthers) {
   ASSERT_EQ(Sh("convgrad run conv2d --input fill:normal@1,6,6,3 --filter fill:normal@3,3,3,4 "
                "--output right.npy && convgrad gen --fill ones --shape 1,6,6,4 --output wrong.npy "
@@ -47,7 +79,7 @@ TEST_F(BatchTest, OneBadCaseNeverStopsTheOthers) {
   WriteManifest(cases);
   const ShellResult result = Sh("convgrad batch m.json --report r.json --events e.jsonl");
   EXPECT_EQ(result.exit_code, 4);
-  EXPECT_THAT(result.out, HasSubstr("14 cases, 3 PASSED, 3 FAILED, 8 ERROR"));
+  EXPECT_THAT(result.out, HasSubstr("14 cases, 2 PASSED, 3 FAILED, 1 COMPUTED, 8 ERROR"));
   EXPECT_THAT(result.out, HasSubstr("FAILED  wrong"));
   EXPECT_THAT(result.err, HasSubstr("convgrad: error: no input: missing.npy: "));
   EXPECT_EQ(ReadBytes(Path("first.npy")), ReadBytes(Path("right.npy")));

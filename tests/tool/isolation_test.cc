@@ -96,7 +96,7 @@ class IsolationTest : public BatchTest {
     const std::map<std::string, json> entries = ByName(report);
     EXPECT_EQ(entries.size(), 3);
     for (const char* name : {"quick", "after"}) {
-      EXPECT_EQ(entries.at(name)["status"], "PASSED");
+      EXPECT_EQ(entries.at(name)["status"], "COMPUTED");
       EXPECT_TRUE(Exists(std::string(name) + ".npy"));
     }
     EXPECT_EQ(ReadBytes(Path("there/long.npy")), "old");
@@ -112,7 +112,7 @@ TEST_F(IsolationTest, ATimeoutCostsOneCase) {
         Sh(std::string("convgrad batch m.json --report r.json --timeout 1s") + flags);
     EXPECT_EQ(result.exit_code, 4) << flags;
     EXPECT_THAT(result.err, HasSubstr("convgrad: error: long: --timeout 1s: the case took longer"));
-    EXPECT_THAT(result.out, HasSubstr("3 cases, 2 PASSED, 1 TIMEOUT"));
+    EXPECT_THAT(result.out, HasSubstr("3 cases, 2 COMPUTED, 1 TIMEOUT"));
     const json entry = LongEntry();
     EXPECT_EQ(entry["status"], "TIMEOUT");
     EXPECT_EQ(entry["exit_code"], 4);

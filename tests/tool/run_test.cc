@@ -70,7 +70,7 @@ TEST_F(RunTest, PipesInAndOut) {
   EXPECT_EQ(piped.out, ReadBytes(Path("dw.npy")));
   EXPECT_EQ(piped.err, "");
   const ShellResult report = Ok(std::string(kFilterGradient) + " --report -");
-  EXPECT_EQ(ReportIn(report.out)["benchmarks"][0]["status"], "PASSED");
+  EXPECT_EQ(ReportIn(report.out)["benchmarks"][0]["status"], "COMPUTED");
   EXPECT_EQ(report.err, "");
 }
 
@@ -109,7 +109,7 @@ TEST_F(RunTest, TheReportTellsAll) {
   const nlohmann::json report = Report();
   const nlohmann::json& entry = report["benchmarks"][0];
   EXPECT_EQ(entry["name"], "a \"name\"");
-  EXPECT_EQ(entry["status"], "PASSED");
+  EXPECT_EQ(entry["status"], "COMPUTED");
   EXPECT_EQ(entry["exit_code"], 0);
   EXPECT_EQ(entry["threads"], 2);
   EXPECT_EQ(entry["problem"]["op"], "conv2d_backprop_filter");

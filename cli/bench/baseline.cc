@@ -112,6 +112,7 @@ ComparisonRecord Baseline::Judge(const CaseRecord& entry, const std::string& cpu
   record.tolerance = tolerance_;
   const Json* before = Find(entry);
   if (before == nullptr) {
+    record.is_new = true;
     record.notes = {fmt::format("the baseline has no case of that name with {} threads",
                                 entry.run->num_threads)};
     return record;
@@ -135,6 +136,7 @@ ComparisonRecord Baseline::Judge(const CaseRecord& entry, const std::string& cpu
     record.notes = {obstacle};
     return record;
   }
+  record.is_comparable = record.comparison.ci.has_value();
   record.notes = Differences(entry, *before);
   if (!record.comparison.ci) record.notes.push_back("too few samples for an interval");
   return record;

@@ -44,7 +44,7 @@ Color ColorOf(Change change) {
 
 std::string DescribeComparison(const Console& console, const ComparisonRecord& record) {
   const Comparison& comparison = record.comparison;
-  std::string text = console.Paint(ColorOf(comparison.verdict), NameOf(comparison.verdict));
+  std::string text = console.Paint(ColorOf(comparison.verdict), record.Verdict());
   if (record.before_ms > 0) {
     text += fmt::format(", {:.3f} times as long as {}", comparison.ratio,
                         Milliseconds(record.before_ms));
@@ -82,9 +82,9 @@ Row TableRow(const CaseRecord& entry) {
              entry.run->algorithm};
   for (const auto& record : {entry.baseline, entry.baseline_bin}) {
     if (!record) continue;
-    row.push_back(record->before_ms > 0 ? fmt::format("{:.3f} {}", record->comparison.ratio,
-                                                      NameOf(record->comparison.verdict))
-                                        : NameOf(record->comparison.verdict));
+    row.push_back(record->before_ms > 0
+                      ? fmt::format("{:.3f} {}", record->comparison.ratio, record->Verdict())
+                      : record->Verdict());
   }
   return row;
 }
@@ -133,6 +133,21 @@ std::string Means(std::span<const CaseRecord> entries) {
                     std::exp(group.log_sum / static_cast<double>(group.count)), name, group.count);
   }
   return text.empty() ? "" : "geometric means of the shares:\n" + text;
+}
+
+// How many cases had each verdict; empty without a baseline.
+std::string BaselineCounts(std::span<const CaseRecord> entries) {
+  constexpr const char* kVerdicts[] = {"FASTER", "SAME", "SLOWER", "INCONCLUSIVE", "NEW"};
+  std::map<std::string, int64_t> count_of;
+  for (const CaseRecord& entry : entries) {
+    if (entry.baseline) ++count_of[entry.baseline->Verdict()];
+  }
+  std::string text;
+  for (const char* verdict : kVerdicts) {
+    if (count_of[verdict] == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "baseline: " : ", ", count_of[verdict], verdict);
+  }
+  return text.empty() ? "" : text + "\n";
 }
 
 }  // namespace
@@ -184,7 +199,7 @@ std::string BenchTable(const Console& console, std::span<const CaseRecord> entri
   }
   if (rows.size() == 1) return "";
   if (is_provisional) notes += fmt::format("shares: {}\n", kProvisional);
-  return Align(rows) + Means(entries) + notes;
+  return Align(rows) + Means(entries) + notes + BaselineCounts(entries);
 }
 
 }  // namespace convgrad::cli

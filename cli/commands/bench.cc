@@ -2,6 +2,7 @@
 // roofline and a baseline.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
@@ -133,13 +134,29 @@ ExitCode BenchManifest(Session& session, const BenchSetting& setting) {
   return code;
 }
 
+// A comparison in which nothing was compared is no pass: the names changed, say, or the machine.
+void CheckCompared(const Report& report, const BenchOptions& options) {
+  const auto is_compared = [](const CaseRecord& entry) {
+    return entry.baseline && entry.baseline->is_comparable;
+  };
+  const auto was_measured = [](const CaseRecord& entry) { return entry.baseline.has_value(); };
+  const auto first = std::find_if(report.cases.begin(), report.cases.end(), was_measured);
+  if (first == report.cases.end()) return;
+  if (std::any_of(report.cases.begin(), report.cases.end(), is_compared)) return;
+  throw Error(ExitCode::kNothingRan, "bench/nothing-compared", *options.baseline,
+              "none of its cases could be compared with; " + first->baseline->notes.front(),
+              "measure a baseline again, of these cases and on this machine");
+}
+
 }  // namespace
 
 ExitCode Bench(Session& session) {
   const bool is_manifest = NamesManifest(session.arguments);
   const BenchSetting setting = MakeSetting(session.arguments);
   session.report.execution.num_threads = setting.options.threads.front();
-  return is_manifest ? BenchManifest(session, setting) : BenchOp(session, setting);
+  const ExitCode code = is_manifest ? BenchManifest(session, setting) : BenchOp(session, setting);
+  if (setting.baseline && !StopRequested()) CheckCompared(session.report, setting.options);
+  return code;
 }
 
 }  // namespace convgrad::cli

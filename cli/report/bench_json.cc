@@ -40,7 +40,7 @@ Json RooflineJson(const CaseRecord& entry) {
 
 Json ComparisonJson(const ComparisonRecord& record) {
   Json json = {{"path", ToValidUtf8(record.against)},
-               {"verdict", NameOf(record.comparison.verdict)},
+               {"verdict", record.Verdict()},
                {"ratio", nullptr},
                {"ci", IntervalJson(record.comparison.ci)},
                {"regress", record.tolerance},

@@ -28,7 +28,7 @@ constexpr ExitCodeRow kExitCodes[] = {
     {ExitCode::kData, "bad input data: a malformed file, shapes or types that don't fit"},
     {ExitCode::kIo, "input, output or resources: a missing file, a full disk, too little memory"},
     {ExitCode::kSlow, "right, but slower than the baseline allows"},
-    {ExitCode::kNothingRan, "nothing ran: no case was selected"},
+    {ExitCode::kNothingRan, "nothing ran: no case was selected; or bench compared nothing"},
     {ExitCode::kInternal, "internal error; please report it"},
 };
 // `left` in a column of its own, `text` beside it, broken at blanks.

@@ -151,17 +151,22 @@ TEST_F(BenchTest, NothingIsConcludedFromAnotherMeasurement) {
   const std::string one = std::string(kCase) + "--name one ";
   Ok(one + "--report r.json");
   ScaleTimes("r.json", "fast.json", 0.01);
-  const auto note = [&](const char* pointer, const json& value) {
+  const auto note = [&](const char* pointer, const json& value,
+                        const char* verdict = "INCONCLUSIVE") {
     json report = Report("fast.json");
     report[json::json_pointer(pointer)] = value;
     WriteBytes(Path("other.json"), report.dump());
-    EXPECT_EQ(Bench(one + "--report now.json --baseline other.json").exit_code, 0) << pointer;
-    const json baseline = Report("now.json")["benchmarks"][0]["baseline"];
-    EXPECT_EQ(baseline["verdict"], "INCONCLUSIVE") << pointer;
+    const ShellResult result = Bench(one + "--report now.json --baseline other.json");
+    EXPECT_EQ(result.exit_code, 6) << pointer;
+    EXPECT_THAT(result.err, HasSubstr("none of its cases could be compared with")) << pointer;
+    const json now = Report("now.json");
+    EXPECT_EQ(now["error"]["code"], "bench/nothing-compared");
+    const json baseline = now["benchmarks"][0]["baseline"];
+    EXPECT_EQ(baseline["verdict"], verdict) << pointer;
     return baseline["notes"].empty() ? "" : baseline["notes"][0].get<std::string>();
   };
-  EXPECT_THAT(note("/benchmarks/0/name", "two"), HasSubstr("no case of that name"));
-  EXPECT_THAT(note("/benchmarks/0/threads", 7), HasSubstr("no case of that name"));
+  EXPECT_THAT(note("/benchmarks/0/name", "two", "NEW"), HasSubstr("no case of that name"));
+  EXPECT_THAT(note("/benchmarks/0/threads", 7, "NEW"), HasSubstr("no case of that name"));
   EXPECT_THAT(note("/benchmarks/0/problem/dtype", "float64"), HasSubstr("another problem"));
   EXPECT_THAT(note("/context/cpu_model", "Abacus"), HasSubstr("another machine (Abacus)"));
   EXPECT_THAT(note("/benchmarks/0/timing/cache", "cold"), HasSubstr("--cache cold"));
@@ -174,6 +179,19 @@ TEST_F(BenchTest, NothingIsConcludedFromAnotherMeasurement) {
   const ShellResult result = Bench(one + "--isa auto --baseline other.json");
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_THAT(result.out, HasSubstr("isa was scalar"));
+}
+
+TEST_F(BenchTest, CasesThatTheBaselineLacksAreCounted) {
+  Ok(std::string(kCase) + "--name one --report r.json");
+  WriteBytes(Path("m.jsonl"), R"({"schema": "convgrad-manifest/1", "defaults": {"op": "conv2d",)"
+                              R"( "padding": "SAME", "input": "fill:normal@1,8,8,4",)"
+                              R"( "filter": "fill:normal@3,3,4,4"}})"
+                              "\n{\"name\": \"two\"}\n{\"name\": \"three\"}\n");
+  Ok("m.jsonl --max-time 20ms --threads 1 --match two --report two.json");
+  const ShellResult result =
+      Bench("m.jsonl --max-time 20ms --threads 1 --regress 900% --baseline two.json");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("baseline: 1 SAME, 1 NEW\n"));
 }
 
 TEST_F(BenchTest, ABaselineThatIsNoneIsRefused) {

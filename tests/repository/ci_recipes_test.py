@@ -83,19 +83,44 @@ class Recipes(unittest.TestCase):
         for part in ("2 of 3 cases did not pass", "<code>net/wrong</code>", "| FAILED | 1 |"):
             self.assertIn(part, text)
 
-    def test_pytest_shows_each_case(self):
+    def run_pytest(self, manifest):
         pytest = pytest_command()
         if pytest is None:
             self.skipTest("no pytest: 'scripts/install-packages test' installs python3-pytest")
         recipe = ROOT / "tests" / "consumer" / "test_goldens.py"
-        command = [*pytest, "-q", "-p", "no:cacheprovider", recipe]
-        done = self.run_in_folder(*command, CONVGRAD_MANIFEST=str(GOLDENS))
+        return self.run_in_folder(*pytest, "-q", "-p", "no:cacheprovider", recipe,
+                                  CONVGRAD_MANIFEST=str(manifest))
+
+    def test_pytest_shows_each_case(self):
+        done = self.run_pytest(GOLDENS)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("87 passed", done.stdout)
-        done = self.run_in_folder(*command, CONVGRAD_MANIFEST=str(self.three_endings()))
+        self.assertIn("88 passed", done.stdout)
+        done = self.run_pytest(self.three_endings())
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("2 failed, 1 passed", done.stdout)
-        self.assertIn("repeat alone: ", done.stdout)
+        self.assertIn("2 failed, 1 passed, 1 skipped", done.stdout)
+        for part in ("repeat alone: ", "the data hash is not the golden's", "missing.npy"):
+            self.assertIn(part, done.stdout)
+
+    def test_pytest_shows_the_diagnosis(self):
+        golden = ["--padding", "EXPLICIT", "--explicit-paddings", "1,0,1,0"]
+        done = self.run_in_folder(
+            "convgrad", "run", "conv2d", "--input", "fill:normal@2,16,16,8", "--filter",
+            "fill:normal@3,3,8,16", "--strides", "2", *golden, "--output", "caffe.npy")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.run_pytest(self.write_manifest([
+            {"name": "caffe", "input": "fill:normal@2,16,16,8", "filter": "fill:normal@3,3,8,16",
+             "strides": 2, "expect": "caffe.npy"}]))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("explained by pads-swapped", done.stdout)
+
+    def test_pytest_is_red_without_a_manifest(self):
+        malformed = self.folder / "malformed.json"
+        malformed.write_text('{"schema": "convgrad-manifest/1", "cases": [{"name": ]}')
+        for manifest in (self.folder / "missing.json", malformed, self.write_manifest([])):
+            done = self.run_pytest(manifest)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("1 failed", done.stdout)
+        self.assertIn("no case ran", done.stdout)
 
     def test_gnu_parallel_runs_shards(self):
         if not shutil.which("parallel"):

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/case/golden.h"
+#include "cli/case/padding_advice.h"
 #include "cli/text/values.h"
 #include "problem/attributes.h"
 #include "verify/truth/fill.h"
@@ -119,7 +120,8 @@ ConvSpec ParseConv(const CaseRequest& request) {
   conv.strides = ListOf(flags, FlagId::kStrides, conv.strides);
   conv.dilations = ListOf(flags, FlagId::kDilations, conv.dilations);
   conv.explicit_paddings = ListOf(flags, FlagId::kExplicitPaddings, conv.explicit_paddings);
-  CheckAttributesOf(flags, conv);
+  // Without a padding, whether the others are right is told once there is one.
+  if (flags.Has(FlagId::kPadding)) CheckAttributesOf(flags, conv);
   return conv;
 }
 
@@ -273,6 +275,9 @@ CaseSpec ParseCase(const CaseRequest& request) {
   CheckStandardInput(flags);
   spec.seed = ParseSeed(flags);
   spec.allow_trailing = flags.Has(FlagId::kAllowTrailing);
+  if (!flags.Has(FlagId::kPadding)) {
+    flags.Refuse(FlagId::kPadding, MissingPaddingError(flags, spec));
+  }
   spec.use_cudnn_on_gpu = ParseBoolean(flags, FlagId::kUseCudnnOnGpu);
   spec.name = flags.Get(FlagId::kName, "");
   spec.execution = ParseExecution(flags);

@@ -22,10 +22,10 @@ constexpr Command kCommands[] = {
      1,
      false,
      "compute one operation from .npy files to a .npy file",
-     {"convgrad run conv2d_backprop_filter --input data/real/digits_conv1.input.npy "
+     {"convgrad run conv2d_backprop_filter --padding SAME --input data/real/digits_conv1.input.npy "
       "--filter-sizes 3,3,1,8 --out-backprop data/real/digits_conv1.out_backprop.npy "
       "--output filter_gradient.npy",
-      "convgrad run depthwise_conv2d --input fill:normal@8,56,56,32 "
+      "convgrad run depthwise_conv2d --padding SAME --input fill:normal@8,56,56,32 "
       "--filter fill:normal@3,3,32,1 --strides 2 --report report.json"},
      Run},
     {CommandId::kCheck,
@@ -35,10 +35,12 @@ constexpr Command kCommands[] = {
      1,
      false,
      "compute, then compare with a golden file or with the built-in reference",
-     {"convgrad check conv2d_backprop_filter --input data/real/digits_conv1.input.npy "
+     {"convgrad check conv2d_backprop_filter --padding SAME --input "
+      "data/real/digits_conv1.input.npy "
       "--filter-sizes 3,3,1,8 --out-backprop data/real/digits_conv1.out_backprop.npy "
       "--expect data/real/digits_conv1.filter_gradient.npy",
-      "convgrad check conv2d --input fill:normal@2,14,14,8 --filter fill:normal@3,3,8,16 "
+      "convgrad check conv2d --padding SAME --input fill:normal@2,14,14,8 --filter "
+      "fill:normal@3,3,8,16 "
       "--dtype bfloat16 --probe"},
      Check},
     {CommandId::kDiff,
@@ -60,7 +62,7 @@ constexpr Command kCommands[] = {
      false,
      "show shapes, work, memory and the chosen algorithm, or how a manifest would be dealt to "
      "shards; runs nothing",
-     {"convgrad plan conv2d_backprop_input --input-sizes 8,56,56,64 "
+     {"convgrad plan conv2d_backprop_input --padding SAME --input-sizes 8,56,56,64 "
       "--filter fill:normal@3,3,64,64 --out-backprop fill:normal",
       "convgrad plan data/golden/manifest.json --shards 4"},
      Plan},
@@ -112,7 +114,8 @@ constexpr Command kCommands[] = {
      1,
      false,
      "verify operations, then time them; hold them against the machine and an earlier report",
-     {"convgrad bench depthwise_conv2d_backprop_filter --input fill:normal@8,56,56,128 "
+     {"convgrad bench depthwise_conv2d_backprop_filter --padding SAME --input "
+      "fill:normal@8,56,56,128 "
       "--filter-sizes 3,3,128,1 --out-backprop fill:normal --threads 1,2 --report bench.json",
       "convgrad bench data/workloads.jsonl --match 'dw3_7x7*' --tag filter,float32 "
       "--max-time 200ms"},

@@ -41,7 +41,7 @@ constexpr Flag kFlags[] = {
      "1, 2 (H,W) or 4 values in the order of the data format; default 1"},
     {FlagId::kDilations, "dilations", "N,...", kOperands, kOneOp, true, kIntegers, "likewise"},
     {FlagId::kPadding, "padding", "SAME|VALID|EXPLICIT", kOperands, kOneOp, true, kText,
-     "default SAME"},
+     "what surrounds the input; no default, since frameworks differ in theirs"},
     {FlagId::kExplicitPaddings, "explicit-paddings", "N,...", kOperands, kOneOp, true, kIntegers,
      "for EXPLICIT: top,bottom,left,right, or 8 values in the order of the data format"},
     {FlagId::kDataFormat, "data-format", "NHWC|NCHW", kOperands, kOneOp, true, kText,

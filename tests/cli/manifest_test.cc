@@ -18,7 +18,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr const char* kA = R"({"name": "a", "op": "conv2d", "input": "x.npy", "filter": "w.npy"})";
+constexpr const char* kA =
+    R"({"name": "a", "op": "conv2d", "padding": "SAME", "input": "x.npy", "filter": "w.npy"})";
 
 class ManifestTest : public ::testing::Test {
  protected:
@@ -68,7 +69,7 @@ class ManifestTest : public ::testing::Test {
     return fmt::format(
         "{{\"schema\": \"convgrad-manifest/1\", \"cases\": [\n"
         "{{\"name\": \"a\", \"op\": \"conv2d\", \"input\": \"x.npy\", "
-        "\"filter\": \"w.npy\",\n{}}}]}}",
+        "\"filter\": \"w.npy\", \"padding\": \"SAME\",\n{}}}]}}",
         keys);
   }
   static std::string Cases(const std::string& cases) {
@@ -102,12 +103,12 @@ TEST_F(ManifestTest, TextsThatAreNoManifest) {
       {"M07", std::string("{\"schema\": \0 1}", 15), "1:12", "0x00"},
       {"M08", whole.substr(0, 60), "3:15", "ends inside"},
       {"M08", whole.substr(0, 50), "3:2", "ends inside this string"},
-      {"M08", whole.substr(0, whole.size() - 1), "3:68", "ends inside an object"},
-      {"M09", Cases(std::string(kA) + ","), "3:67", "a comma before ']'"},
+      {"M08", whole.substr(0, whole.size() - 1), "3:87", "ends inside an object"},
+      {"M09", Cases(std::string(kA) + ","), "3:86", "a comma before ']'"},
       {"M09", With("\"isa\": \"avx2\","), "3:14", "a comma before '}'"},
       {"M10", "// cases\n" + whole, "1:1", "no comments"},
       {"M10", Cases(std::string("# first\n") + kA), "3:1", "no comments"},
-      {"M11", whole + " x", "3:70", "the end of the file is expected, not 'x'"},
+      {"M11", whole + " x", "3:89", "the end of the file is expected, not 'x'"},
       {"M12", whole + whole, "3:69", "the end of the file is expected"},
       {"M13", "[1, 2]", "1:1", "a manifest is an object, not an array"},
       {"M13", "7", "1:1", "a manifest is an object, not a number"},
@@ -156,7 +157,7 @@ TEST_F(ManifestTest, KeysAndValuesThatAreRefused) {
       {"M21", R"({"schema": "convgrad-manifest/1"})", "1:1", "no key cases"},
       {"M22", With("\"strides\": \"2\""), "3:12", "not a string"},
       {"M22", With("\"strides\": [1, \"2\"]"), "3:16", "not a string"},
-      {"M22", With("\"padding\": 1"), "3:12", "padding: wants a string, not a number"},
+      {"M22", Cases("{\"padding\": 1}"), "3:13", "padding: wants a string, not a number"},
       {"M22", With("\"strict\": 1"), "3:11", "wants true or false"},
       {"M22", With("\"expect\": [1]"), "3:11", "a path or an object with the key sha256"},
       {"M22", With("\"tags\": \"smoke\""), "3:9", "an array of strings"},
@@ -189,7 +190,7 @@ TEST_F(ManifestTest, KeysAndValuesThatAreRefused) {
       {"M57", With("\"threads\": -1"), "3:12", "out of range"},
       {"M57", With("\"threads\": 1000000000"), "3:12", "out of range"},
       {"M59", With("\"output\": \"-\""), "3:11", "standard stream"},
-      {"", With("\"padding\": \"SAMEX\""), "3:12", "did you mean SAME?"},
+      {"", Cases(std::string(kA).replace(46, 0, "X")), "3:42", "did you mean SAME?"},
       {"", With("\"out_backprop\": \"y.npy\""), "3:17", "has no effect on conv2d"},
       {"", Cases(R"({"name": "a", "op": "conv3d", "input": "x", "filter": "w"})"), "3:21",
        "conv2d"},
@@ -213,6 +214,17 @@ TEST_F(ManifestTest, KeysAndValuesThatAreRefused) {
   }
 }
 
+// Nothing is known of the operands here, which are not there.
+TEST_F(ManifestTest, APaddingMustBeNamed) {
+  const std::string bare = R"({"name": "a", "op": "conv2d", "input": "x.npy", "filter": "w.npy")";
+  ExpectRefused(Cases(bare + "}"), "3:1", "padding: it has no default; give SAME, VALID or");
+  ExpectRefused(Cases(bare + R"(, "explicit_paddings": [0, 1, 0, 1]})"), "3:1",
+                "padding: explicit_paddings needs it; give EXPLICIT");
+  ExpectRefused(Cases(R"({"name": "a", "op": "conv2d", "input": "fill:ones@1,4,4,2",
+"filter": "fill:ones@3,3,2,2"})"),
+                "3:1", "both SAME and VALID fit the shapes");
+}
+
 TEST_F(ManifestTest, LinesThatAreRefused) {
   const std::string line = kA;
   const auto refused = [this](const std::string& text, const char* place, const char* words) {
@@ -221,7 +233,7 @@ TEST_F(ManifestTest, LinesThatAreRefused) {
   refused("", "1:1", "there is nothing in it");
   refused("\n\n", "3:1", "there is nothing in it");
   refused(line + "\n{\"name\":\n\"b\"}", "2:9", "not the end of the line");
-  refused(line + " " + line, "1:68", "the end of the line is expected");
+  refused(line + " " + line, "1:87", "the end of the line is expected");
   refused(line + "\n" + line, "2:10", "names the case at line 1 too");
   refused("{\"schema\": \"convgrad-manifest/9\"}\n" + line, "1:12", "this version reads");
   refused("{\"default\": {}}\n" + line, "1:2", "did you mean defaults?");
@@ -232,8 +244,8 @@ TEST_F(ManifestTest, LinesThatAreRefused) {
 TEST_F(ManifestTest, FilesThatClash) {
   const auto cases = [](const std::string& a, const std::string& b) {
     return Cases(fmt::format(
-        R"({{"name": "a", "op": "conv2d", "filter": "w.npy", {}}},
-{{"name": "b", "op": "conv2d", "filter": "w.npy", {}}})",
+        R"({{"name": "a", "op": "conv2d", "filter": "w.npy", {}, "padding": "SAME"}},
+{{"name": "b", "op": "conv2d", "filter": "w.npy", {}, "padding": "SAME"}})",
         a, b));
   };
   ExpectRefused(
@@ -276,7 +288,7 @@ TEST_F(ManifestTest, OutputsStayBeneathTheRoot) {
   ManifestOptions options;
   options.paths.output_root = scratch_ / "in/sub";
   EXPECT_THAT(Lines(Write("in/m.json", manifest("y*.npy")), options),  // M39
-              ElementsAre("run conv2d --input in/x.npy --filter in/w.npy --name a "
+              ElementsAre("run conv2d --input in/x.npy --filter in/w.npy --padding SAME --name a "
                           "--output 'in/sub/y*.npy'"));
 }
 
@@ -327,7 +339,7 @@ TEST_F(ManifestTest, LegalOddities) {
   const std::string name(4096, 'n');                                        // M19
   EXPECT_EQ(ReadAll(Write("m.json", Cases("{\"name\": \"a/../" + name.substr(5) +
                                           "\", \"op\": \"conv2d\", \"input\": \"x\", "
-                                          "\"filter\": \"../../w\"}")))
+                                          "\"padding\": \"SAME\", \"filter\": \"../../w\"}")))
                 .size(),
             1);
   EXPECT_EQ(

@@ -40,7 +40,7 @@ class Recipes(unittest.TestCase):
         path = self.folder / "manifest.json"
         path.write_text(json.dumps({
             "schema": "convgrad-manifest/1",
-            "defaults": {"op": "conv2d", "input": "fill:integer@1,5,5,2",
+            "defaults": {"op": "conv2d", "padding": "SAME", "input": "fill:integer@1,5,5,2",
                          "filter": "fill:integer@3,3,2,4"},
             "cases": cases}))
         return path

@@ -42,7 +42,7 @@ class Slurm(unittest.TestCase):
         self.manifest = self.folder / "manifest.json"
         self.manifest.write_text(json.dumps({
             "schema": "convgrad-manifest/1",
-            "defaults": {"op": "conv2d", "input": "fill:normal@8,56,56,64",
+            "defaults": {"op": "conv2d", "padding": "SAME", "input": "fill:normal@8,56,56,64",
                          "filter": "fill:normal@3,3,64,64"},
             "cases": [{"name": f"case{i}", "seed": i, "output": f"out/{i}.npy"} for i in range(CASES)],
         }))

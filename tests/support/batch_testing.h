@@ -26,6 +26,7 @@ class BatchTest : public CliTest {
   static json Filled(const std::string& name, int seed = 0, int size = 6) {
     return {{"name", name},
             {"op", "conv2d"},
+            {"padding", "SAME"},
             {"input", {{"fill", "normal"}, {"shape", {1, size, size, 3}}, {"seed", seed}}},
             {"filter", {{"fill", "normal"}, {"shape", {3, 3, 3, 4}}}}};
   }

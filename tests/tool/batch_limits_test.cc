@@ -44,7 +44,7 @@ class BatchLimitsTest : public BatchTest {
 TEST_F(BatchLimitsTest, ManyCasesTakeLittleMemory) {
   constexpr int64_t kCases = 100'000;
   std::ofstream file(Path("m.jsonl"));
-  file << R"({"schema": "convgrad-manifest/1", "defaults": {"op": "conv2d",)"
+  file << R"({"schema": "convgrad-manifest/1", "defaults": {"op": "conv2d", "padding": "SAME",)"
        << R"( "input": {"fill": "ones", "shape": [1, 2, 2, 1]},)"
        << R"( "filter": {"fill": "ones", "shape": [1, 1, 1, 1]}}})" << '\n';
   for (int64_t i = 0; i < kCases; ++i) file << fmt::format("{{\"name\":\"{}\"}}\n", i);

@@ -23,7 +23,8 @@ using ::testing::Not;
 
 // A CI whose cases lost their goldens must not look as if they passed.
 TEST_F(BatchTest, ACaseWithoutAGoldenIsComputedNotPassed) {
-  ASSERT_EQ(Sh("convgrad run conv2d --input fill:normal@1,6,6,3 --filter fill:normal@3,3,3,4 "
+  ASSERT_EQ(Sh("convgrad run conv2d --padding SAME --input fill:normal@1,6,6,3 --filter "
+               "fill:normal@3,3,3,4 "
                "--output golden.npy")
                 .exit_code,
             0);
@@ -54,7 +55,8 @@ TEST_F(BatchTest, ACaseWithoutAGoldenIsComputedNotPassed) {
 }
 
 TEST_F(BatchTest, OneBadCaseNeverStopsTheOthers) {
-  ASSERT_EQ(Sh("convgrad run conv2d --input fill:normal@1,6,6,3 --filter fill:normal@3,3,3,4 "
+  ASSERT_EQ(Sh("convgrad run conv2d --padding SAME --input fill:normal@1,6,6,3 --filter "
+               "fill:normal@3,3,3,4 "
                "--output right.npy && convgrad gen --fill ones --shape 1,6,6,4 --output wrong.npy "
                "&& convgrad gen --fill ones --shape 1,6,6,5 --output other.npy && mkdir folder && "
                "mkfifo pipe && echo no npy >bad.npy")
@@ -201,7 +203,7 @@ TEST_F(BatchTest, WhatRuns) {
   const ShellResult list = Sh("convgrad batch m.json --list");
   EXPECT_EQ(list.exit_code, 0);
   EXPECT_FALSE(Exists("c.npy"));
-  EXPECT_THAT(list.out, HasSubstr("run conv2d --input 'fill:normal@1,6,6,3#0'"));
+  EXPECT_THAT(list.out, HasSubstr("run conv2d --padding SAME --input 'fill:normal@1,6,6,3#0'"));
   EXPECT_EQ(Sh("set -e; " + list.out).exit_code, 0);
   EXPECT_TRUE(Exists("c.npy"));
   // An empty list is right (M30).
@@ -302,7 +304,7 @@ TEST_F(BatchTest, ResumeTrustsOnlyWhatIsStillTrue) {
   EXPECT_EQ(Comparable(Report()), undisturbed);
   ASSERT_EQ(Sh("convgrad gen --fill normal --shape 1,6,6,3 --seed 1 --output x.npy").exit_code, 0);
   EXPECT_THAT(resumed(1), ElementsAre("out", "wrong", "plain"));
-  ASSERT_EQ(Sh("convgrad run conv2d --input 'fill:normal@1,6,6,3#0' --filter "
+  ASSERT_EQ(Sh("convgrad run conv2d --padding SAME --input 'fill:normal@1,6,6,3#0' --filter "
                "fill:normal@3,3,3,4 --output g.npy")
                 .exit_code,
             0);

@@ -48,7 +48,8 @@ class BenchTest : public CliTest {
 };
 
 constexpr const char* kCase =
-    "depthwise_conv2d_backprop_filter --input fill:normal@1,14,14,32 --filter-sizes 3,3,32,1 "
+    "depthwise_conv2d_backprop_filter --padding SAME --input fill:normal@1,14,14,32 --filter-sizes "
+    "3,3,32,1 "
     "--out-backprop fill:normal --threads 1 --max-time 150ms ";
 
 TEST_F(BenchTest, ReportsWhatItMeasured) {
@@ -94,7 +95,8 @@ TEST_F(BenchTest, ReportsWhatItMeasured) {
 }
 
 TEST_F(BenchTest, OneEntryForEachNumberOfThreads) {
-  Ok("conv2d --input fill:normal@1,9,9,4 --filter fill:normal@3,3,4,8 --max-time 50ms "
+  Ok("conv2d --padding SAME --input fill:normal@1,9,9,4 --filter fill:normal@3,3,4,8 --max-time "
+     "50ms "
      "--threads 2,1 --cache cold --report r.json --no-hash");
   const json report = Report();
   ASSERT_EQ(report["benchmarks"].size(), 2u);
@@ -115,10 +117,11 @@ TEST_F(BenchTest, OperandsComeFromFilesToo) {
   WriteFloats("w.npy", {2, 2, 1, 1}, {1, 2, 3, 4});
   Ok("conv2d --input x.npy --filter w.npy --padding VALID --max-time 20ms --report r.json");
   EXPECT_EQ(Report()["benchmarks"][0]["inputs"][0]["path"], "x.npy");
-  EXPECT_EQ(Bench("conv2d --input none.npy --filter w.npy").exit_code, 4);
-  EXPECT_EQ(Bench("conv2d --input x.npy --filter fill:normal@2,2,3,1").exit_code, 3);
+  EXPECT_EQ(Bench("conv2d --padding SAME --input none.npy --filter w.npy").exit_code, 4);
+  EXPECT_EQ(Bench("conv2d --padding SAME --input x.npy --filter fill:normal@2,2,3,1").exit_code, 3);
   // Nothing to compute is measured all the same.
-  Ok("conv2d --input fill:normal@0,3,3,1 --filter w.npy --max-time 20ms --report r.json");
+  Ok("conv2d --padding SAME --input fill:normal@0,3,3,1 --filter w.npy --max-time 20ms --report "
+     "r.json");
   EXPECT_EQ(Report()["benchmarks"][0]["roofline"]["share"], 0);
 }
 
@@ -240,7 +243,8 @@ TEST_F(BenchTest, TheOtherBinaryReadsTheSameFiles) {
   ASSERT_EQ(Sh("convgrad gen --fill ones --shape 1,4,4,1 --output=\"$(printf '$x \\033\\377')\"")
                 .exit_code,
             0);
-  Ok("conv2d --input=\"$(printf '$x \\033\\377')\" --filter fill:ones@3,3,1,1 --max-time 30ms "
+  Ok("conv2d --padding SAME --input=\"$(printf '$x \\033\\377')\" --filter fill:ones@3,3,1,1 "
+     "--max-time 30ms "
      "--regress 400% --report r.json --baseline-bin " +
      Binary());
   EXPECT_GE(Report()["benchmarks"][0]["baseline_bin"]["pairs"], 6);
@@ -359,7 +363,7 @@ TEST_F(PeaksCacheTest, SettledOnesStay) {
 }
 
 constexpr const char* kManifest = R"({"schema": "convgrad-manifest/1",
- "defaults": {"input": {"fill": "normal", "shape": [1, 8, 8, 4]}},
+ "defaults": {"padding": "SAME", "input": {"fill": "normal", "shape": [1, 8, 8, 4]}},
  "cases": [
   {"name": "one/3x3", "op": "conv2d", "tags": ["small", "plain"], "threads": 1, "output": "y.npy",
    "filter": {"fill": "normal", "shape": [3, 3, 4, 8]}},
@@ -458,11 +462,12 @@ TEST_F(BenchTest, RefusesFlagsThatMakeNoSense) {
 }
 
 TEST_F(BenchTest, ASignalEndsItWithAReport) {
-  const ShellResult result = Interrupt(
-      "XDG_CACHE_HOME=" + CacheFolder() +
-          " convgrad bench conv2d --input fill:normal@1,30,30,16 --filter fill:normal@3,3,16,16 "
-          "--threads 1 --max-time 60s --min-samples 1000000 --report r.json",
-      "TERM", "[ $(cut -d ' ' -f 14 /proc/$child/stat) -gt 30 ]");  // 0.3 s of computing
+  const ShellResult result =
+      Interrupt("XDG_CACHE_HOME=" + CacheFolder() +
+                    " convgrad bench conv2d --padding SAME --input fill:normal@1,30,30,16 --filter "
+                    "fill:normal@3,3,16,16 "
+                    "--threads 1 --max-time 60s --min-samples 1000000 --report r.json",
+                "TERM", "[ $(cut -d ' ' -f 14 /proc/$child/stat) -gt 30 ]");  // 0.3 s of computing
   EXPECT_EQ(result.exit_code, 143);
   const json entry = Report()["benchmarks"][0];
   EXPECT_EQ(entry["exit_code"], 143);

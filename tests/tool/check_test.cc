@@ -14,10 +14,12 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr const char* kCheck =
-    "convgrad check conv2d --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 --report "
+    "convgrad check conv2d --padding SAME --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 "
+    "--report "
     "r.json ";
 constexpr const char* kRun =
-    "convgrad run conv2d --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 --output g.npy";
+    "convgrad run conv2d --padding SAME --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 "
+    "--output g.npy";
 
 class CheckTest : public CliTest {
  protected:
@@ -107,12 +109,12 @@ TEST_F(CheckTest, AMissingOrOtherGolden) {
 
 TEST_F(CheckTest, AUsualMistakeIsNamed) {
   const std::string problem =
-      "conv2d --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 --strides 2 ";
-  ASSERT_EQ(Sh("convgrad run " + problem +
-               "--padding EXPLICIT --explicit-paddings 1,0,1,0 --output g.npy")
+      "conv2d --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 --strides 2 --padding ";
+  ASSERT_EQ(Sh("convgrad run " + problem + "EXPLICIT --explicit-paddings 1,0,1,0 --output g.npy")
                 .exit_code,
             0);
-  const ShellResult result = Sh("convgrad check " + problem + "--expect g.npy --report r.json");
+  const ShellResult result =
+      Sh("convgrad check " + problem + "SAME --expect g.npy --report r.json");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("explained by      pads-swapped"));
   EXPECT_THAT(result.out, HasSubstr("--explicit-paddings 1,0,1,0"));
@@ -121,7 +123,7 @@ TEST_F(CheckTest, AUsualMistakeIsNamed) {
   std::vector<float> values = ReadFloats("g.npy");
   values[7] += 1;
   WriteFloats("g.npy", {1, 3, 3, 4}, values);
-  EXPECT_EQ(Sh("convgrad check " + problem + "--expect g.npy --report r.json").exit_code, 1);
+  EXPECT_EQ(Sh("convgrad check " + problem + "SAME --expect g.npy --report r.json").exit_code, 1);
   EXPECT_FALSE(Report()["benchmarks"][0]["check"].contains("diagnosis"));
 }
 
@@ -147,7 +149,8 @@ TEST_F(CheckTest, WritesAMapOfErrors) {
       Sh(std::string(kCheck) + "--expect g.npy --tolerance abs:0.5 --error-map e.npy").exit_code,
       1);
   EXPECT_NEAR(ReadFloats("e.npy")[31], 1, 1e-5);
-  EXPECT_EQ(Sh("convgrad run conv2d --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 "
+  EXPECT_EQ(Sh("convgrad run conv2d --padding SAME --input fill:normal@1,6,6,4 --filter "
+               "fill:normal@3,3,4,4 "
                "--output y.npy")
                 .exit_code,
             0);
@@ -181,7 +184,7 @@ TEST_F(CheckTest, SaysWhichFilesSeemExchanged) {
   WriteFloats("x.npy", {1, 6, 6, 4}, std::vector<float>(144));
   WriteFloats("weights.npy", {3, 3, 4, 8}, std::vector<float>(288));
   const ShellResult result =
-      Sh("convgrad run conv2d --input weights.npy --filter x.npy --output y.npy");
+      Sh("convgrad run conv2d --padding SAME --input weights.npy --filter x.npy --output y.npy");
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, IsOneErrorLine());
   EXPECT_THAT(result.err, HasSubstr("--input is named like the filter, weights.npy"));

@@ -61,16 +61,20 @@ TEST_F(CliMemoryTest, OperandsResultAndDeclaredScratchAreAll) {
       const std::string half = nhwc ? "4,56,56,64" : "4,64,56,56";
       const std::string rest = std::string(" --dtype ") + dtype + " --threads 2 --data-format " +
                                (nhwc ? "NHWC" : "NCHW");
-      ExpectModest("conv2d --input fill:normal@" + wide + " --filter fill:normal@1,1,64,64" + rest);
-      ExpectModest("depthwise_conv2d_backprop_filter --filter-sizes 5,5,64,1 --input fill:normal@" +
-                   wide + " --out-backprop fill:normal" + rest);
-      ExpectModest("depthwise_conv2d_backprop_input --input-sizes " + wide +
+      ExpectModest("conv2d --padding SAME --input fill:normal@" + wide +
+                   " --filter fill:normal@1,1,64,64" + rest);
+      ExpectModest(
+          "depthwise_conv2d_backprop_filter --padding SAME --filter-sizes 5,5,64,1 --input "
+          "fill:normal@" +
+          wide + " --out-backprop fill:normal" + rest);
+      ExpectModest("depthwise_conv2d_backprop_input --padding SAME --input-sizes " + wide +
                    " --filter fill:normal@3,3,64,1 --out-backprop fill:normal@" + half +
                    " --strides 2" + rest);
-      ExpectModest("conv2d_backprop_input --input-sizes " + half +
+      ExpectModest("conv2d_backprop_input --padding SAME --input-sizes " + half +
                    " --filter fill:normal@3,3,64,64 --out-backprop fill:normal@" + half + rest);
-      ExpectModest("conv2d_backprop_filter --filter-sizes 3,3,64,64 --input fill:normal@" + half +
-                   " --out-backprop fill:normal@" + half + rest);
+      ExpectModest(
+          "conv2d_backprop_filter --padding SAME --filter-sizes 3,3,64,64 --input fill:normal@" +
+          half + " --out-backprop fill:normal@" + half + rest);
     }
   }
 }
@@ -79,7 +83,8 @@ TEST_F(CliMemoryTest, MappedOperandsNeedNone) {
   WriteZeros("x.npy", {64, 128, 128, 64});
   WriteZeros("dy.npy", {64, 128, 128, 64});
   const nlohmann::json run = RunOf(
-      "depthwise_conv2d_backprop_filter --input x.npy --filter-sizes 3,3,64,1 --out-backprop "
+      "depthwise_conv2d_backprop_filter --padding SAME --input x.npy --filter-sizes 3,3,64,1 "
+      "--out-backprop "
       "dy.npy --max-memory 16MiB --threads 2");
   EXPECT_LE(run.at("scratch_bytes").get<int64_t>(), 16 * kMegabyte);
 }

@@ -52,51 +52,63 @@ constexpr const char* kX = "--input fill:ones@1,4,4,2";
 
 TEST_F(OperationTest, RanksAndChannels) {  // O01 to O03
   for (const std::string shape : {"4,4,2", "1,4,4,2,1", "4"}) {
-    ExpectError(fmt::format("conv2d --input fill:ones@{} --filter fill:ones@3,3,2,1", shape), 3,
-                {"4 dimensions"});
+    ExpectError(
+        fmt::format("conv2d --padding SAME --input fill:ones@{} --filter fill:ones@3,3,2,1", shape),
+        3, {"4 dimensions"});
   }
-  ExpectError(fmt::format("conv2d {} --filter fill:ones@3,3,3,1", kX), 3);
-  ExpectError(fmt::format("depthwise_conv2d {} --filter fill:ones@3,3,3,1", kX), 3);
+  ExpectError(fmt::format("conv2d --padding SAME {} --filter fill:ones@3,3,3,1", kX), 3);
+  ExpectError(fmt::format("depthwise_conv2d --padding SAME {} --filter fill:ones@3,3,3,1", kX), 3);
   ExpectError(
-      "depthwise_conv2d_backprop_input --input-sizes 1,4,4,2 --filter fill:ones@3,3,2,3 "
+      "depthwise_conv2d_backprop_input --padding SAME --input-sizes 1,4,4,2 --filter "
+      "fill:ones@3,3,2,3 "
       "--out-backprop fill:ones@1,4,4,4",
       3, {"give 6"});
 }
 
 TEST_F(OperationTest, AWrongGradientNamesTheRightShape) {  // O04
-  ExpectError(fmt::format("conv2d_backprop_filter {} --filter-sizes 3,3,2,1 --strides 2 "
-                          "--out-backprop fill:ones@1,3,2,1",
-                          kX),
-              3, {"[1,2,2,1]"});
+  ExpectError(
+      fmt::format("conv2d_backprop_filter --padding SAME {} --filter-sizes 3,3,2,1 --strides 2 "
+                  "--out-backprop fill:ones@1,3,2,1",
+                  kX),
+      3, {"[1,2,2,1]"});
 }
 
 TEST_F(OperationTest, Attributes) {  // O05 to O11
-  const std::string conv = fmt::format("conv2d {} --filter fill:ones@3,3,2,1 ", kX);
+  const std::string bare = fmt::format("conv2d {} --filter fill:ones@3,3,2,1 ", kX);
+  const std::string conv = bare + "--padding SAME ";
   for (const std::string stride : {"0", "-1", "2,2,2,2", "1,2,3"}) {
     ExpectError(conv + "--strides " + stride, 2, {"strides"});
   }
   ExpectError(conv + "--dilations 0", 2, {"dilations"});
-  ExpectError(conv + "--padding EXPLICIT --explicit-paddings -1,0,0,0", 2, {"explicit_paddings"});
-  ExpectError(conv + "--padding EXPLICIT", 2);
+  ExpectError(bare + "--padding EXPLICIT --explicit-paddings -1,0,0,0", 2, {"explicit_paddings"});
+  ExpectError(bare + "--padding EXPLICIT", 2);
   ExpectError(conv + "--explicit-paddings 1,1,1,1", 2);
   // All taps on the padding: an empty sum is +0.
-  EXPECT_EQ(Output(conv + "--padding EXPLICIT --explicit-paddings 5,5,5,5").front(), 0.0f);
-  EXPECT_EQ(OutputShape(conv + "--padding VALID --strides 4"), Shape({1, 1, 1, 1}));
+  EXPECT_EQ(Output(bare + "--padding EXPLICIT --explicit-paddings 5,5,5,5").front(), 0.0f);
+  EXPECT_EQ(OutputShape(bare + "--padding VALID --strides 4"), Shape({1, 1, 1, 1}));
   ExpectError("conv2d --input fill:ones@1,1,1,1 --filter fill:ones@4,4,1,1 --padding VALID", 3);
 }
 
 TEST_F(OperationTest, EmptyTensors) {  // O12 to O14
-  EXPECT_THAT(Output("conv2d_backprop_filter --input fill:ones@0,4,4,2 --filter-sizes 3,3,2,1 "
-                     "--out-backprop fill:ones"),
-              Each(0.0f));
-  EXPECT_EQ(OutputShape("conv2d_backprop_filter --input fill:ones@0,4,4,2 --filter-sizes 3,3,2,1 "
-                        "--out-backprop fill:ones"),
-            Shape({3, 3, 2, 1}));
-  EXPECT_EQ(OutputShape("conv2d_backprop_filter --input fill:ones@1,4,4,0 --filter-sizes 3,3,2,1 "
-                        "--out-backprop fill:ones"),
-            Shape({3, 3, 2, 1}));
-  EXPECT_EQ(OutputShape("depthwise_conv2d --input fill:ones@1,4,4,0 --filter fill:ones@3,3,0,1"),
-            Shape({1, 4, 4, 0}));
+  EXPECT_THAT(
+      Output(
+          "conv2d_backprop_filter --padding SAME --input fill:ones@0,4,4,2 --filter-sizes 3,3,2,1 "
+          "--out-backprop fill:ones"),
+      Each(0.0f));
+  EXPECT_EQ(
+      OutputShape(
+          "conv2d_backprop_filter --padding SAME --input fill:ones@0,4,4,2 --filter-sizes 3,3,2,1 "
+          "--out-backprop fill:ones"),
+      Shape({3, 3, 2, 1}));
+  EXPECT_EQ(
+      OutputShape(
+          "conv2d_backprop_filter --padding SAME --input fill:ones@1,4,4,0 --filter-sizes 3,3,2,1 "
+          "--out-backprop fill:ones"),
+      Shape({3, 3, 2, 1}));
+  EXPECT_EQ(
+      OutputShape(
+          "depthwise_conv2d --padding SAME --input fill:ones@1,4,4,0 --filter fill:ones@3,3,0,1"),
+      Shape({1, 4, 4, 0}));
   EXPECT_THAT(Output("conv2d_backprop_input --input-sizes 1,1,1,2 --filter fill:ones@2,2,2,1 "
                      "--out-backprop fill:ones --padding VALID"),
               ElementsAre(0, 0));
@@ -104,7 +116,7 @@ TEST_F(OperationTest, EmptyTensors) {  // O12 to O14
 
 TEST_F(OperationTest, FilesInOtherFormsGiveTheSame) {  // O16 to O18
   const std::string run =
-      "conv2d_backprop_filter --filter-sizes 3,3,2,2 --out-backprop {} --input {}";
+      "conv2d_backprop_filter --padding SAME --filter-sizes 3,3,2,2 --out-backprop {} --input {}";
   ASSERT_EQ(Sh("convgrad gen --fill normal --shape 2,3,4,2 --output x.npy").exit_code, 0);
   const std::vector<float> expected = Output(fmt::format(fmt::runtime(run), "x.npy", "x.npy"));
   // The same numbers, written by hand in Fortran order and big-endian.
@@ -138,7 +150,7 @@ TEST_F(OperationTest, OutputsThatCannotBe) {  // O19 to O23
   const std::string before = ReadBytes(Path("x.npy"));
   const auto expect = [&](const std::string& flags, int exit_code) {
     const ShellResult result =
-        Sh("convgrad run conv2d --input x.npy --filter fill:ones@3,3,2,1 " + flags);
+        Sh("convgrad run conv2d --padding SAME --input x.npy --filter fill:ones@3,3,2,1 " + flags);
     EXPECT_EQ(result.exit_code, exit_code) << flags << result.err;
     EXPECT_THAT(result.err, IsOneErrorLine());
     EXPECT_THAT(Files(), ElementsAre("folder", "hard.npy", "soft.npy", "x.npy"));
@@ -163,15 +175,18 @@ TEST_F(OperationTest, ValuesThatBreakKernels) {  // O24 to O27
   // Only the padded neighbourhood of the far corner sees the NaN; a stride skips it altogether.
   WriteFloats("nan.npy", {1, 2, 2, 1}, {1, 2, 3, NAN});
   WriteFloats("one.npy", {1, 1, 1, 1}, {1});
-  EXPECT_THAT(Output("conv2d --input nan.npy --filter one.npy --strides 2"), ElementsAre(1));
+  EXPECT_THAT(Output("conv2d --padding SAME --input nan.npy --filter one.npy --strides 2"),
+              ElementsAre(1));
   WriteFloats("inf.npy", {1, 1, 1, 1}, {infinity});
-  EXPECT_EQ(Output("conv2d --input inf.npy --filter fill:ones@3,3,1,1"),
+  EXPECT_EQ(Output("conv2d --padding SAME --input inf.npy --filter fill:ones@3,3,1,1"),
             std::vector<float>{infinity});
   WriteFloats("minus.npy", {1, 1, 2, 1}, {-0.0f, -0.0f});
-  EXPECT_THAT(Output("conv2d --input minus.npy --filter one.npy"), Each(0.0f));
+  EXPECT_THAT(Output("conv2d --padding SAME --input minus.npy --filter one.npy"), Each(0.0f));
   WriteFloats("tiny.npy", {1, 1, 2, 1}, {1e-45f, 1e-40f});
-  EXPECT_THAT(Output("conv2d --input tiny.npy --filter one.npy"), ElementsAre(1e-45f, 1e-40f));
-  ASSERT_EQ(Sh("convgrad run conv2d --dtype float16 --input fill:uniform:60000:60000@1,1,1,2 "
+  EXPECT_THAT(Output("conv2d --padding SAME --input tiny.npy --filter one.npy"),
+              ElementsAre(1e-45f, 1e-40f));
+  ASSERT_EQ(Sh("convgrad run conv2d --padding SAME --dtype float16 --input "
+               "fill:uniform:60000:60000@1,1,1,2 "
                "--filter fill:ones@1,1,2,1 --output half.npy --report r.json")
                 .exit_code,
             0);
@@ -187,23 +202,30 @@ TEST_F(OperationTest, SizesBeyondThirtyOneBits) {  // O28 to O30
   EXPECT_EQ(plan.exit_code, 0) << plan.err;
   EXPECT_EQ(Report()["benchmarks"][0]["problem"]["terms"], 3600000000);
   std::filesystem::remove(Path("r.json"));
-  ExpectError("conv2d --input fill:ones@2147483648,1,1,1 --filter fill:ones@1,1,1,1", 2);
+  ExpectError("conv2d --padding SAME --input fill:ones@2147483648,1,1,1 --filter fill:ones@1,1,1,1",
+              2);
   EXPECT_THAT(
-      Output(fmt::format("conv2d {} --filter fill:ones@3,3,2,1 --dilations 2000000000", kX)),
+      Output(fmt::format(
+          "conv2d --padding SAME {} --filter fill:ones@3,3,2,1 --dilations 2000000000", kX)),
       Each(2.0f));
-  ExpectError(fmt::format("conv2d {} --filter fill:ones@3,3,2,1 --dilations 2147483648", kX), 2);
+  ExpectError(
+      fmt::format("conv2d --padding SAME {} --filter fill:ones@3,3,2,1 --dilations 2147483648", kX),
+      2);
 }
 
 TEST_F(OperationTest, GroupsLayoutsAndSizesThatContradict) {  // O31 to O33
-  ExpectError("conv2d --input fill:ones@1,4,4,4 --filter fill:ones@3,3,3,4", 3);
-  ExpectError("conv2d --input fill:ones@1,4,4,4 --filter fill:ones@3,3,2,3", 3);
-  ExpectError(fmt::format("conv2d {} --filter fill:ones@3,3,2,1 --data-format NCHW", kX), 3);
-  ExpectError(fmt::format("conv2d {} --filter fill:ones@3,3,2,1 --data-format NCHW --strides "
-                          "1,2,2,1",
-                          kX),
-              2, {"data_format"});
+  ExpectError("conv2d --padding SAME --input fill:ones@1,4,4,4 --filter fill:ones@3,3,3,4", 3);
+  ExpectError("conv2d --padding SAME --input fill:ones@1,4,4,4 --filter fill:ones@3,3,2,3", 3);
   ExpectError(
-      "conv2d_backprop_filter --input fill:ones@1,4,4,2 --filter fill:ones@3,3,2,1 "
+      fmt::format("conv2d --padding SAME {} --filter fill:ones@3,3,2,1 --data-format NCHW", kX), 3);
+  ExpectError(
+      fmt::format(
+          "conv2d --padding SAME {} --filter fill:ones@3,3,2,1 --data-format NCHW --strides "
+          "1,2,2,1",
+          kX),
+      2, {"data_format"});
+  ExpectError(
+      "conv2d_backprop_filter --padding SAME --input fill:ones@1,4,4,2 --filter fill:ones@3,3,2,1 "
       "--filter-sizes 3,3,2,1 --out-backprop fill:ones",
       2, {"--filter"});
 }
@@ -217,7 +239,8 @@ TEST_F(OperationTest, OneByOneWithPaddingAndWidthsAroundLanes) {  // O34, O35
     const std::string shape = fmt::format("fill:integer@2,3,{},{}", width, width);
     for (const std::string op : {"conv2d", "depthwise_conv2d"}) {
       const std::string command = fmt::format(
-          "convgrad check {} --input {} --filter fill:integer@3,3,{},2 --quiet", op, shape, width);
+          "convgrad check {} --padding SAME --input {} --filter fill:integer@3,3,{},2 --quiet", op,
+          shape, width);
       EXPECT_EQ(Sh(command).exit_code, 0) << command;
     }
   }
@@ -225,16 +248,17 @@ TEST_F(OperationTest, OneByOneWithPaddingAndWidthsAroundLanes) {  // O34, O35
 
 TEST_F(OperationTest, FilesThatAreNone) {
   const std::string filter = " --filter fill:ones@1,1,1,1";
-  ExpectError("conv2d --input none.npy" + filter, 4, {"none.npy"});
-  ExpectError("conv2d --input ." + filter, 4);
-  ExpectError("conv2d --input /dev/zero" + filter, 4);
+  ExpectError("conv2d --padding SAME --input none.npy" + filter, 4, {"none.npy"});
+  ExpectError("conv2d --padding SAME --input ." + filter, 4);
+  ExpectError("conv2d --padding SAME --input /dev/zero" + filter, 4);
   WriteBytes(Path("text.npy"), "hello");
-  ExpectError("conv2d --input text.npy" + filter, 3, {"text.npy"});
+  ExpectError("conv2d --padding SAME --input text.npy" + filter, 3, {"text.npy"});
   WriteFloats("x.npy", {1, 2, 2, 1}, {1, 2, 3, 4});
   WriteBytes(Path("short.npy"), ReadBytes(Path("x.npy")).substr(0, 140));
-  ExpectError("conv2d --input short.npy" + filter, 3);
+  ExpectError("conv2d --padding SAME --input short.npy" + filter, 3);
   EXPECT_EQ(Sh("convgrad inspect x.npy short.npy").exit_code, 3);
-  ExpectError("conv2d --input 'a\nb\x1b[31m.npy'" + filter, 4, {"a\\x0ab\\x1b[31m.npy"});
+  ExpectError("conv2d --padding SAME --input 'a\nb\x1b[31m.npy'" + filter, 4,
+              {"a\\x0ab\\x1b[31m.npy"});
 }
 
 }  // namespace

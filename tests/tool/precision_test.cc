@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // One sum of four products, of which the last two terms are lost in float: 1 + 2^-24 + 2^-60.
-constexpr const char* kDot = "conv2d --input x.npy --filter w.npy";
+constexpr const char* kDot = "conv2d --padding SAME --input x.npy --filter w.npy";
 
 class CliPrecisionTest : public CliTest {
  protected:
@@ -68,7 +68,7 @@ TEST_F(CliPrecisionTest, AVerdictSaysWhatWasPromised) {
 
 TEST_F(CliPrecisionTest, GoldensKnowTheirPrecision) {
   WriteBytes(Path("m.json"), R"({"schema": "convgrad-manifest/1", "cases": [{"name": "dot",
-    "op": "conv2d", "input": "x.npy", "filter": "w.npy", "precision": "exact",
+    "op": "conv2d", "padding": "SAME", "input": "x.npy", "filter": "w.npy", "precision": "exact",
     "expect": "g.npy"}]})");
   ASSERT_EQ(Sh("env -u CI convgrad batch m.json --record").exit_code, 0);
   const auto record = nlohmann::json::parse(ReadBytes(Path("g.npy.golden.json")));
@@ -92,7 +92,8 @@ TEST_F(CliPrecisionTest, EveryTypeRunsAndIsTimed) {
   for (const std::string dtype : {"float16", "bfloat16", "float32", "float64"}) {
     for (const std::string precision : {"double", "exact"}) {
       const std::string flags = fmt::format(
-          "depthwise_conv2d_backprop_filter --input fill:normal@2,9,9,5 --filter-sizes 3,3,5,2 "
+          "depthwise_conv2d_backprop_filter --padding SAME --input fill:normal@2,9,9,5 "
+          "--filter-sizes 3,3,5,2 "
           "--out-backprop fill:normal@2,9,9,10 --dtype {} --precision {}",
           dtype, precision);
       EXPECT_EQ(Sh("convgrad check --probe --strict " + flags).exit_code, 0) << flags;
@@ -107,7 +108,8 @@ TEST_F(CliPrecisionTest, EveryTypeRunsAndIsTimed) {
 // Copies in float64 are memory like any other.
 TEST_F(CliPrecisionTest, WidenedCopiesCountAsMemory) {
   const std::string run =
-      "convgrad run conv2d --input fill:ones@4,128,128,8 --filter fill:ones@3,3,8,8 --threads 1 "
+      "convgrad run conv2d --padding SAME --input fill:ones@4,128,128,8 --filter fill:ones@3,3,8,8 "
+      "--threads 1 "
       "--max-memory 12MiB";
   EXPECT_EQ(Sh(run).exit_code, 0);
   const ShellResult refused = Sh(run + " --precision double");

@@ -21,10 +21,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr const char* kSmall =
-    "convgrad run conv2d --input fill:normal@1,8,8,4 --filter fill:normal@3,3,4,4 ";
+    "convgrad run conv2d --padding SAME --input fill:normal@1,8,8,4 --filter fill:normal@3,3,4,4 ";
 // Many seconds on one core, much longer than it takes to send a signal.
 constexpr const char* kLong =
-    "convgrad run conv2d --verbose --input fill:normal@8,128,128,64 --filter "
+    "convgrad run conv2d --padding SAME --verbose --input fill:normal@8,128,128,64 --filter "
     "fill:normal@11,11,64,64 "
     "--algorithm reference --output y.npy --report r.json ";
 
@@ -43,7 +43,9 @@ TEST_F(ProcessTest, ClosedStandardStreams) {
     EXPECT_EQ(ReadBytes(Path("y.npy")), expected) << closed;
     EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy --quiet " + closed).exit_code, 0);
   }
-  EXPECT_EQ(Sh("convgrad run conv2d --input - --filter fill:ones@1,1,1,1 <&-").exit_code, 4);
+  EXPECT_EQ(
+      Sh("convgrad run conv2d --padding SAME --input - --filter fill:ones@1,1,1,1 <&-").exit_code,
+      4);
 }
 
 TEST_F(ProcessTest, FullAndBrokenOutputs) {
@@ -56,7 +58,8 @@ TEST_F(ProcessTest, FullAndBrokenOutputs) {
   EXPECT_EQ(Sh("convgrad help >/dev/full").exit_code, 4);
   // A reader that has seen enough: quiet, and ended by SIGPIPE.
   const ShellResult broken =
-      Sh("{ convgrad run conv2d --input fill:ones@1,512,512,8 --filter fill:ones@1,1,8,8 "
+      Sh("{ convgrad run conv2d --padding SAME --input fill:ones@1,512,512,8 --filter "
+         "fill:ones@1,1,8,8 "
          "--output - --report r.json; echo $? >status; } | head -c 1 >first");
   EXPECT_EQ(broken.err, "");
   EXPECT_EQ(ReadBytes(Path("status")), "141\n");
@@ -102,10 +105,10 @@ TEST_F(ProcessTest, EnvironmentAndLocaleChangeNoBit) {
   const std::string expected = ReadBytes(Path("y.npy"));
   for (const std::string environment :
        {"LC_ALL=de_DE.UTF-8", "TZ=Pacific/Kiritimati", "TMPDIR=/none", "OMP_NUM_THREADS=1", "-i"}) {
-    const ShellResult result =
-        Sh(fmt::format("env {} \"$(command -v convgrad)\" run conv2d --input fill:normal@1,8,8,4 "
-                       "--filter fill:normal@3,3,4,4 --output z.npy --report r.json",
-                       environment));
+    const ShellResult result = Sh(fmt::format(
+        "env {} \"$(command -v convgrad)\" run conv2d --padding SAME --input fill:normal@1,8,8,4 "
+        "--filter fill:normal@3,3,4,4 --output z.npy --report r.json",
+        environment));
     EXPECT_EQ(result.exit_code, 0) << environment << result.err;
     EXPECT_EQ(ReadBytes(Path("z.npy")), expected) << environment;
     Report();
@@ -213,7 +216,8 @@ TEST_F(ProcessTest, OutputsAreOldOrCompleteWheneverItIsKilled) {
   SCOPED_TRACE(fmt::format("seed {}", seed));
   const auto start = [this] {
     return Start({"run", "conv2d", "--input", "fill:normal@4,64,64,16", "--filter",
-                  "fill:normal@3,3,16,16", "--output", "y.npy", "--report", "r.json", "--quiet"});
+                  "fill:normal@3,3,16,16", "--padding", "SAME", "--output", "y.npy", "--report",
+                  "r.json", "--quiet"});
   };
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_EQ(ExitCodeOf(start()), 0);

@@ -24,6 +24,7 @@ class RecordTest : public CliTest {
   static json Case(const std::string& name, const std::string& expect) {
     return {{"name", name},
             {"op", "conv2d"},
+            {"padding", "SAME"},
             {"input", "x.npy"},
             {"filter", {{"fill", "normal"}, {"shape", {3, 3, 3, 4}}}},
             {"expect", expect}};

@@ -131,7 +131,7 @@ TEST_F(RunTest, TheReportTellsAll) {
 
   // The case alone again: the same result, no files.
   const std::string repro = entry["repro"];
-  EXPECT_THAT(repro, HasSubstr(" run conv2d_backprop_filter --"));
+  EXPECT_THAT(repro, HasSubstr(" run conv2d_backprop_filter --padding SAME --"));
   EXPECT_THAT(repro, Not(HasSubstr("--output")));
   EXPECT_THAT(repro, Not(HasSubstr("--report")));
   EXPECT_THAT(Ok(repro).out, HasSubstr(entry["output"]["sha256"].get<std::string>()));
@@ -152,7 +152,8 @@ TEST_F(RunTest, NamesOfFilesMayHaveAnyByte) {
     SCOPED_TRACE(name);
     std::filesystem::copy_file(Path("x.npy"), Path(name));
     WriteBytes(Path("name"), name);
-    Ok("convgrad run conv2d --input=\"$(cat name)\" --filter w.npy --name=\"$(cat name)\" "
+    Ok("convgrad run conv2d --padding SAME --input=\"$(cat name)\" --filter w.npy --name=\"$(cat "
+       "name)\" "
        "--output=\"$(cat name)\".y --report r.json");
     const nlohmann::json entry = Report()["benchmarks"][0];
     const std::string repro = entry["repro"];
@@ -161,10 +162,11 @@ TEST_F(RunTest, NamesOfFilesMayHaveAnyByte) {
     const nlohmann::json again = Report("again.json")["benchmarks"][0];
     EXPECT_EQ(again["repro"], repro);
     EXPECT_EQ(again["name"], entry["name"]);
-    const std::string out = Ok("convgrad inspect -- \"$(cat name)\"; convgrad diff -- "
-                               "\"$(cat name)\" x.npy; convgrad run conv2d --filter w.npy "
-                               "--input x.npy --output=\"$(cat name)\".y")
-                                .out;
+    const std::string out =
+        Ok("convgrad inspect -- \"$(cat name)\"; convgrad diff -- "
+           "\"$(cat name)\" x.npy; convgrad run conv2d --padding SAME --filter w.npy "
+           "--input x.npy --output=\"$(cat name)\".y")
+            .out;
     for (const std::string hidden : {"a\nb", "\x1b", "\xC2\x9B", "\xE2\x80\xAE", "\xD8\x9C"}) {
       EXPECT_THAT(repro, Not(HasSubstr(hidden)));
       EXPECT_THAT(out, Not(HasSubstr(hidden)));
@@ -176,9 +178,10 @@ TEST_F(RunTest, GenWritesWhatAFillIs) {
   const std::string flags = "--seed 9 --dtype float16 --output";
   Ok("convgrad gen --fill normal --shape 1,5,5,3 " + flags + " x.npy");
   Ok("convgrad gen --fill uniform:-1:1@3,3,3,2 --role filter " + flags + " w.npy");
-  Ok("convgrad run conv2d --input x.npy --filter w.npy --output files.npy");
-  Ok("convgrad run conv2d --input fill:normal@1,5,5,3 --filter fill:uniform:-1:1@3,3,3,2 " + flags +
-     " fills.npy --report r.json");
+  Ok("convgrad run conv2d --padding SAME --input x.npy --filter w.npy --output files.npy");
+  Ok("convgrad run conv2d --padding SAME --input fill:normal@1,5,5,3 --filter "
+     "fill:uniform:-1:1@3,3,3,2 " +
+     flags + " fills.npy --report r.json");
   EXPECT_EQ(ReadBytes(Path("files.npy")), ReadBytes(Path("fills.npy")));
   EXPECT_EQ(Report()["benchmarks"][0]["inputs"][0]["sha256"],
             DataHash(ReadNpy(Path("x.npy")).tensor));
@@ -197,7 +200,8 @@ TEST_F(RunTest, ShapesAndTypesOfFillsFollowFromTheRest) {
      "--out-backprop fill:impulse:0 --output dx.npy");
   EXPECT_THAT(ReadFloats("dx.npy"), ElementsAre(1, 2, 0, 3, 4, 0, 0, 0, 0));
   Ok("convgrad gen --fill ones --shape 1,3,3,1 --dtype float64 --output x64.npy");
-  Ok("convgrad run conv2d --input x64.npy --filter fill:ones@2,2,1,1 --report r.json");
+  Ok("convgrad run conv2d --padding SAME --input x64.npy --filter fill:ones@2,2,1,1 --report "
+     "r.json");
   EXPECT_EQ(Report()["benchmarks"][0]["problem"]["dtype"], "float64");
   for (const std::string underdetermined :
        {"conv2d_backprop_filter --input fill:ones --out-backprop dy.npy --filter-sizes 2,2,1,1",
@@ -211,7 +215,7 @@ TEST_F(RunTest, ShapesAndTypesOfFillsFollowFromTheRest) {
 
 TEST_F(RunTest, BFloat16ComesAndGoesInThreeForms) {
   const std::string run =
-      "convgrad run conv2d --input fill:ones@1,2,2,1 --filter "
+      "convgrad run conv2d --padding SAME --input fill:ones@1,2,2,1 --filter "
       "fill:ones@1,1,1,1 --dtype bfloat16 --output ";
   EXPECT_THAT(Ok(run + "v2.npy").out, HasSubstr("view(ml_dtypes.bfloat16)"));
   Ok(run + "u2.npy --bfloat16-as u2");
@@ -230,21 +234,23 @@ TEST_F(RunTest, BFloat16ComesAndGoesInThreeForms) {
 
 TEST_F(RunTest, TypesMustAgree) {
   Ok("convgrad gen --fill ones --shape 2,2,1,1 --dtype float16 --output half.npy");
-  const std::string mixed = "convgrad run conv2d --input x.npy --filter half.npy";
+  const std::string mixed = "convgrad run conv2d --padding SAME --input x.npy --filter half.npy";
   EXPECT_EQ(Sh(mixed).exit_code, 3);
   EXPECT_THAT(Sh(mixed).err, HasSubstr("holds float16 where x.npy holds float32"));
-  const std::string told = "convgrad run conv2d --input x.npy --filter w.npy --dtype float64";
+  const std::string told =
+      "convgrad run conv2d --padding SAME --input x.npy --filter w.npy --dtype float64";
   EXPECT_EQ(Sh(told).exit_code, 3);
   EXPECT_THAT(Sh(told).err, HasSubstr("--dtype says float64"));
   WriteIntegers("integers.npy", {1, 2});
-  EXPECT_EQ(Sh("convgrad run conv2d --input integers.npy --filter w.npy").exit_code, 3);
+  EXPECT_EQ(Sh("convgrad run conv2d --padding SAME --input integers.npy --filter w.npy").exit_code,
+            3);
 }
 
 TEST_F(RunTest, OutputsAreReplacedWholeUnlessToldNotTo) {
-  Ok("convgrad run conv2d --input x.npy --filter w.npy --output y.npy");
+  Ok("convgrad run conv2d --padding SAME --input x.npy --filter w.npy --output y.npy");
   const std::string first = ReadBytes(Path("y.npy"));
   const std::string other =
-      "convgrad run conv2d --input x.npy --filter w.npy --strides 2 --output ";
+      "convgrad run conv2d --padding SAME --input x.npy --filter w.npy --strides 2 --output ";
   const ShellResult refused = Sh(other + "y.npy --no-clobber");
   EXPECT_EQ(refused.exit_code, 4);
   EXPECT_THAT(refused.err, IsOneErrorLine());
@@ -257,7 +263,7 @@ TEST_F(RunTest, OutputsAreReplacedWholeUnlessToldNotTo) {
 
 TEST_F(RunTest, BytesAfterTheArrayAreAccepted) {
   Ok("cat x.npy w.npy > both.npy");
-  const std::string run = "convgrad run conv2d --input both.npy --filter w.npy ";
+  const std::string run = "convgrad run conv2d --padding SAME --input both.npy --filter w.npy ";
   EXPECT_EQ(Sh(run).exit_code, 3);
   EXPECT_THAT(Sh(run).err, HasSubstr("--allow-trailing"));
   Ok(run + "--allow-trailing");
@@ -265,7 +271,7 @@ TEST_F(RunTest, BytesAfterTheArrayAreAccepted) {
 
 TEST_F(RunTest, TheWayOfRunningChangesNoBit) {
   const std::string run =
-      "convgrad run depthwise_conv2d_backprop_filter --input fill:normal@2,19,17,5 "
+      "convgrad run depthwise_conv2d_backprop_filter --padding SAME --input fill:normal@2,19,17,5 "
       "--filter-sizes 3,3,5,2 --out-backprop fill:normal --quiet --output ";
   Ok(run + "reference.npy --algorithm reference --threads 1");
   const std::string expected = ReadBytes(Path("reference.npy"));
@@ -278,13 +284,16 @@ TEST_F(RunTest, TheWayOfRunningChangesNoBit) {
 }
 
 TEST_F(RunTest, MemoryIsRefusedBeforeItIsTaken) {
-  const std::string big = "conv2d --input fill:normal@64,4096,4096,64 --filter fill:ones@3,3,64,64";
+  const std::string big =
+      "conv2d --padding SAME --input fill:normal@64,4096,4096,64 --filter fill:ones@3,3,64,64";
   const ShellResult refused = Sh("convgrad run --max-memory 8GiB --report r.json " + big);
   EXPECT_EQ(refused.exit_code, 4);
   EXPECT_THAT(refused.err, IsOneErrorLine());
   EXPECT_THAT(refused.err, HasSubstr("8589934592"));
   EXPECT_EQ(Report()["benchmarks"][0]["error"]["code"], "memory/limit");
-  EXPECT_EQ(Sh("convgrad run --max-memory 100 conv2d --input x.npy --filter w.npy").exit_code, 4);
+  EXPECT_EQ(Sh("convgrad run --max-memory 100 conv2d --padding SAME --input x.npy --filter w.npy")
+                .exit_code,
+            4);
 }
 
 // What `plan` says is enough, and a byte less is not.
@@ -303,13 +312,13 @@ TEST_F(RunTest, SpecialResultsAreCounted) {
   const float infinity = std::numeric_limits<float>::infinity();
   WriteFloats("big.npy", {1, 1, 3, 1}, {3e38f, 1e-40f, 1});
   WriteFloats("ten.npy", {1, 1, 1, 1}, {10});
-  Ok("convgrad run conv2d --input big.npy --filter ten.npy --report r.json");
+  Ok("convgrad run conv2d --padding SAME --input big.npy --filter ten.npy --report r.json");
   const nlohmann::json overflown = Report()["benchmarks"][0]["output"];
   EXPECT_EQ(overflown["inf"], 1);
   EXPECT_EQ(overflown["overflow"], 1);
   EXPECT_EQ(overflown["subnormal"], 1);
   WriteFloats("odd.npy", {1, 1, 3, 1}, {infinity, NAN, 1});
-  Ok("convgrad run conv2d --input odd.npy --filter ten.npy --report r.json");
+  Ok("convgrad run conv2d --padding SAME --input odd.npy --filter ten.npy --report r.json");
   const nlohmann::json given = Report()["benchmarks"][0]["output"];
   EXPECT_EQ(given["inf"], 1);
   EXPECT_EQ(given["nan"], 1);
@@ -318,7 +327,8 @@ TEST_F(RunTest, SpecialResultsAreCounted) {
 
 TEST_F(RunTest, PlanRunsNothing) {
   const ShellResult plan =
-      Ok("convgrad plan conv2d --input fill:normal@64,4096,4096,64 --filter fill:ones@3,3,64,64 "
+      Ok("convgrad plan conv2d --padding SAME --input fill:normal@64,4096,4096,64 --filter "
+         "fill:ones@3,3,64,64 "
          "--report r.json");
   EXPECT_THAT(plan.out, HasSubstr("FLOPs"));
   EXPECT_THAT(plan.out, HasSubstr("would be refused"));
@@ -340,11 +350,12 @@ TEST_F(RunTest, InspectShowsHeaderStatisticsAndHash) {
 }
 
 TEST_F(RunTest, QuietAndVerboseAndColour) {
-  const std::string run = "convgrad run conv2d --input x.npy --filter w.npy --output y.npy ";
+  const std::string run =
+      "convgrad run conv2d --padding SAME --input x.npy --filter w.npy --output y.npy ";
   const ShellResult quiet = Ok(run + "--quiet");
   EXPECT_EQ(quiet.out + quiet.err, "");
   EXPECT_THAT(Ok(run + "--verbose").err, HasSubstr("algorithm"));
-  const std::string check = "convgrad check conv2d --input x.npy --filter w.npy ";
+  const std::string check = "convgrad check conv2d --padding SAME --input x.npy --filter w.npy ";
   EXPECT_THAT(Ok(check).out, Not(HasSubstr("\x1b")));
   EXPECT_THAT(Ok(check + "--color always").out, HasSubstr("\x1b[32mPASSED"));
 }

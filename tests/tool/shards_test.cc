@@ -23,10 +23,12 @@ class ShardsTest : public CliTest {
       cases.push_back({{"name", fmt::format("case{}", i)},
                        {"input", fmt::format("fill:normal@1,{0},{0},8", 4 * (i + 1))}});
     }
-    WriteBytes(Path(name), json{{"schema", "convgrad-manifest/1"},
-                                {"defaults", {{"op", "conv2d"}, {"filter", "fill:normal@3,3,8,8"}}},
-                                {"cases", cases}}
-                               .dump());
+    WriteBytes(Path(name),
+               json{{"schema", "convgrad-manifest/1"},
+                    {"defaults",
+                     {{"op", "conv2d"}, {"padding", "SAME"}, {"filter", "fill:normal@3,3,8,8"}}},
+                    {"cases", cases}}
+                   .dump());
   }
 };
 
@@ -87,10 +89,11 @@ TEST_F(ShardsTest, PlanReportsEachCase) {
 TEST_F(ShardsTest, PlanKnowsFilesByTheirHeaders) {
   WriteFloats("small.npy", {1, 2, 2, 1}, std::vector<float>(4));
   WriteFloats("large.npy", {1, 500, 500, 1}, std::vector<float>(250000));
-  WriteBytes(Path("m.jsonl"),
-             R"({"name": "a", "op": "conv2d", "input": "small.npy", "filter": "fill:ones@3,3,1,1"}
-{"name": "b", "op": "conv2d", "input": "large.npy", "filter": "fill:ones@3,3,1,1"}
-{"name": "c", "op": "conv2d", "input": "none.npy", "filter": "fill:ones@3,3,1,1"}
+  WriteBytes(
+      Path("m.jsonl"),
+      R"({"name": "a", "op": "conv2d", "padding": "SAME", "input": "small.npy", "filter": "fill:ones@3,3,1,1"}
+{"name": "b", "op": "conv2d", "padding": "SAME", "input": "large.npy", "filter": "fill:ones@3,3,1,1"}
+{"name": "c", "op": "conv2d", "padding": "SAME", "input": "none.npy", "filter": "fill:ones@3,3,1,1"}
 )");
   const ShellResult result = Sh("convgrad plan m.jsonl --shards 2 --report r.json");
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -117,7 +120,7 @@ TEST_F(ShardsTest, PlanOfWrongManifests) {
 TEST_F(ShardsTest, PlanOfAManifestThatACaseWrites) {
   WriteBytes(
       Path("m.json"),
-      R"({"schema": "convgrad-manifest/1", "cases": [{"name": "a", "op": "conv2d",)"
+      R"({"schema": "convgrad-manifest/1", "cases": [{"name": "a", "op": "conv2d", "padding": "SAME",)"
       R"( "input": "fill:ones@1,4,4,1", "filter": "fill:ones@3,3,1,1", "output": "m.json"}]})");
   for (const char* command : {"plan m.json --shards 2", "batch m.json", "bench m.json"}) {
     const ShellResult result = Sh(fmt::format("convgrad {}", command));
@@ -202,7 +205,8 @@ TEST_F(ShardsTest, HolesDoublesAndOtherPlansDoNotMerge) {
 }
 
 TEST_F(ShardsTest, TheMergeExitsAsTheWorstCaseDid) {
-  WriteBytes(Path("m.json"), R"({"schema": "convgrad-manifest/1", "defaults": {"op": "conv2d",
+  WriteBytes(Path("m.json"),
+             R"({"schema": "convgrad-manifest/1", "defaults": {"op": "conv2d", "padding": "SAME",
       "filter": "fill:ones@1,1,1,1"}, "cases": [{"name": "right", "input": "fill:ones@1,2,2,1"},
       {"name": "missing", "input": "none.npy"}]})");
   EXPECT_EQ(Sh("convgrad batch m.json --shard 1/2 --report 1.json").exit_code, 0);

@@ -13,7 +13,9 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kConv = "conv2d --input fill:ones@1,4,4,1 --filter fill:ones@3,3,1,1";
+constexpr const char* kUnpadded = "run conv2d --input fill:ones@1,4,4,1 --filter fill:ones@3,3,1,1";
+constexpr const char* kConv =
+    "conv2d --padding SAME --input fill:ones@1,4,4,1 --filter fill:ones@3,3,1,1";
 
 class UsageTest : public CliTest {
  protected:
@@ -51,15 +53,17 @@ TEST_F(UsageTest, FlagsWithoutEffectValuesMissingOrGivenTwice) {
   ExpectConvRefused("--expect g.npy", {"--expect", "no effect on 'run'"});
   ExpectConvRefused("--out-backprop fill:ones", {"--out-backprop", "no effect on conv2d"});
   ExpectConvRefused("--filter-sizes 3,3,1,1", {"--filter-sizes", "no effect on conv2d"});
-  ExpectRefused("run conv2d --input fill:ones@1,4,4,1", {"--filter", "conv2d needs it"});
+  ExpectRefused("run conv2d --padding SAME --input fill:ones@1,4,4,1",
+                {"--filter", "conv2d needs it"});
   ExpectConvRefused("--output", {"--output", "needs a value"});
   ExpectConvRefused("--output --quiet", {"--output", "needs a value"});
   ExpectConvRefused("--output= --quiet", {"--output", "needs a value"});
   for (const std::string name :
-       {"--output", "--report", "--name", "--threads", "--padding", "--dtype"}) {
+       {"--output", "--report", "--name", "--threads", "--strides", "--dtype"}) {
     ExpectConvRefused(name + " ''", {name, "needs a value"});
   }
-  ExpectRefused("run conv2d --input '' --filter fill:ones@3,3,1,1", {"--input", "needs a value"});
+  ExpectRefused("run conv2d --padding SAME --input '' --filter fill:ones@3,3,1,1",
+                {"--input", "needs a value"});
   ExpectRefused("batch m.json --output-root ''", {"--output-root", "needs a value"});
   ExpectRefused("inspect x.npy ''", {"inspect", "an operand is empty"});
   ExpectConvRefused("--quiet=no", {"--quiet", "takes no value"});
@@ -78,7 +82,7 @@ TEST_F(UsageTest, ValuesThatDoNotParse) {
   ExpectConvRefused("--strides 1,x", {"--strides", "'x' is not a whole number"});
   ExpectConvRefused("--strides 1,,1", {"--strides", "not a whole number"});
   ExpectConvRefused("--strides 99999999999999999999", {"--strides", "too large"});
-  ExpectConvRefused("--padding same", {"--padding", "did you mean SAME?"});
+  ExpectRefused(fmt::format("{} --padding same", kUnpadded), {"--padding", "did you mean SAME?"});
   ExpectConvRefused("--data-format NWHC", {"did you mean NHWC?"});
   ExpectConvRefused("--dtype float23", {"did you mean float32?"});
   ExpectConvRefused("--dtype int32", {"--dtype"});
@@ -101,13 +105,35 @@ TEST_F(UsageTest, ValuesThatDoNotParse) {
       "gen --output y.npy --fill ones --shape 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
       "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1",
       {"--shape", "more than 32 dimensions"});
-  ExpectRefused("run conv2d --input fill:zeros --filter fill:ones@3,3,1,1", {"fill:zeros@"});
-  ExpectRefused("run conv2d --input fill:sevens@1 --filter fill:ones@1,1,1,1", {"fill"});
-  ExpectRefused("run conv2d --input - --filter -", {"--input - and --filter -", "standard input"});
+  ExpectRefused("run conv2d --padding SAME --input fill:zeros --filter fill:ones@3,3,1,1",
+                {"fill:zeros@"});
+  ExpectRefused("run conv2d --padding SAME --input fill:sevens@1 --filter fill:ones@1,1,1,1",
+                {"fill"});
+  ExpectRefused("run conv2d --padding SAME --input - --filter -",
+                {"--input - and --filter -", "standard input"});
   ExpectRefused(fmt::format("check {} --tolerance abs:-1", kConv), {"abs:-1"});
   ExpectRefused(fmt::format("check {} --tolerance rel:nan", kConv), {"rel:nan"});
   ExpectRefused(fmt::format("check {} --golden-accumulator f8", kConv), {"f8"});
   ExpectRefused(fmt::format("check {} --expect sha256:12", kConv), {"64"});
+}
+
+// TensorFlow has no default either, and that of others would be another.
+TEST_F(UsageTest, APaddingMustBeNamed) {
+  const auto refused = [this](const std::string& command, const std::string& words) {
+    ExpectRefused(command, {"--padding: it has no default", words});
+  };
+  const std::string gradient =
+      "run conv2d_backprop_filter --input fill:ones@1,6,6,1 --filter-sizes 3,3,1,1 "
+      "--out-backprop fill:ones@";
+  refused(kUnpadded, "both SAME and VALID fit the shapes; give the one you mean");
+  refused(gradient + "1,6,6,1", "of SAME and VALID, SAME fits the shapes; give SAME if you mean");
+  refused(gradient + "1,4,4,1", "of SAME and VALID, VALID fits the shapes");
+  refused(gradient + "1,5,5,1", "neither SAME nor VALID fits the shapes; give EXPLICIT");
+  refused("plan conv2d --input none.npy --filter fill:ones@3,3,1,1",
+          "give SAME, VALID or EXPLICIT");
+  refused("run conv2d --input - --filter fill:ones@3,3,1,1", "give SAME, VALID or EXPLICIT");
+  ExpectRefused(fmt::format("{} --explicit-paddings 1,1,1,1", kUnpadded),
+                {"--padding: --explicit-paddings needs it; give EXPLICIT"});
 }
 
 TEST_F(UsageTest, FlagsComeInAnyOrderAndBothForms) {
@@ -115,10 +141,10 @@ TEST_F(UsageTest, FlagsComeInAnyOrderAndBothForms) {
       Sh(fmt::format("convgrad run {} --output - --strides 2", kConv)).out;
   EXPECT_FALSE(reference.empty());
   EXPECT_EQ(Sh("convgrad --strides=2 --output=- run --input=fill:ones@1,4,4,1 "
-               "--filter=fill:ones@3,3,1,1 conv2d")
+               "--filter=fill:ones@3,3,1,1 --padding=SAME conv2d")
                 .out,
             reference);
-  EXPECT_EQ(Sh("convgrad run --output - -- tf.nn.conv2d --strides 2").exit_code, 2);
+  EXPECT_EQ(Sh("convgrad run --output - -- tf.nn.conv2d --padding SAME --strides 2").exit_code, 2);
 }
 
 TEST_F(UsageTest, VersionAndHelp) {

@@ -162,6 +162,15 @@ std::optional<bool> ParseBoolean(const FlagValues& flags, FlagId id) {
       id, [&](const std::string& name) { return ParseChoice(name, *text, kBooleans) == 1; });
 }
 
+// A hash knows equal and other bits alone.
+void CheckTolerance(const FlagValues& flags, const Tolerance& tolerance) {
+  if (tolerance.kind == Tolerance::Kind::kAuto || tolerance.kind == Tolerance::Kind::kBits) return;
+  flags.Parse(FlagId::kTolerance, [&](const std::string& name) {
+    ThrowUsage("flag/no-effect", fmt::format("{} {}", name, tolerance.ToString()),
+               "a hash can only be compared by bits", "leave it out, or give a golden file");
+  });
+}
+
 // A fill's words are checked here, a file when it is opened.
 std::string ParseOperand(const FlagValues& flags, FlagId id) {
   std::string text = flags.Get(id, "");
@@ -292,6 +301,7 @@ CaseSpec ParseCase(const CaseRequest& request) {
     flags.Parse(FlagId::kExpect, [&](const std::string&) { return ParseGoldenHash(*spec.expect); });
   }
   spec.compare = ParseCompareOptions(flags);
+  if (spec.expect && !spec.NamesGoldenFile()) CheckTolerance(flags, spec.compare.tolerance);
   spec.compare.precision = spec.execution.precision;
   spec.probe = flags.Has(FlagId::kProbe);
   spec.strict = flags.Has(FlagId::kStrict);

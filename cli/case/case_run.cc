@@ -115,6 +115,9 @@ void CaseRun::OpenGolden() {
   }
   try {
     golden_ = LoadGolden(*spec_.expect, GoldenReading());
+    if (golden_->LostItsFile()) {
+      console_.Note(*spec_.expect + ": there is no such file any more; the hash beside it is used");
+    }
   } catch (const Error& error) {
     const bool is_unfit =
         error.exit_code() == ExitCode::kWrong || error.exit_code() == ExitCode::kData;

@@ -98,7 +98,12 @@ CheckResult CompareWith(const Golden& golden, const Problem& problem, const Tens
                         const Parallel& parallel) {
   if (golden.sha256) return CompareHash(*golden.sha256, actual);
   if (!golden.file) {
-    return CompareRecord(*golden.record, actual, options.precision);
+    CheckResult result = CompareRecord(*golden.record, actual, options.precision);
+    if (golden.LostItsFile()) {
+      const std::string rest = result.detail.empty() ? "" : "; " + result.detail;
+      result.detail = "the golden's file is missing, so the hash beside it was compared" + rest;
+    }
+    return result;
   }
   options.golden_is_ours = golden.record && golden.record->IsReproducible(options.precision);
   CheckResult result =

@@ -16,6 +16,9 @@ struct Golden {
   std::optional<NpyArray> file;
   std::optional<GoldenRecord> record;
   std::optional<std::string> sha256;  // given instead of a file
+
+  // Whether it was a file once, of which only the record is left.
+  bool LostItsFile() const { return !file && record && record->has_file; }
 };
 
 // The hash that "sha256:HASH" names; none for a path. Throws usage "flag/value" for a HASH that is

@@ -56,6 +56,11 @@ bool IsSwitchedOff(const FlagValues::Entry& entry) {
   return InfoOf(entry.id).kind == FlagKind::kSwitch && entry.text == "false";
 }
 
+// A hash is compared by bits, whatever the tolerance of other cases.
+bool NamesHash(const FlagValues& flags) {
+  return flags.Get(FlagId::kExpect, "").starts_with("sha256:");
+}
+
 std::string ReadStandardInput() {
   const std::shared_ptr<InputFile> file = InputFile::Open("-");
   std::string contents;
@@ -329,11 +334,13 @@ ManifestCase ManifestReader::Merge(Fields own) {
 void ManifestReader::MergeDefaults(CaseRequest& request) const {
   const Op op = ParseOpOf(request);
   const std::string* padding = request.flags.Find(FlagId::kPadding);
+  const bool is_hash = NamesHash(request.flags);
   const bool has_no_paddings = padding != nullptr && *padding != NameOf(Padding::kExplicit);
   for (const FlagValues::Entry& entry : defaults_.entries) {
     const bool has_effect = Contains(InfoOf(entry.id).commands, request.command) &&
                             TakesFlag(op, entry.id) &&
-                            !(has_no_paddings && entry.id == FlagId::kExplicitPaddings);
+                            !(has_no_paddings && entry.id == FlagId::kExplicitPaddings) &&
+                            !(is_hash && entry.id == FlagId::kTolerance);
     if (has_effect && !request.flags.Has(entry.id)) request.flags.Add(entry);
   }
   request.flags.RemoveIf(IsSwitchedOff);

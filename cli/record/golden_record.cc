@@ -20,6 +20,7 @@ constexpr int64_t kMaxRecordBytes = 1 << 20;  // far more than any reason to rec
 
 constexpr const char* kSchema = "schema";
 constexpr const char* kSha256 = "sha256";
+constexpr const char* kFile = "file";
 constexpr const char* kDtype = "dtype";
 constexpr const char* kShape = "shape";
 constexpr const char* kAlgoKey = "algo";
@@ -46,6 +47,7 @@ GoldenRecord RecordOf(const Json& json) {
     record.inputs.push_back({Text(input, kRole), Text(input, kDtype), Text(input, kSha256)});
   }
   record.reason = json.value(kReason, std::string());
+  record.has_file = json.value(kFile, false);
   return record;
 }
 
@@ -91,10 +93,12 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path) {
   return record;
 }
 
-std::string RenderRecord(const std::string& sha256, const Problem& problem, Precision precision,
-                         const std::vector<RecordedInput>& inputs, const std::string& reason) {
+std::string RenderRecord(const std::string& sha256, bool has_file, const Problem& problem,
+                         Precision precision, const std::vector<RecordedInput>& inputs,
+                         const std::string& reason) {
   Json json = {{kSchema, kSchemaName},
                {kSha256, sha256},
+               {kFile, has_file},
                {kDtype, InfoOf(problem.dtype).name},
                {kShape, problem.ResultShape()},
                {kAlgoKey, kAlgo},

@@ -26,6 +26,7 @@ struct GoldenRecord {
   std::string precision;
   std::vector<RecordedInput> inputs = {};
   std::string reason = {};       // why it was recorded, as the user said
+  bool has_file = false;         // the data were kept too, not the hash alone
   std::string text_sha256 = {};  // of the record itself, once it was read
 
   // Whether this program, run as it is now at `now`, must give the same bits.
@@ -44,8 +45,10 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path);
 // Its text alone; of a file that is too long for one, the beginning.
 std::optional<std::string> ReadRecordText(const std::string& path);
 
-// What this program, as it is now, writes about a golden with this hash.
-std::string RenderRecord(const std::string& sha256, const Problem& problem, Precision precision,
-                         const std::vector<RecordedInput>& inputs, const std::string& reason);
+// What this program, as it is now, writes about a golden with this hash; `has_file`: beside its
+// data.
+std::string RenderRecord(const std::string& sha256, bool has_file, const Problem& problem,
+                         Precision precision, const std::vector<RecordedInput>& inputs,
+                         const std::string& reason);
 
 }  // namespace convgrad::cli

@@ -109,7 +109,7 @@ TEST_F(ManifestTest, TextsThatAreNoManifest) {
       {"M10", "// cases\n" + whole, "1:1", "no comments"},
       {"M10", Cases(std::string("# first\n") + kA), "3:1", "no comments"},
       {"M11", whole + " x", "3:89", "the end of the file is expected, not 'x'"},
-      {"M12", whole + whole, "3:69", "the end of the file is expected"},
+      {"M12", whole + whole, "3:88", "the end of the file is expected"},
       {"M13", "[1, 2]", "1:1", "a manifest is an object, not an array"},
       {"M13", "7", "1:1", "a manifest is an object, not a number"},
       {"M14", std::string(100000, '['), "1:1", "a manifest is an object"},
@@ -204,6 +204,8 @@ TEST_F(ManifestTest, KeysAndValuesThatAreRefused) {
 "input": {"fill": "ones", "sead": 1}})"),
        "4:27", "did you mean seed?"},
       {"", With("\"expect\": {\"sha256\": \"12\"}"), "3:11", "64"},
+      {"", With("\"tolerance\": \"ulp:4\", \"expect\": \"sha256:" + std::string(64, '0') + "\""),
+       "3:14", "tolerance ulp:4: a hash can only be compared by bits"},
       {"", R"({"schema": "convgrad-manifest/1", "defaults": {"output": "y"}, "cases": []})", "1:58",
        "can't be the same for all cases"},
       {"", Cases(kA).replace(1, 0, "\"defaults\": {\"stride\": 1},"), "1:15", "strides?"},
@@ -295,6 +297,7 @@ TEST_F(ManifestTest, OutputsStayBeneathTheRoot) {
 TEST_F(ManifestTest, ACaseIsACommandLine) {
   const std::string cases = R"({"schema": "convgrad-manifest/1",
  "defaults": {"padding": "SAME", "strides": [1, 2, 2, 1], "probe": true, "isa": "scalar",
+              "tolerance": "abs:1",
               "tags": ["all"], "filter_sizes": [3, 3, 1, 1]},
  "cases": [
    {"name": "block1/dw", "op": "depthwise_conv2d_backprop_filter", "tags": ["smoke"],

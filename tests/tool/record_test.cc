@@ -158,6 +158,23 @@ TEST_F(RecordTest, ResumeTrustsNoGoldenThatCameOrWent) {
   EXPECT_FALSE(resumed(0));
 }
 
+TEST_F(RecordTest, AGoldenThatLostItsFileIsComparedByHashAndSaysSo) {
+  WriteCase();
+  Entry("--record", 0);
+  EXPECT_EQ(Record()["file"], true);
+  ASSERT_EQ(Sh("rm g.npy").exit_code, 0);
+  const ShellResult result = Sh("convgrad batch m.json");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("convgrad: g.npy: there is no such file any more"));
+  EXPECT_THAT(Entry("", 0)["check"]["detail"].get<std::string>(), HasSubstr("file is missing"));
+  WriteCase(/*seed=*/1);
+  EXPECT_THAT(Entry("", 1)["check"]["detail"].get<std::string>(), HasSubstr("file is missing"));
+  // Where only the hash was kept, nothing is missing.
+  Entry("--record --hash-only --force-record", 0);
+  EXPECT_EQ(Record()["file"], false);
+  EXPECT_EQ(Sh("convgrad batch m.json").err, "");
+}
+
 TEST_F(RecordTest, NonFiniteResultsOnlyWhenAllowed) {
   WriteCase();
   WriteFloats("x.npy", {1, 1, 1, 3}, {1, std::numeric_limits<float>::infinity(), 2});

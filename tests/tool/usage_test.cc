@@ -115,6 +115,8 @@ TEST_F(UsageTest, ValuesThatDoNotParse) {
   ExpectRefused(fmt::format("check {} --tolerance rel:nan", kConv), {"rel:nan"});
   ExpectRefused(fmt::format("check {} --golden-accumulator f8", kConv), {"f8"});
   ExpectRefused(fmt::format("check {} --expect sha256:12", kConv), {"64"});
+  ExpectRefused(fmt::format("check {} --tolerance rel:1e-3 --expect sha256:{:064}", kConv, 0),
+                {"--tolerance rel:0.001", "a hash can only be compared by bits"});
 }
 
 // TensorFlow has no default either, and that of others would be another.

@@ -26,7 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 // How far cases may finish ahead of the slowest one. Bounds what waits to be written in order.
 constexpr int64_t kMaxAhead = 4096;
-constexpr int64_t kShownBad = 20;
 
 struct Work {
   int64_t position = 0;  // among those that run
@@ -42,7 +41,8 @@ struct Finished {
 class BatchRun {
  public:
   BatchRun(Session& session, const ManifestFile& file, const ManifestOptions& manifest,
-           const CaseSelection& selection, const ManifestPlan& plan, const BatchOptions& options)
+           const CaseSelection& selection, const ManifestPlan& plan, const BatchOptions& options,
+           BatchTally& tally)
       : session_(session),
         console_(session.console.WithoutProgress()),
         options_(options),
@@ -50,13 +50,14 @@ class BatchRun {
         num_cases_(NumRun(plan, options)),
         gate_(options.num_threads),
         reader_(file, manifest),
-        selection_(selection) {
+        selection_(selection),
+        tally_(tally) {
     if (options.resume) earlier_.emplace(*options.events);
     if (options.events) journal_.emplace(*options.events);
     if (options.isolate) workers_.emplace(session.arguments.words(), options, runner_);
   }
 
-  BatchTally Run() {
+  void Run() {
     const Progress progress(session_.console, [this] { return DescribeProgress(); });
     std::vector<std::thread> threads;
     // A worker ends with the thread that started it, and may be in use by another to the last case.
@@ -75,7 +76,6 @@ class BatchRun {
     for (std::thread& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
     if (StopRequested()) throw Stopped{};
-    return std::move(tally_);
   }
 
  private:
@@ -84,7 +84,7 @@ class BatchRun {
     try {
       while (std::optional<Work> work = Take()) {
         const CaseJob job = JobOf(std::move(work->one), work->index);
-        Finish(work->position, job.name(), RunOne(job));
+        Finish(work->position, job, RunOne(job));
       }
     } catch (const Stopped&) {
       Abandon(nullptr);
@@ -141,12 +141,12 @@ class BatchRun {
     return {workers_ ? workers_->Run(job, gate_) : runner_.Run(job, gate_)};
   }
 
-  void Finish(int64_t position, const std::string& name, Finished finished) {
+  void Finish(int64_t position, const CaseJob& job, Finished finished) {
     const std::lock_guard lock(mutex_);
     CaseEnding& ending = finished.ending;
     if (journal_ && !finished.resumed) journal_->Add(ending.text);
     tally_.resumed += finished.resumed ? 1 : 0;
-    Count(name, ending);
+    Count(job, ending);
     if (session_.outcome_reports) session_.outcome_reports->Add(ending.text);
     if (session_.report_writer) {
       session_.report_writer->Add(position, std::move(ending.text));
@@ -154,16 +154,13 @@ class BatchRun {
     }
   }
 
-  void Count(const std::string& name, const CaseEnding& ending) {
+  void Count(const CaseJob& job, const CaseEnding& ending) {
     ++tally_.count[static_cast<size_t>(ending.status)];
     tally_.worst = Worse(tally_.worst, ending.exit_code);
     if (ending.exit_code == ExitCode::kOk) return;
     if (options_.fail_fast) is_over_ = true;
-    if (++tally_.bad_count > kShownBad) return;
-    tally_.bad += fmt::format("{}  {}\n", NameOf(ending.status), EscapeControls(name));
-    if (!ending.why.empty()) tally_.bad += fmt::format("  reason   {}\n", ending.why);
-    if (!ending.accept.empty()) tally_.bad += fmt::format("  accept   {}\n", ending.accept);
-    if (!ending.repro.empty()) tally_.bad += fmt::format("  repeat   {}\n", ending.repro);
+    tally_.bad.Add({job.index, NameOf(ending.status), job.name(), ending.why, ending.accept,
+                    ending.repro, job.request.flags.place().line});
   }
 
   std::string DescribeProgress() {
@@ -174,7 +171,7 @@ class BatchRun {
                                   : elapsed.count() * static_cast<double>(num_cases_ - done) /
                                         static_cast<double>(done);
     return fmt::format("{} of {} cases, {} not right, {:.0f} s, {:.0f} s to go", done, num_cases_,
-                       tally_.bad_count, elapsed.count(), left);
+                       tally_.bad.count(), elapsed.count(), left);
   }
 
   Session& session_;
@@ -195,7 +192,7 @@ class BatchRun {
   int64_t next_index_ = 0;
   std::optional<JournalIndex> earlier_;
   std::optional<Journal> journal_;
-  BatchTally tally_;
+  BatchTally& tally_;
   bool is_over_ = false;
   std::exception_ptr failure_;
 };
@@ -213,12 +210,11 @@ int64_t BatchTally::total() const {
   return sum;
 }
 
-BatchTally RunBatch(Session& session, const ManifestFile& file, const ManifestOptions& manifest,
-                    const CaseSelection& selection, const ManifestPlan& plan,
-                    const BatchOptions& options) {
-  BatchTally tally = BatchRun(session, file, manifest, selection, plan, options).Run();
+void RunBatch(Session& session, const ManifestFile& file, const ManifestOptions& manifest,
+              const CaseSelection& selection, const ManifestPlan& plan, const BatchOptions& options,
+              BatchTally& tally) {
+  BatchRun(session, file, manifest, selection, plan, options, tally).Run();
   file.CheckUnchanged();
-  return tally;
 }
 
 }  // namespace convgrad::cli

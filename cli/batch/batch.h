@@ -7,6 +7,7 @@
 
 #include "cli/batch/batch_options.h"
 #include "cli/manifest/manifest_plan.h"
+#include "cli/report/bad_cases.h"
 #include "cli/session/session.h"
 
 namespace convgrad::cli {
@@ -19,8 +20,7 @@ struct BatchTally {
   int64_t count[kNumCaseStatuses] = {};  // by CaseStatus
   int64_t resumed = 0;
   ExitCode worst = ExitCode::kOk;
-  std::string bad;        // lines about the first cases that are not right
-  int64_t bad_count = 0;  // of all
+  BadCases bad;
 
   int64_t total() const;
 };
@@ -28,9 +28,10 @@ struct BatchTally {
 // Runs the selected cases (those of the shard) of a manifest that PlanManifest accepted; entries go
 // to session.report_writer and session.outcome_reports, if there are any. What goes wrong with a
 // case is that case's end; only what concerns them all is thrown: the journal or the report can't
-// be written, the manifest changed. Throws Stopped when the process was asked to end.
-BatchTally RunBatch(Session& session, const ManifestFile& file, const ManifestOptions& manifest,
-                    const CaseSelection& selection, const ManifestPlan& plan,
-                    const BatchOptions& options);
+// be written, the manifest changed. Throws Stopped when the process was asked to end; `tally` then
+// has what was done until then.
+void RunBatch(Session& session, const ManifestFile& file, const ManifestOptions& manifest,
+              const CaseSelection& selection, const ManifestPlan& plan, const BatchOptions& options,
+              BatchTally& tally);
 
 }  // namespace convgrad::cli

@@ -57,11 +57,6 @@ CaseRecord CaseRunner::BeginEntry(const CaseJob& job) const {
   return entry;
 }
 
-void CaseRunner::Fail(CaseRecord& entry, const Error& error) const {
-  RecordError(entry, error);
-  console_.Fail(Error(error.exit_code(), error.code(), entry.name, error.message()));
-}
-
 CaseEnding CaseRunner::EndingOf(const CaseRecord& entry) const {
   return {options_.has_entries ? RenderEntry(entry) : "",
           entry.status,
@@ -77,9 +72,9 @@ CaseEnding CaseRunner::Run(const CaseJob& job, Turns& turns) const {
     Compute(LimitResources(ParseCase(job.request)), entry, turns);
   } catch (const Stopped&) {
     if (StopRequested()) throw;
-    Fail(entry, TimeoutError(*options_.timeout));
+    RecordError(entry, TimeoutError(*options_.timeout));
   } catch (const std::exception& exception) {
-    Fail(entry, Translate(exception));
+    RecordError(entry, Translate(exception));
   }
   return EndingOf(entry);
 }

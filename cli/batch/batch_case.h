@@ -49,7 +49,7 @@ class CaseRunner {
   // `options` and `console` must outlive this.
   CaseRunner(std::string program, const BatchOptions& options, const Console& console);
 
-  // What goes wrong with the case is its end, and shown at once. Throws Stopped when the process
+  // What goes wrong with the case is its end. Throws Stopped when the process
   // was asked to end.
   CaseEnding Run(const CaseJob& job, Turns& turns) const;
 
@@ -58,8 +58,6 @@ class CaseRunner {
 
   // Before anything is known of its result.
   CaseRecord BeginEntry(const CaseJob& job) const;
-  // Shows the error that ends a case.
-  void Fail(CaseRecord& entry, const Error& error) const;
   CaseEnding EndingOf(const CaseRecord& entry) const;
 
  private:

@@ -227,13 +227,13 @@ CaseEnding Worker::Bury(const CaseJob& job, const Conversation& conversation) {
   RemoveTemporaryFiles(pid, job);
   CaseRecord entry = runner_.BeginEntry(job);
   if (conversation.is_late()) {
-    runner_.Fail(entry, TimeoutError(*options_.timeout));
+    RecordError(entry, TimeoutError(*options_.timeout));
   } else if (conversation.failure()) {
-    runner_.Fail(entry, *conversation.failure());
+    RecordError(entry, *conversation.failure());
   } else if (status) {
-    runner_.Fail(entry, CrashError(*status));
+    RecordError(entry, CrashError(*status));
   } else {
-    runner_.Fail(entry, Error(ExitCode::kInternal, kCode, kWhat, "no longer answers", kReport));
+    RecordError(entry, Error(ExitCode::kInternal, kCode, kWhat, "no longer answers", kReport));
   }
   CaseEnding ending = runner_.EndingOf(entry);
   ending.text = MergeEntries(conversation.planned(), ending.text);

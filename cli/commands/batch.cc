@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 
 #include "cli/batch/batch_case.h"
 #include "cli/manifest/manifest_cost.h"
@@ -28,8 +30,8 @@ ExitCode List(Session& session, const ManifestFile& file, const ManifestOptions&
 }
 
 std::string Summarize(const BatchTally& tally, int64_t num_cases, double seconds) {
-  std::string text = tally.bad;
-  if (tally.bad_count > 0) text += "\n";
+  std::string text = tally.bad.Render();
+  if (!text.empty()) text += "\n";
   text += fmt::format("{} case{}", num_cases, num_cases == 1 ? "" : "s");
   for (size_t status = 0; status < kNumCaseStatuses; ++status) {
     if (tally.count[status] == 0) continue;
@@ -39,6 +41,18 @@ std::string Summarize(const BatchTally& tally, int64_t num_cases, double seconds
   if (left > 0) text += fmt::format(", {} not run", left);
   if (tally.resumed > 0) text += fmt::format("; {} from an earlier run", tally.resumed);
   return text + fmt::format("; {:.2f} s\n", seconds);
+}
+
+void Show(Session& session, const BatchTally& tally, const std::string& summary) {
+  if (tally.bad.count() == 0) {
+    session.console.Result(summary);
+    return;
+  }
+  session.console.BadResult(summary);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
+  const char* github = std::getenv("GITHUB_ACTIONS");
+  if (github == nullptr || std::string_view(github) != "true") return;
+  session.console.Announce(tally.bad.GithubAnnotations(session.arguments.operands().front()));
 }
 
 ExitCode NothingRan(Session& session) {
@@ -74,9 +88,18 @@ ExitCode Batch(Session& session) {
     session.outcome_reports =
         std::make_unique<OutcomeReports>(arguments, SplitPath(arguments.operands().front()).second);
   }
-  const BatchTally tally = RunBatch(session, file, manifest, selection, plan, options);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  session.console.Result(Summarize(tally, NumRun(plan, options), elapsed.count()));
+  BatchTally tally;
+  const auto show = [&] {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    Show(session, tally, Summarize(tally, NumRun(plan, options), elapsed.count()));
+  };
+  try {
+    RunBatch(session, file, manifest, selection, plan, options, tally);
+  } catch (const Stopped&) {
+    show();
+    throw;
+  }
+  show();
   return tally.worst;
 }
 

@@ -38,13 +38,23 @@ void RefuseGroups(const Arguments& arguments, std::initializer_list<FlagGroup> g
   }
 }
 
+// What is slower must be seen.
+void Show(Session& session, ExitCode code, const std::string& text) {
+  if (code == ExitCode::kOk) {
+    session.console.Result(text);
+  } else {
+    session.console.BadResult(text);
+  }
+}
+
 ExitCode BenchOp(Session& session, const BenchSetting& setting) {
   RefuseGroups(session.arguments, {FlagGroup::kManifest}, "needs a manifest to select from");
   BenchCase bench(session, setting, RequestOf(session.arguments));
   ExitCode code = ExitCode::kOk;
   for (const int num_threads : setting.options.threads) {
-    code = Worse(code, bench.Time(num_threads));
-    session.console.Result(DescribeBench(session.console, session.report.cases.back()));
+    const ExitCode timed = bench.Time(num_threads);
+    Show(session, timed, DescribeBench(session.console, session.report.cases.back()));
+    code = Worse(code, timed);
   }
   return code;
 }
@@ -130,7 +140,7 @@ ExitCode BenchManifest(Session& session, const BenchSetting& setting) {
     code = Worse(code, BenchManifestCase(session, setting, *one));
     if (StopRequested()) break;
   }
-  session.console.Result(BenchTable(session.console, session.report.cases));
+  Show(session, code, BenchTable(session.console, session.report.cases));
   return code;
 }
 

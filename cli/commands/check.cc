@@ -31,6 +31,14 @@ NpyArray ReadOperand(Session& session, const std::string& path, const char* role
   return file;
 }
 
+void Show(Console& console, const CaseRecord& entry, const std::string& text) {
+  if (entry.exit_code == ExitCode::kOk) {
+    console.Result(text);
+  } else {
+    console.BadResult(text);
+  }
+}
+
 }  // namespace
 
 ExitCode Check(Session& session) {
@@ -46,12 +54,14 @@ ExitCode Check(Session& session) {
   Console& console = session.console;
   error_map.Write(*entry.check, console);
   const DType dtype = run.problem().dtype;
+  std::string text;
   if (entry.probe) {
-    console.Result(DescribeCheck(console, "probe with small integers", *entry.probe, dtype));
+    text = DescribeCheck(console, "probe with small integers", *entry.probe, dtype);
   }
   const std::string against = run.spec().expect.value_or("the built-in reference");
-  console.Result(DescribeCheck(
-      console, fmt::format("{} against {}", run.problem().ToLine(), against), *entry.check, dtype));
+  text += DescribeCheck(console, fmt::format("{} against {}", run.problem().ToLine(), against),
+                        *entry.check, dtype);
+  Show(console, entry, text);
   return entry.exit_code;
 }
 
@@ -78,11 +88,11 @@ ExitCode Diff(Session& session) {
   actual.CheckUnchanged();
   expected.CheckUnchanged();
   error_map.Write(*entry.check, session.console);
-  session.console.Result(DescribeCheck(session.console,
-                                       fmt::format("{} against {}", actual_path, expected_path),
-                                       *entry.check, actual.tensor.dtype()));
   entry.status = StatusOf(entry.check->status);
   entry.exit_code = ExitCodeOf(entry.check->status, arguments.Has(FlagId::kStrict));
+  Show(session.console, entry,
+       DescribeCheck(session.console, fmt::format("{} against {}", actual_path, expected_path),
+                     *entry.check, actual.tensor.dtype()));
   return entry.exit_code;
 }
 

@@ -70,6 +70,18 @@ void Console::Result(std::string_view text) {
   if (!quiet_ && !stdout_is_taken_) result_ += text;
 }
 
+void Console::BadResult(std::string_view text) {
+  if (quiet_ || stdout_is_taken_) {
+    WriteToStandardError(text);
+  } else {
+    result_ += text;
+  }
+}
+
+void Console::Announce(std::string_view text) const {
+  WriteToStandardError(text);
+}
+
 void Console::Print(std::string_view text) {
   result_ += text;
 }

@@ -23,6 +23,11 @@ class Console {
   // Adds to the result. Nothing is written before Flush(), so that an error leaves no half result;
   // text for people gives way to a file or report that goes to standard output.
   void Result(std::string_view text);
+  // The same for a result that is not right, which must be seen: on standard error where --quiet or
+  // what goes to standard output would hide it.
+  void BadResult(std::string_view text);
+  // On standard error, whatever --quiet says: for programs that read it.
+  void Announce(std::string_view text) const;
   // The JSON or roff that the command exists to print: --quiet does not silence it.
   void Print(std::string_view text);
   // Details for --verbose, notes and warnings unless --quiet: at once, on standard error.

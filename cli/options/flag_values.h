@@ -47,6 +47,9 @@ class FlagValues {
   std::string Get(FlagId id, const std::string& otherwise) const;
   const std::vector<Entry>& entries() const { return entries_; }
 
+  // Of the entry; nowhere for a command line.
+  Place place() const { return place_; }
+
   // How messages call the flag: "--out-backprop", or "out_backprop" of a manifest.
   std::string NameOf(FlagId id) const;
 

@@ -173,7 +173,7 @@ constexpr Flag kFlags[] = {
     {FlagId::kMarkdown, "markdown", nullptr, kReporting, kHelp, false, kSwitch,
      "print the pages of docs/reference that follow from the program's tables (Markdown)"},
     {FlagId::kQuiet, "quiet", nullptr, kReporting, kSpeaking, false, kSwitch,
-     "print nothing but errors"},
+     "print nothing but errors and what is not right, on standard error"},
     {FlagId::kVerbose, "verbose", nullptr, kReporting, kSpeaking, false, kSwitch,
      "say more, on standard error"},
     {FlagId::kColor, "color", "auto|always|never", kReporting, kEvery, false, kText,

@@ -40,6 +40,7 @@ const std::string kBinary = FindBinary();  // before anything changes the workin
   const std::string path =
       std::filesystem::path(Binary()).parent_path().string() + ":" + std::getenv("PATH");
   setenv("PATH", path.c_str(), 1);
+  unsetenv("GITHUB_ACTIONS");  // which asks for annotations
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
   dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);

@@ -54,6 +54,39 @@ TEST_F(BatchTest, ACaseWithoutAGoldenIsComputedNotPassed) {
   }
 }
 
+// Whatever order they finish in, and whatever else the streams are used for.
+TEST_F(BatchTest, WhatIsNotRightIsAlwaysSeen) {
+  json cases = json::array();
+  for (int i = 0; i < 30; ++i) {
+    cases.push_back(With(Filled(fmt::format("wrong{:02}", i)), {{"input", "missing.npy"}}));
+  }
+  cases[29] = With(Filled("last, 100%: wrong"), {{"expect", {{"sha256", std::string(64, '0')}}}});
+  WriteManifest(cases);
+  const ShellResult plain = Sh("convgrad batch m.json");
+  EXPECT_EQ(plain.exit_code, 4);
+  EXPECT_EQ(plain.err, "");
+  size_t at = 0;
+  for (int i = 0; i < 20; ++i) {
+    at = plain.out.find(fmt::format("ERROR  wrong{:02}\n", i), at);
+    ASSERT_NE(at, std::string::npos) << i << plain.out;
+  }
+  EXPECT_THAT(plain.out, HasSubstr("and 10 more; "));
+  EXPECT_THAT(plain.out, HasSubstr("30 cases, 1 FAILED, 29 ERROR; "));
+  for (const char* flags : {"--quiet", "--report -", "--summary -", "--quiet --junit -"}) {
+    const ShellResult result = Sh(fmt::format("convgrad batch m.json {}", flags));
+    EXPECT_THAT(result.err, HasSubstr("ERROR  wrong00\n")) << flags;
+    EXPECT_THAT(result.err, HasSubstr("and 10 more; ")) << flags;
+    EXPECT_THAT(result.out, Not(HasSubstr("ERROR  wrong00\n"))) << flags;
+  }
+  WriteManifest({cases[29]});
+  const ShellResult annotated = Sh("GITHUB_ACTIONS=true convgrad batch m.json");
+  EXPECT_EQ(annotated.err,
+            "::error file=m.json,line=4,title=FAILED last%2C 100%25%3A wrong::the data hash is not "
+            "the golden's\n");
+  WriteManifest({Filled("right")});
+  EXPECT_EQ(Sh("GITHUB_ACTIONS=true convgrad batch m.json --quiet").err, "");
+}
+
 TEST_F(BatchTest, OneBadCaseNeverStopsTheOthers) {
   ASSERT_EQ(Sh("convgrad run conv2d --padding SAME --input fill:normal@1,6,6,3 --filter "
                "fill:normal@3,3,3,4 "
@@ -83,7 +116,9 @@ TEST_F(BatchTest, OneBadCaseNeverStopsTheOthers) {
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.out, HasSubstr("14 cases, 2 PASSED, 3 FAILED, 1 COMPUTED, 8 ERROR"));
   EXPECT_THAT(result.out, HasSubstr("FAILED  wrong"));
-  EXPECT_THAT(result.err, HasSubstr("convgrad: error: no input: missing.npy: "));
+  // Each error once.
+  EXPECT_THAT(result.out, HasSubstr("ERROR  no input\n  reason   missing.npy: "));
+  EXPECT_EQ(result.err, "");
   EXPECT_EQ(ReadBytes(Path("first.npy")), ReadBytes(Path("right.npy")));
   EXPECT_EQ(ReadBytes(Path("last.npy")), ReadBytes(Path("right.npy")));
 

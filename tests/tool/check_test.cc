@@ -107,6 +107,19 @@ TEST_F(CheckTest, AMissingOrOtherGolden) {
   EXPECT_EQ(Entry("--expect broken.npy", 3)["error"]["code"], "npy/not-npy");
 }
 
+TEST_F(CheckTest, WhatFailedIsSeenWhateverStandardOutputIsFor) {
+  WriteFloats("g.npy", {1, 6, 6, 4}, std::vector<float>(144));
+  for (const char* flags : {"--quiet", "--report -"}) {
+    const ShellResult failed =
+        Sh(fmt::format("convgrad check conv2d --input fill:normal@1,6,6,4 --padding SAME "
+                       "--filter fill:normal@3,3,4,4 --expect g.npy {}",
+                       flags));
+    EXPECT_EQ(failed.exit_code, 1);
+    EXPECT_THAT(failed.err, StartsWith("FAILED  conv2d")) << flags;
+    EXPECT_THAT(Sh(fmt::format("convgrad diff g.npy g.npy {}", flags)).err, "");
+  }
+}
+
 TEST_F(CheckTest, AUsualMistakeIsNamed) {
   const std::string problem =
       "conv2d --input fill:normal@1,6,6,4 --filter fill:normal@3,3,4,4 --strides 2 --padding ";

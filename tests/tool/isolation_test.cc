@@ -111,7 +111,8 @@ TEST_F(IsolationTest, ATimeoutCostsOneCase) {
     const ShellResult result =
         Sh(std::string("convgrad batch m.json --report r.json --timeout 1s") + flags);
     EXPECT_EQ(result.exit_code, 4) << flags;
-    EXPECT_THAT(result.err, HasSubstr("convgrad: error: long: --timeout 1s: the case took longer"));
+    EXPECT_THAT(result.out,
+                HasSubstr("TIMEOUT  long\n  reason   --timeout 1s: the case took longer"));
     EXPECT_THAT(result.out, HasSubstr("3 cases, 2 COMPUTED, 1 TIMEOUT"));
     const json entry = LongEntry();
     EXPECT_EQ(entry["status"], "TIMEOUT");
@@ -149,7 +150,7 @@ TEST_F(IsolationTest, TheReportIsTheSame) {
   const json entries = Report("isolated.json")["benchmarks"];
   EXPECT_EQ(entries[6]["run"]["threads"], 2);
   EXPECT_EQ(entries[5]["repro"], Report("plain.json")["benchmarks"][5]["repro"]);
-  EXPECT_THAT(isolated.err, HasSubstr("convgrad: error: no input: missing.npy: "));
+  EXPECT_THAT(isolated.out, HasSubstr("ERROR  no input\n  reason   missing.npy: "));
 }
 
 // Whatever ends the process: other cases go on in a new one.

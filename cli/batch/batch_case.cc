@@ -84,6 +84,7 @@ CaseRecord CaseRunner::Plan(const CaseJob& job) const try {
   CaseSpec spec = LimitResources(ParseCase(job.request));
   const Operands operands(spec, console_);
   entry.problem = operands.problem();
+  entry.filter_format = spec.conv.filter_format;
   entry.use_cudnn_on_gpu = spec.use_cudnn_on_gpu;
   entry.inputs = operands.Records();
   if (spec.execution.num_threads == 0) {

@@ -52,7 +52,9 @@ Estimate EstimateOf(const Json& entry) {
 
 bool IsSameProblem(const Json& before, const Problem& now) {
   nlohmann::json other = before;  // whatever the order of its keys
-  if (other.is_object()) other.erase("use_cudnn_on_gpu");
+  if (other.is_object()) {
+    for (const char* key : {"use_cudnn_on_gpu", "filter_format"}) other.erase(key);
+  }
   return other == nlohmann::json(ProblemJson(now));
 }
 

@@ -117,6 +117,8 @@ ConvSpec ParseConv(const CaseRequest& request) {
   conv.op = ParseOpOf(request);
   conv.padding = ChoiceOf(flags, FlagId::kPadding, kPaddings, conv.padding);
   conv.data_format = ChoiceOf(flags, FlagId::kDataFormat, kDataFormats, conv.data_format);
+  conv.filter_format =
+      ChoiceOf(flags, FlagId::kFilterFormat, kAllFilterFormats, conv.filter_format);
   conv.strides = ListOf(flags, FlagId::kStrides, conv.strides);
   conv.dilations = ListOf(flags, FlagId::kDilations, conv.dilations);
   conv.explicit_paddings = ListOf(flags, FlagId::kExplicitPaddings, conv.explicit_paddings);

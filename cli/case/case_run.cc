@@ -71,6 +71,7 @@ CaseRun::CaseRun(CaseSpec spec, const CaseOptions& options, const Console& conso
       console_(console),
       entry_(entry) {
   entry_.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
+  entry_.filter_format = spec_.conv.filter_format;
   operands_.emplace(spec_, console_);
   entry_.problem = problem();
   if (spec_.name.empty()) entry_.name = problem().ToLine();
@@ -145,13 +146,14 @@ void CaseRun::LoadAndCompute() {
   const double cpu_begin = CpuMilliseconds();
   {
     const Progress progress(console_, fmt::format("computing {}", InfoOf(problem().op).name));
-    result_ =
+    result_.computed =
         Compute(problem(), operands_->first(), operands_->second(), spec_.execution, &*entry_.run);
   }
   timing.compute_ms = MillisecondsSince(begin);
   timing.compute_cpu_ms = CpuMilliseconds() - cpu_begin;
   timing.total_ms = MillisecondsSince(begin_);
   operands_->CheckUnchanged();
+  result_.written = operands_->border().Result(result_.computed, *parallel_);
   entry_.timing = timing;
 }
 
@@ -161,30 +163,46 @@ CheckResult CaseRun::CompareWithReference() const {
   const Tensor& first = operands_->first();
   const Tensor& second = operands_->second();
   if (spec_.compare.tolerance.kind != Tolerance::Kind::kBits) {
-    return CompareToReference(problem(), first, second, result_, spec_.compare, *parallel_);
+    return CompareToReference(problem(), first, second, result_.computed, spec_.compare,
+                              *parallel_);
   }
   Execution execution = spec_.execution;
   execution.algorithm = "reference";
   const Tensor reference = Compute(problem(), first, second, execution);
-  return CompareToGolden(problem(), first, second, result_, reference, spec_.compare, *parallel_);
+  return CompareToGolden(problem(), first, second, result_.computed, reference, spec_.compare,
+                         *parallel_);
 }
 
 void CaseRun::Check() {
   if (!spec_.is_checked) return;
   const Progress progress(console_, "checking");
-  if (spec_.probe) entry_.probe = Probe(problem(), spec_.execution, spec_.seed);
+  if (spec_.probe) {
+    entry_.probe = Probe(problem(), spec_.execution, spec_.seed);
+    operands_->border().Turn(*entry_.probe, *parallel_);
+  }
   if (recorder_ || golden_error_) return;
+  TakeGolden();
   entry_.check = golden_ ? CompareWith(*golden_, problem(), operands_->first(), operands_->second(),
                                        result_, spec_.compare, *parallel_)
                          : CompareWithReference();
   if (entry_.check->status == Verdict::kFailed) NameChangedInputs();
   if (entry_.check->status != Verdict::kPassed) DiagnoseGolden();
+  operands_->border().Turn(*entry_.check, *parallel_);
+}
+
+// A filter of another shape stays as it is: nothing is compared with it.
+void CaseRun::TakeGolden() {
+  if (!golden_ || !golden_->file) return;
+  golden_->tensor = golden_->file->tensor;
+  const FilterBorder border = operands_->border();
+  if (!border.ChangesResult() || golden_->tensor.shape() != border.ResultShape()) return;
+  golden_->tensor = border.Ours(golden_->tensor, *parallel_);
 }
 
 void CaseRun::DiagnoseGolden() {
   if (!golden_ || !golden_->file || entry_.check->policy == "none") return;
-  WrongGolden wrong = {problem(), operands_->first(),    operands_->second(),
-                       result_,   golden_->file->tensor, spec_.compare.golden_accumulator};
+  WrongGolden wrong = {problem(),        operands_->first(), operands_->second(),
+                       result_.computed, golden_->tensor,    spec_.compare.golden_accumulator};
   // A few seconds beside a comparison that took none, a minute beside one that did.
   constexpr int64_t kQuickTerms = int64_t{1} << 30, kMostTerms = int64_t{1} << 34;
   const bool was_quick =
@@ -227,7 +245,7 @@ OutputRecord DescribeResult(const Operands& operands, const Tensor& result) {
 void CaseRun::WriteResult() {
   const Progress progress(console_, "writing");
   const bool is_recorded = recorder_ && !ProbeFailed();
-  if (is_recorded) recorder_->Accept(result_);
+  if (is_recorded) recorder_->Accept(result_.written);
   // Where no thread is to be had, or none is worth its start, these run when they are asked for.
   const bool is_alone = parallel_->num_threads() == 1 ||
                         problem().OperandBytes() + problem().ResultBytes() < kThreadWorthwhileBytes;
@@ -239,21 +257,22 @@ void CaseRun::WriteResult() {
   });
   auto described = std::async(policy, [&] {
     const ScopedDeadline same_deadline(deadline);
-    return DescribeResult(*operands_, result_);
+    return DescribeResult(*operands_, result_.computed);
   });
   const Clock::time_point begin = Clock::now();
   std::string hash;
   if (output_) {
     spec_.write.hash = options_.hash_result;
-    hash = WriteNpy(*output_, result_, spec_.write);
+    hash = WriteNpy(*output_, result_.written, spec_.write);
     entry_.timing->write_ms = MillisecondsSince(begin);
   } else if (options_.hash_result) {
-    hash = DataHash(result_);
+    hash = DataHash(result_.written);
   }
   entry_.inputs = inputs.get();
   if (NeedsReview()) WritePending();
   if (options_.hash_golden && golden_) ListGolden();
-  if (is_recorded) recorder_->Write(result_, problem(), spec_.execution.precision, entry_.inputs);
+  if (is_recorded)
+    recorder_->Write(result_.written, problem(), spec_.execution.precision, entry_.inputs);
   entry_.output = described.get();
   entry_.output->path = spec_.output;
   if (options_.hash_result) entry_.output->sha256 = hash;
@@ -275,8 +294,8 @@ void CaseRun::WritePending() {
   RecordOptions record;
   record.force = record.allow_non_finite = true;
   GoldenRecorder recorder(path, record, GoldenReading());
-  recorder.Accept(result_);
-  recorder.Write(result_, problem(), spec_.execution.precision, entry_.inputs);
+  recorder.Accept(result_.written);
+  recorder.Write(result_.written, problem(), spec_.execution.precision, entry_.inputs);
   entry_.pending = {path, *spec_.expect};
 }
 

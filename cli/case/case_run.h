@@ -68,6 +68,7 @@ class CaseRun {
   void DescribePlan() const;
   CheckResult CompareWithReference() const;
   void NameChangedInputs();
+  void TakeGolden();
   void DiagnoseGolden();
   bool ProbeFailed() const;
   bool NeedsReview() const;
@@ -85,7 +86,7 @@ class CaseRun {
   std::optional<Error> golden_error_;  // thrown when the result has been left for review
   std::optional<GoldenRecorder> recorder_;
   std::optional<OutputFile> output_;
-  Tensor result_;
+  Result result_;
 };
 
 // Counts what is special in the result of these operands.

@@ -14,6 +14,7 @@ namespace convgrad::cli {
 
 struct Golden {
   std::optional<NpyArray> file;
+  Tensor tensor;  // of the file; a filter whose shape fits, in our order
   std::optional<GoldenRecord> record;
   std::optional<std::string> sha256;  // given instead of a file
 
@@ -29,9 +30,15 @@ std::optional<std::string> ParseGoldenHash(const std::string& expect);
 // "golden/malformed" for a broken record, and what ReadNpy throws.
 Golden LoadGolden(const std::string& expect, const NpyReadOptions& options);
 
+// The result of a case: as it was computed, and as it is written, which differs for a filter in
+// another format.
+struct Result {
+  Tensor computed, written;
+};
+
 // The verdict on `actual`; `first` and `second` are the problem's operands.
 CheckResult CompareWith(const Golden& golden, const Problem& problem, const Tensor& first,
-                        const Tensor& second, const Tensor& actual, CompareOptions options,
+                        const Tensor& second, const Result& actual, CompareOptions options,
                         const Parallel& parallel);
 
 }  // namespace convgrad::cli

@@ -76,8 +76,8 @@ void GoldenRecorder::Accept(const Tensor& result) {
 // The record comes last: a file without one is only held to less.
 void GoldenRecorder::Write(const Tensor& result, const Problem& problem, Precision precision,
                            const std::vector<InputRecord>& inputs) const {
-  const std::string text = RenderRecord(sha256_, !options_.hash_only, problem, precision,
-                                        RecordedInputsOf(inputs), reason_);
+  const std::string text = RenderRecord(sha256_, !options_.hash_only, result.shape(), problem,
+                                        precision, RecordedInputsOf(inputs), reason_);
   if (!options_.hash_only && kept_file_ != Kept::kSame) WriteNpy(path_, result);
   const std::string record_path = RecordPathOf(path_);
   if (ReadRecordText(record_path) != text) WriteTextFile(record_path, text);

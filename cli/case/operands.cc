@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/resources.h"
 #include "cli/text/operand_names.h"
@@ -207,23 +208,32 @@ void Operands::CheckMemory() const {
     for (const int64_t size : *source.shape) elements *= size;
     bytes += elements * InfoOf(dtype_).bytes;
   }
+  if (spec_.conv.filter_format != FilterFormat::kHWIO) {  // its other order is a copy
+    bytes += *CheckedProduct(problem_->FilterShape()) * InfoOf(dtype_).bytes;
+  }
   convgrad::CheckMemory(*problem_, spec_.execution, bytes, /*operands_are_allocated=*/false);
+}
+
+void Operands::LoadSource(Source& source, const Parallel& parallel) {
+  if (source.fill) {
+    source.given = MakeFill(*source.fill, dtype_, *source.shape,
+                            source.fill->seed.value_or(spec_.seed), source.role, parallel);
+    return;
+  }
+  if (!source.file) source.file = ReadNpy(source.text, ReadOptions());
+  source.given = source.file->tensor;
+  const NpyHeader& header = source.file->header;
+  if (header.shape != source.header->shape || header.dtype != source.header->dtype) {
+    ThrowIo("io/file-changed", source.text, "its header changed while it was read",
+            "run again when nothing writes it");
+  }
 }
 
 void Operands::Load(const Parallel& parallel) {
   for (Source& source : sources_) {
-    if (source.fill) {
-      source.tensor = MakeFill(*source.fill, dtype_, *source.shape,
-                               source.fill->seed.value_or(spec_.seed), source.role, parallel);
-      continue;
-    }
-    if (!source.file) source.file = ReadNpy(source.text, ReadOptions());
-    source.tensor = source.file->tensor;
-    const NpyHeader& header = source.file->header;
-    if (header.shape != source.header->shape || header.dtype != source.header->dtype) {
-      ThrowIo("io/file-changed", source.text, "its header changed while it was read",
-              "run again when nothing writes it");
-    }
+    LoadSource(source, parallel);
+    const bool is_filter = source.role == Role::kFilter;
+    source.tensor = is_filter ? border().Ours(source.given, parallel) : source.given;
   }
 }
 
@@ -249,7 +259,7 @@ std::vector<InputRecord> Operands::Records() const {
 std::vector<InputRecord> Operands::HashedRecords(const Parallel& parallel) const {
   std::vector<InputRecord> records = Records();
   parallel.For(std::ssize(sources_),
-               [&](int64_t i) { records[i].sha256 = DataHash(sources_[i].tensor); });
+               [&](int64_t i) { records[i].sha256 = DataHash(sources_[i].given); });
   if (sizes_record_) records.back().sha256 = sizes_record_->sha256;
   return records;
 }

@@ -10,6 +10,7 @@
 
 #include "base/parallel.h"
 #include "cli/case/case.h"
+#include "cli/case/filter_border.h"
 #include "cli/console/console.h"
 #include "cli/report/report.h"
 #include "problem/geometry.h"
@@ -27,6 +28,7 @@ class Operands {
   Operands(const CaseSpec& spec, const Console& console);
 
   const Problem& problem() const { return *problem_; }
+  FilterBorder border() const { return {problem(), spec_.conv.filter_format}; }
 
   // Throws "memory/limit" if operands, result and scratch need more memory than the case's
   // execution allows. Call it before Load().
@@ -56,10 +58,12 @@ class Operands {
     std::optional<NpyHeader> header;
     std::optional<Shape> shape;
     std::optional<NpyArray> file;
-    Tensor tensor;
+    Tensor given;   // as read or generated
+    Tensor tensor;  // the same, a filter in our order
   };
 
   void OpenOperand(Source& source);
+  void LoadSource(Source& source, const Parallel& parallel);
   void OpenSizes();
   void InferDType();
   void InferShapes();

@@ -4,6 +4,7 @@
 #include "base/resources.h"
 #include "cli/case/case.h"
 #include "cli/case/case_run.h"
+#include "cli/case/filter_border.h"
 #include "cli/case/operands.h"
 #include "cli/commands/plan_shards.h"
 #include "cli/options/commands.h"
@@ -17,14 +18,20 @@ std::string Row(const char* name, const std::string& text) {
   return fmt::format("  {:<14}{}\n", name, text);
 }
 
-std::string DescribeShapes(const Problem& problem) {
+std::string DescribeShapes(const Problem& problem, FilterFormat filter_format) {
   const ConvGeometry& g = problem.geometry;
   const OpInfo& op = InfoOf(problem.op);
   std::string text = fmt::format("{} {}\n", op.name, InfoOf(problem.dtype).name);
-  for (const Role role : op.operands) text += Row(NameOf(role), ToString(problem.ShapeOf(role)));
-  text += Row("result", fmt::format("{} {}", op.result, ToString(problem.ResultShape())));
-  text += Row("layout", fmt::format("{}, {} group{}", NameOf(problem.data_format), g.groups,
-                                    g.groups == 1 ? "" : "s"));
+  for (const Role role : op.operands) {
+    const Shape shape = problem.ShapeOf(role);
+    const bool is_filter = role == Role::kFilter;
+    text += Row(NameOf(role),
+                ToString(is_filter ? ShapeIn(filter_format, op.depthwise, shape) : shape));
+  }
+  const Shape result = FilterBorder(problem, filter_format).ResultShape();
+  text += Row("result", fmt::format("{} {}", op.result, ToString(result)));
+  text += Row("layout", fmt::format("{}, filters {}, {} group{}", NameOf(problem.data_format),
+                                    NameOf(filter_format), g.groups, g.groups == 1 ? "" : "s"));
   text += Row("strides", fmt::format("{},{}", g.stride_h, g.stride_w));
   text += Row("dilations", fmt::format("{},{}", g.dilation_h, g.dilation_w));
   text += Row("pads", fmt::format("top {}, bottom {}, left {}, right {} ({})", g.pad_top,
@@ -76,6 +83,7 @@ ExitCode Plan(Session& session) {
   CaseRecord& entry = BeginCase(session);
   const CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;
+  entry.filter_format = spec.conv.filter_format;
   entry.use_cudnn_on_gpu = spec.use_cudnn_on_gpu;
   const Operands operands(spec, session.console);
   entry.problem = operands.problem();
@@ -84,8 +92,9 @@ ExitCode Plan(Session& session) {
   entry.run = PlanRun(operands.problem(), spec.execution);
   entry.status = CaseStatus::kSkipped;
   entry.exit_code = ExitCode::kOk;
-  session.console.Result(DescribeShapes(*entry.problem) + DescribeWork(*entry.problem) +
-                         DescribeRun(*entry.run) + DescribeMemoryLimit(operands));
+  session.console.Result(DescribeShapes(*entry.problem, entry.filter_format) +
+                         DescribeWork(*entry.problem) + DescribeRun(*entry.run) +
+                         DescribeMemoryLimit(operands));
   return ExitCode::kOk;
 }
 

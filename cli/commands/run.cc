@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/case/case_run.h"
+#include "cli/case/filter_border.h"
 #include "cli/options/commands.h"
 #include "cli/text/values.h"
 
@@ -15,7 +16,7 @@ std::string Summary(const CaseRecord& entry, BFloat16Form bfloat16_as) {
   const OutputRecord& output = *entry.output;
   std::string text = fmt::format("{}\n", problem.ToLine());
   text += fmt::format("  result       {} {}{}\n", InfoOf(problem.op).result,
-                      ToString(problem.ResultShape()),
+                      ToString(FilterBorder(problem, entry.filter_format).ResultShape()),
                       output.path ? ", written to " + EscapeControls(*output.path) : "");
   if (output.path) {
     const std::string hint = PythonHint(*output.path, problem.dtype, bfloat16_as);

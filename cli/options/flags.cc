@@ -46,6 +46,9 @@ constexpr Flag kFlags[] = {
      "for EXPLICIT: top,bottom,left,right, or 8 values in the order of the data format"},
     {FlagId::kDataFormat, "data-format", "NHWC|NCHW", kOperands, kOneOp, true, kText,
      "default NHWC"},
+    {FlagId::kFilterFormat, "filter-format", "HWIO|OIHW|OHWI", kOperands, kOneOp, true, kText,
+     "order of filter, filter sizes, filter gradient and its golden; default HWIO; OIHW as in "
+     "PyTorch and ONNX, depthwise [C*M,1,kh,kw]"},
     {FlagId::kUseCudnnOnGpu, "use-cudnn-on-gpu", "true|false", kOperands, kOneOp, true, kBoolean,
      "recorded in the report; changes no value"},
     {FlagId::kName, "name", "TEXT", kOperands, kOneOp, true, kText,

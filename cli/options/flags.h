@@ -43,6 +43,7 @@ enum class FlagId {
   kPadding,
   kExplicitPaddings,
   kDataFormat,
+  kFilterFormat,
   kUseCudnnOnGpu,
   kName,
   kDtype,

@@ -93,14 +93,14 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path) {
   return record;
 }
 
-std::string RenderRecord(const std::string& sha256, bool has_file, const Problem& problem,
-                         Precision precision, const std::vector<RecordedInput>& inputs,
-                         const std::string& reason) {
+std::string RenderRecord(const std::string& sha256, bool has_file, const Shape& shape,
+                         const Problem& problem, Precision precision,
+                         const std::vector<RecordedInput>& inputs, const std::string& reason) {
   Json json = {{kSchema, kSchemaName},
                {kSha256, sha256},
                {kFile, has_file},
                {kDtype, InfoOf(problem.dtype).name},
-               {kShape, problem.ResultShape()},
+               {kShape, shape},
                {kAlgoKey, kAlgo},
                {kPrecision, NameOf(precision)},
                {kVersion, kBuild.version},

@@ -45,10 +45,10 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path);
 // Its text alone; of a file that is too long for one, the beginning.
 std::optional<std::string> ReadRecordText(const std::string& path);
 
-// What this program, as it is now, writes about a golden with this hash; `has_file`: beside its
-// data.
-std::string RenderRecord(const std::string& sha256, bool has_file, const Problem& problem,
-                         Precision precision, const std::vector<RecordedInput>& inputs,
-                         const std::string& reason);
+// What this program, as it is now, writes about a golden with this hash and shape; `has_file`:
+// beside its data.
+std::string RenderRecord(const std::string& sha256, bool has_file, const Shape& shape,
+                         const Problem& problem, Precision precision,
+                         const std::vector<RecordedInput>& inputs, const std::string& reason);
 
 }  // namespace convgrad::cli

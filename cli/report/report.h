@@ -93,6 +93,7 @@ struct CaseRecord {
   std::optional<int64_t> index;         // from 0 among the cases of a batch's plan
   std::optional<std::string> identity;  // of a batch: hash of all that decides the result
   std::optional<Problem> problem;
+  FilterFormat filter_format = FilterFormat::kHWIO;  // of filters read and written
   std::optional<bool> use_cudnn_on_gpu;
   std::optional<RunInfo> run;
   std::optional<TimingRecord> timing;

@@ -86,6 +86,9 @@ Json Context(const Report& report) {
 
 Json RenderProblem(const CaseRecord& entry) {
   Json json = ProblemJson(*entry.problem);
+  if (entry.filter_format != FilterFormat::kHWIO) {
+    json["filter_format"] = NameOf(entry.filter_format);
+  }
   if (entry.use_cudnn_on_gpu) json["use_cudnn_on_gpu"] = *entry.use_cudnn_on_gpu;
   return json;
 }

@@ -39,6 +39,7 @@ list(APPEND CONVGRAD_HEADERS
   kernels/pack/pack_pairs.h
   kernels/whole_vectors/vector_gemm.h
   kernels/whole_vectors/vector_outer.h
+  problem/filter_format.h
   problem/op.h
   problem/precision.h
   tensor/dtype.h

@@ -41,7 +41,7 @@ class ProblemMaker {
   }
 
  private:
-  // The filter as given; the last is output channels, or the multiplier of a depthwise filter.
+  // The filter in our order; the last is output channels, or the multiplier of a depthwise filter.
   struct FilterSizes {
     int64_t h, w, in_c, last;
   };
@@ -60,6 +60,8 @@ class ProblemMaker {
   void CheckProblem(const Problem& problem) const;
 
   bool IsGiven(Role role) const;
+  const Shape& GivenFilter() const;
+  Shape OurFilter() const;
   Shape InputShape() const;
   std::string InputInWords() const;
   std::string FilterInWords() const;
@@ -148,7 +150,25 @@ Shape ProblemMaker::InputShape() const {
   const std::vector<int64_t>& sizes = spec_.input_sizes->values;
   if (sizes.size() == 4) return sizes;
   const int64_t batch = ImageSizesOf(*spec_.out_backprop, spec_.data_format).batch;
-  return ToShape({batch, sizes[0], sizes[1], (*spec_.filter)[2]}, spec_.data_format);
+  const int64_t in_c = (*spec_.filter)[AxesOf(spec_.filter_format).in];
+  return ToShape({batch, sizes[0], sizes[1], in_c}, spec_.data_format);
+}
+
+const Shape& ProblemMaker::GivenFilter() const {
+  return spec_.filter ? *spec_.filter : spec_.filter_sizes->values;
+}
+
+Shape ProblemMaker::OurFilter() const {
+  const Shape& given = GivenFilter();
+  const FilterFormat format = spec_.filter_format;
+  if (const auto ours = ShapeFrom(format, info_.depthwise, input_.c, given)) return *ours;
+  const FilterAxes axes = AxesOf(format);
+  ThrowMisfit("shape/filter-format", FilterInWords(),
+              fmt::format("is no depthwise filter for the {} channels of {}: in {} it has a "
+                          "multiple of {} output channels with 1 input channel each, not {} with "
+                          "{}",
+                          input_.c, InputInWords(), NameOf(format), input_.c, given[axes.out],
+                          given[axes.in]));
 }
 
 void ProblemMaker::TakeSizes() {
@@ -156,8 +176,8 @@ void ProblemMaker::TakeSizes() {
   if (spec_.input_sizes) {  // the short form may name a tensor that is too large
     CheckSizes("input_sizes", {input, spec_.input_sizes->from_file}, ShortForm::kRefused);
   }
-  const Shape& filter = spec_.filter ? *spec_.filter : spec_.filter_sizes->values;
   input_ = ImageSizesOf(input, spec_.data_format);
+  const Shape filter = OurFilter();
   filter_ = {filter[0], filter[1], filter[2], filter[3]};
   if (spec_.out_backprop) out_backprop_ = ImageSizesOf(*spec_.out_backprop, spec_.data_format);
   ConvGeometry& g = geometry_;
@@ -174,8 +194,9 @@ std::string ProblemMaker::InputInWords() const {
 }
 
 std::string ProblemMaker::FilterInWords() const {
-  if (spec_.filter) return fmt::format("filter {}", ToString(*spec_.filter));
-  return fmt::format("filter_sizes {}", ToString(spec_.filter_sizes->values));
+  const bool is_ours = spec_.filter_format == FilterFormat::kHWIO;
+  return fmt::format("{} {}{}", spec_.filter ? "filter" : "filter_sizes", ToString(GivenFilter()),
+                     is_ours ? "" : fmt::format(" ({})", NameOf(spec_.filter_format)));
 }
 
 std::string ProblemMaker::OutBackpropInWords() const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "problem/filter_format.h"
 #include "problem/op.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
@@ -26,17 +27,20 @@ struct Sizes {
   bool from_file = false;
 };
 
-// What the user said, unchecked. Shapes of tensors are in data_format order (filters never are).
+// What the user said, unchecked. Shapes of tensors are in data_format order, those of filters in
+// filter_format order.
 struct ConvSpec {
   Op op = Op::kConv2D;
   DType dtype = DType::kFloat32;
   DataFormat data_format = DataFormat::kNHWC;
+  FilterFormat filter_format = FilterFormat::kHWIO;
   Padding padding = Padding::kSame;
   std::vector<int64_t> strides = {1};                // 1, 2 (H,W) or 4 values (data_format order)
   std::vector<int64_t> dilations = {1};              // likewise
   std::vector<int64_t> explicit_paddings;            // empty, 4 (top,bottom,left,right) or 8 values
   std::optional<Shape> input, filter, out_backprop;  // shapes of the operand tensors of `op`
   std::optional<Sizes> input_sizes, filter_sizes;
+  std::optional<int64_t> groups;  // none: whatever follows from the shapes
 };
 
 // A legal convolution. The logical sizes, whatever the layout. Depthwise ops are grouped ones with

@@ -37,7 +37,7 @@ ConvSpec WithShortAttributes(const ConvSpec& spec) {
   return copy;
 }
 
-// The filter's shape, whether it is an operand or a sizes vector.
+// The filter's shape as given, whether it is an operand or a sizes vector.
 Shape* FilterOf(ConvSpec& spec) {
   return spec.filter ? &*spec.filter : &spec.filter_sizes->values;
 }
@@ -55,36 +55,57 @@ bool IsPlausible(ConvSpec spec) {
   if (!input) return true;
   const ImageSizes image = ImageSizesOf(*input, spec.data_format);
   const Shape& filter = *FilterOf(spec);
-  return filter[0] <= image.h && filter[1] <= image.w;
+  const FilterAxes axes = AxesOf(spec.filter_format);
+  return filter[axes.height] <= image.h && filter[axes.width] <= image.w;
+}
+
+DataFormat OtherFormat(DataFormat format) {
+  return format == DataFormat::kNHWC ? DataFormat::kNCHW : DataFormat::kNHWC;
 }
 
 void AddOtherFormat(const ConvSpec& spec, std::vector<Variation>& variations) {
   Variation other = {spec, ""};
-  const bool is_nhwc = spec.data_format == DataFormat::kNHWC;
-  other.spec.data_format = is_nhwc ? DataFormat::kNCHW : DataFormat::kNHWC;
+  other.spec.data_format = OtherFormat(spec.data_format);
   other.suggestion = fmt::format("the shapes fit data_format {}, given is {}",
                                  NameOf(other.spec.data_format), NameOf(spec.data_format));
   variations.push_back(std::move(other));
 }
 
-// Filters of other programs: `axes` are the given dimensions that make up [kh,kw,in,out].
-void AddFilterLayout(const ConvSpec& spec, const char* layout, const std::vector<int>& axes,
-                     std::vector<Variation>& variations) {
+// Filters of other programs, with images as given or, as PyTorch and ONNX have both, in the other
+// order too.
+void AddOtherFilterFormats(const ConvSpec& spec, std::vector<Variation>& variations) {
+  for (const FilterFormat format : kAllFilterFormats) {
+    if (format == spec.filter_format) continue;
+    for (const bool same_images : {true, false}) {
+      Variation other = {spec, ""};
+      other.spec.filter_format = format;
+      if (!same_images) other.spec.data_format = OtherFormat(spec.data_format);
+      other.suggestion = fmt::format(
+          "the shapes fit filter_format {}{}, given is {}{}", NameOf(format),
+          same_images ? "" : fmt::format(" with data_format {}", NameOf(other.spec.data_format)),
+          NameOf(spec.filter_format),
+          same_images ? "" : fmt::format(" with {}", NameOf(spec.data_format)));
+      variations.push_back(std::move(other));
+    }
+  }
+}
+
+// Filters of transposed convolutions in TensorFlow, which no format names.
+void AddSwappedFilterChannels(const ConvSpec& spec, std::vector<Variation>& variations) {
+  if (spec.filter_format != FilterFormat::kHWIO) return;
   Variation other = {spec, ""};
-  const Shape given = *FilterOf(other.spec);
   Shape& shape = *FilterOf(other.spec);
-  for (int i = 0; i < 4; ++i) shape[i] = given[axes[i]];
-  if (shape == given) return;
-  other.suggestion =
-      fmt::format("the filter seems to be in {} order: {} would fit", layout, ToString(shape));
+  if (shape[2] == shape[3]) return;
+  std::swap(shape[2], shape[3]);
+  other.suggestion = fmt::format(
+      "the filter seems to be in [height,width,out,in] order: {} would fit", ToString(shape));
   variations.push_back(std::move(other));
 }
 
 // Sizes in NCHW order beside tensors in NHWC, or the other way round.
 void AddOtherSizesOrder(const ConvSpec& spec, std::vector<Variation>& variations) {
   if (!spec.input_sizes || spec.input_sizes->values.size() != 4) return;
-  const DataFormat other_format =
-      spec.data_format == DataFormat::kNHWC ? DataFormat::kNCHW : DataFormat::kNHWC;
+  const DataFormat other_format = OtherFormat(spec.data_format);
   Variation other = {spec, ""};
   Shape& sizes = other.spec.input_sizes->values;
   sizes = ToShape(ImageSizesOf(sizes, other_format), spec.data_format);
@@ -175,10 +196,10 @@ std::string SuggestOtherMeaning(const ConvSpec& given, const IsLegal& is_legal) 
   std::vector<Variation> variations;
   AddOtherFormat(spec, variations);
   AddOtherSizesOrder(spec, variations);
-  AddFilterLayout(spec, "OIHW", {2, 3, 1, 0}, variations);
-  AddFilterLayout(spec, "[height,width,out,in]", {0, 1, 3, 2}, variations);
-  AddSwappedOperands(spec, variations);
   AddOtherKindOfOp(spec, variations);
+  AddOtherFilterFormats(spec, variations);
+  AddSwappedFilterChannels(spec, variations);
+  AddSwappedOperands(spec, variations);
   return FirstLegal(variations, [&](const ConvSpec& variation) {
     return is_legal(variation) && IsPlausible(variation);
   });

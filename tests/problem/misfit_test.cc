@@ -77,9 +77,25 @@ TEST(Misfit, SeesSizesInTheOtherLayout) {
 
 TEST(Misfit, SeesFiltersOfOtherPrograms) {
   ConvSpec spec = FilterGradient({8, 57, 57, 64}, {128, 64, 3, 3}, {8, 57, 57, 128});
-  EXPECT_THAT(MessageOf(spec), HasSubstr("in OIHW order: [3,3,64,128] would fit"));
+  EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit filter_format OIHW, given is HWIO"));
   spec.filter_sizes->values = {3, 3, 128, 64};
   EXPECT_THAT(MessageOf(spec), HasSubstr("in [height,width,out,in] order: [3,3,64,128] would fit"));
+}
+
+TEST(Misfit, SeesTensorsOfPyTorch) {
+  ConvSpec spec = FilterGradient({8, 64, 57, 57}, {128, 64, 3, 3}, {8, 128, 57, 57});
+  EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit filter_format OIHW with data_format "
+                                         "NCHW, given is HWIO with NHWC"));
+  // Depthwise weights, as groups equal to the channels make them.
+  spec = FilterGradient({8, 57, 57, 16}, {16, 1, 3, 3}, {8, 57, 57, 16});
+  EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit filter_format OIHW, given is HWIO"));
+  spec.op = Op::kDepthwiseConv2DBackpropFilter;
+  EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit filter_format OIHW, given is HWIO"));
+}
+
+TEST(Misfit, OfDepthwiseShapesNamesTheDepthwiseOp) {
+  const ConvSpec spec = FilterGradient({8, 57, 57, 16}, {3, 3, 16, 1}, {8, 57, 57, 16});
+  EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit depthwise_conv2d_backprop_filter"));
 }
 
 TEST(Misfit, SeesSwappedOperandsAndTheOtherOp) {

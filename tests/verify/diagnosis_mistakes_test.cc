@@ -154,6 +154,10 @@ const Mishap kMishaps[] = {
      [](const Problem& problem, Mistake& mistake) {
        return ReadFilterAs(problem, mistake, {3, 2, 0, 1});
      }},
+    {"filter-depthwise-oihw",
+     [](const Problem& problem, Mistake& mistake) {
+       return InfoOf(problem.op).depthwise && ReadFilterAs(problem, mistake, {2, 3, 0, 1});
+     }},
     {"filter-multiplier-order",
      [](const Problem& problem, Mistake& mistake) {
        return InfoOf(problem.op).depthwise && ReadFilterAs(problem, mistake, {0, 1, 3, 2});

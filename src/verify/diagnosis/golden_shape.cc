@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -13,37 +12,29 @@
 namespace convgrad {
 namespace {
 
-struct Layout4 {
-  const char* name;
-  std::array<int, 4> axes;  // of our shape, in its order
-};
-
-// Orders that other programs keep these tensors in.
-constexpr Layout4 kFilterLayouts[] = {
-    {"OIHW", {3, 2, 0, 1}}, {"OHWI", {3, 0, 1, 2}}, {"HWOI", {0, 1, 3, 2}}};
-constexpr Layout4 kNchw = {"NCHW", {0, 3, 1, 2}};
-constexpr Layout4 kNhwc = {"NHWC", {0, 2, 3, 1}};
-
-Shape InLayout(const Shape& shape, const Layout4& layout) {
-  Shape other;
-  for (const int axis : layout.axes) other.push_back(shape[static_cast<size_t>(axis)]);
-  return other;
+// The format that the golden is in, of a filter whose shape it has in none of those asked for.
+std::string OtherFilterFormat(const Problem& problem, const Shape& golden) {
+  const Shape ours = problem.FilterShape();
+  for (const FilterFormat format : kAllFilterFormats) {
+    if (ShapeIn(format, InfoOf(problem.op).depthwise, ours) != golden) continue;
+    return fmt::format("it seems to be in {} order: give --filter-format {}, or transpose it",
+                       NameOf(format), NameOf(format));
+  }
+  if (Shape{ours[0], ours[1], ours[3], ours[2]} != golden) return "";
+  return fmt::format("it seems to be in HWOI order: transpose it to {}", ToString(ours));
 }
 
 std::string OtherLayout(const Problem& problem, const Shape& golden) {
-  const Shape result = problem.ResultShape();
-  const auto matches = [&](const Layout4& layout) { return InLayout(result, layout) == golden; };
-  const char* name = nullptr;
   if (InfoOf(problem.op).direction == Direction::kBackpropFilter) {
-    for (const Layout4& layout : kFilterLayouts) {
-      if (name == nullptr && matches(layout)) name = layout.name;
-    }
-  } else {
-    const Layout4& other = problem.data_format == DataFormat::kNHWC ? kNchw : kNhwc;
-    if (matches(other)) name = other.name;
+    return OtherFilterFormat(problem, golden);
   }
-  if (name == nullptr) return "";
-  return fmt::format("it seems to be in {} order: transpose it to {}", name, ToString(result));
+  const bool nhwc = problem.data_format == DataFormat::kNHWC;
+  const Shape result = problem.ResultShape();
+  const Shape other = nhwc ? Shape{result[0], result[3], result[1], result[2]}
+                           : Shape{result[0], result[2], result[3], result[1]};
+  if (other != golden) return "";
+  return fmt::format("it seems to be in {} order: transpose it to {}", nhwc ? "NCHW" : "NHWC",
+                     ToString(result));
 }
 
 std::string OtherTensor(const Problem& problem, const Shape& golden) {

@@ -1,0 +1,154 @@
+// Tensors, attributes and names as users of PyTorch, ONNX and JAX have them, end to end.
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "support/cli_testing.h"
+#include "tensor/tensor_hash.h"
+
+namespace convgrad::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Row-major elements of an array of `sizes`, with dimension order[i] as dimension i.
+std::vector<float> Reordered(const std::vector<float>& values, const std::array<int64_t, 4>& sizes,
+                             const std::array<size_t, 4>& order) {
+  std::vector<float> reordered;
+  std::array<int64_t, 4> index{};  // in the order of `sizes`
+  for (index[order[0]] = 0; index[order[0]] < sizes[order[0]]; ++index[order[0]]) {
+    for (index[order[1]] = 0; index[order[1]] < sizes[order[1]]; ++index[order[1]]) {
+      for (index[order[2]] = 0; index[order[2]] < sizes[order[2]]; ++index[order[2]]) {
+        for (index[order[3]] = 0; index[order[3]] < sizes[order[3]]; ++index[order[3]]) {
+          const int64_t at =
+              ((index[0] * sizes[1] + index[1]) * sizes[2] + index[2]) * sizes[3] + index[3];
+          reordered.push_back(values[static_cast<size_t>(at)]);
+        }
+      }
+    }
+  }
+  return reordered;
+}
+
+// A filter of 3 x 2, from 4 channels (depthwise: with multiplier 2; else in 2 groups) to 8.
+struct FilterCase {
+  const char* prefix;
+  std::array<int64_t, 4> sizes;  // in TensorFlow's order
+  const char* format;
+  Shape shape;                  // in the format
+  std::array<size_t, 4> order;  // of the dimensions in it
+};
+const FilterCase kFilterCases[] = {
+    {"", {3, 2, 2, 8}, "OIHW", {8, 2, 3, 2}, {3, 2, 0, 1}},
+    {"", {3, 2, 2, 8}, "OHWI", {8, 3, 2, 2}, {3, 0, 1, 2}},
+    {"depthwise_", {3, 2, 4, 2}, "OIHW", {8, 1, 3, 2}, {2, 3, 0, 1}},
+    {"depthwise_", {3, 2, 4, 2}, "OHWI", {8, 3, 2, 1}, {2, 3, 0, 1}},
+};
+
+class FrameworksTest : public CliTest {
+ protected:
+  std::string Run(const std::string& words, int exit_code = 0) {
+    const ShellResult result = Sh("convgrad " + words);
+    EXPECT_EQ(result.exit_code, exit_code) << words << "\n" << result.out << result.err;
+    return exit_code == 0 ? result.out : result.out + result.err;
+  }
+  // The filter `name`.npy in TensorFlow's order, and `name`_other.npy in that of the case.
+  void WriteOther(const FilterCase& one, const std::string& name) {
+    WriteFloats(name + "_other.npy", one.shape,
+                Reordered(ReadFloats(name + ".npy"), one.sizes, one.order));
+  }
+  static std::string Sizes(const auto& sizes) { return fmt::format("{}", fmt::join(sizes, ",")); }
+};
+
+TEST_F(FrameworksTest, FiltersInOtherFormatsGiveTheSameBits) {
+  for (const FilterCase& one : kFilterCases) {
+    SCOPED_TRACE(fmt::format("{} {}", one.prefix, one.format));
+    Run(fmt::format("gen --fill normal --role filter --shape {} --output f.npy", Sizes(one.sizes)));
+    WriteOther(one, "f");
+    const std::string format = fmt::format(" --filter-format {}", one.format);
+    for (const std::string& op :
+         {fmt::format("run {}conv2d --input fill:normal@2,7,6,4 ", one.prefix),
+          fmt::format("run {}conv2d_backprop_input --input-sizes 2,7,6,4 "
+                      "--out-backprop fill:normal ",
+                      one.prefix)}) {
+      Run(op + "--filter f.npy --padding SAME --output y.npy");
+      Run(op + "--filter f_other.npy --padding SAME --output z.npy" + format);
+      EXPECT_EQ(ReadBytes(Path("y.npy")), ReadBytes(Path("z.npy")));
+    }
+    const std::string gradient = fmt::format(
+        "{}conv2d_backprop_filter --input fill:normal@2,7,6,4 --out-backprop fill:normal --padding "
+        "SAME --filter-sizes ",
+        one.prefix);
+    Run(fmt::format("run {}{} --output g.npy", gradient, Sizes(one.sizes)));
+    WriteOther(one, "g");
+    const std::string other = gradient + Sizes(one.shape) + format;
+    Run(fmt::format("run {} --output z.npy", other));
+    EXPECT_EQ(ReadBytes(Path("z.npy")), ReadBytes(Path("g_other.npy")));
+    Run(fmt::format("check {} --expect g_other.npy --tolerance bits", other));
+    Run(fmt::format("check {} --expect sha256:{}", other,
+                    DataHash(ReadNpy(Path("g_other.npy")).tensor)));
+  }
+}
+
+TEST_F(FrameworksTest, AGradientIsJudgedInItsFormat) {
+  const std::string check =
+      "check conv2d_backprop_filter --input fill:normal@2,7,6,4 --filter-sizes 8,2,3,2 "
+      "--out-backprop fill:normal --padding SAME --filter-format OIHW --report r.json ";
+  Run("run" + check.substr(5) + "--output g.npy");
+  std::vector<float> values = ReadFloats("g.npy");
+  values[5 * 12 + 1 * 6 + 2 * 2 + 1] += 1;  // [5,1,2,1]
+  WriteFloats("g.npy", {8, 2, 3, 2}, values);
+  EXPECT_THAT(Run(check + "--expect g.npy --error-map e.npy", 1), HasSubstr("[5,1,2,1]"));
+  const nlohmann::json entry = Report()["benchmarks"][0];
+  EXPECT_EQ(entry["check"]["worst"]["abs"]["index"], nlohmann::json({5, 1, 2, 1}));
+  EXPECT_EQ(entry["problem"]["filter_format"], "OIHW");
+  const std::vector<float> errors = ReadFloats("e.npy");
+  EXPECT_EQ(ReadNpyHeader(Path("e.npy")).shape, Shape({8, 2, 3, 2}));
+  EXPECT_GT(errors[5 * 12 + 1 * 6 + 2 * 2 + 1], 1);
+}
+
+TEST_F(FrameworksTest, AGoldenInAnotherFormatIsNamed) {
+  const std::string common =
+      "depthwise_conv2d_backprop_filter --input fill:normal@2,7,6,4 --out-backprop fill:normal "
+      "--padding SAME --filter-sizes ";
+  Run("run " + common + "3,2,4,2 --output ours.npy");
+  Run("run " + common + "8,1,3,2 --filter-format OIHW --output torch.npy");
+  EXPECT_THAT(Run("check " + common + "3,2,4,2 --expect torch.npy", 1),
+              HasSubstr("float32 [3,2,4,2] against float32 [8,1,3,2]; it seems to be in OIHW "
+                        "order: give --filter-format OIHW"));
+  EXPECT_THAT(Run("check " + common + "8,1,3,2 --filter-format OIHW --expect ours.npy", 1),
+              HasSubstr("float32 [8,1,3,2] against float32 [3,2,4,2]; it seems to be in HWIO "
+                        "order: give --filter-format HWIO"));
+  // The same numbers under the shape of the other.
+  WriteFloats("ours.npy", {3, 2, 4, 2}, ReadFloats("torch.npy"));
+  EXPECT_THAT(Run("check " + common + "3,2,4,2 --expect ours.npy", 1),
+              HasSubstr("explained by      filter-depthwise-oihw"));
+}
+
+TEST_F(FrameworksTest, AFormatThatContradictsTheShapesIsRefused) {
+  const std::string torch =
+      "run depthwise_conv2d --input fill:normal@1,8,8,16 --filter fill:normal@16,1,3,3 --padding "
+      "SAME";
+  EXPECT_THAT(Run(torch, 3), HasSubstr("the shapes fit filter_format OIHW"));
+  Run(torch + " --filter-format OIHW");
+  EXPECT_THAT(Run(torch + " --filter-format OHWI", 3), HasSubstr("filter [16,1,3,3] (OHWI)"));
+  EXPECT_THAT(Run(torch + " --filter-format IOHW", 2), HasSubstr("HWIO, OIHW, OHWI"));
+}
+
+TEST_F(FrameworksTest, RecordedGoldensKeepTheFormat) {
+  WriteBytes(Path("m.json"), R"({"schema": "convgrad-manifest/1", "cases": [{
+    "name": "torch", "op": "conv2d_backprop_filter", "input": {"fill": "normal", "shape": [2,7,6,4]},
+    "filter_sizes": [8,2,3,2], "out_backprop": {"fill": "normal"}, "padding": "SAME",
+    "filter_format": "OIHW", "expect": "g.npy"}]})");
+  EXPECT_EQ(Sh("env -u CI convgrad batch m.json --record").exit_code, 0);
+  EXPECT_EQ(ReadNpyHeader(Path("g.npy")).shape, Shape({8, 2, 3, 2}));
+  Run("batch m.json");
+  // By the record alone, too.
+  EXPECT_EQ(Sh("rm g.npy").exit_code, 0);
+  Run("batch m.json");
+}
+
+}  // namespace
+}  // namespace convgrad::testing

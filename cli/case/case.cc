@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cli/case/golden.h"
 #include "cli/case/padding_advice.h"
+#include "cli/text/number_list.h"
 #include "cli/text/values.h"
 #include "problem/attributes.h"
 #include "verify/truth/fill.h"
@@ -98,30 +99,78 @@ std::vector<int64_t> ListOf(const FlagValues& flags, FlagId id,
   return flags.Parse(id, [&](const std::string& name) { return ParseIntegers(name, *text); });
 }
 
+// Pads as --padding has them: one number for all sides, two for height and width, else as
+// --explicit-paddings.
+std::vector<int64_t> ParsePads(const std::string& name, const std::string& text) {
+  const NumberList list = ParseNumberList(name, text);
+  const std::vector<int64_t>& v = list.values;
+  if (!list.in_pairs && v.size() == 1) return {v[0], v[0], v[0], v[0]};
+  if (!list.in_pairs && v.size() == 2) return {v[0], v[0], v[1], v[1]};
+  if (v.size() == 4 || v.size() == 8) return v;
+  ThrowUsage("flag/value", fmt::format("{} '{}'", name, text.substr(0, 100)),
+             list.in_pairs ? fmt::format("has {} pairs", v.size() / 2)
+                           : fmt::format("has {} numbers", v.size()),
+             "give 1, 2 (height, width), 4 (top,bottom,left,right) or 8 numbers, 2 or 4 pairs, "
+             "SAME or VALID");
+}
+
+void ParsePadding(const FlagValues& flags, ConvSpec& conv) {
+  constexpr Padding kPaddings[] = {Padding::kSame, Padding::kValid, Padding::kExplicit};
+  const std::string text = flags.Get(FlagId::kPadding, "");
+  if (const std::string* pads = flags.Find(FlagId::kExplicitPaddings)) {
+    conv.explicit_paddings = flags.Parse(FlagId::kExplicitPaddings, [&](const std::string& name) {
+      return ParseNumberList(name, *pads).values;
+    });
+  }
+  if (!LooksLikeNumbers(text)) {
+    conv.padding = ChoiceOf(flags, FlagId::kPadding, kPaddings, conv.padding);
+    return;
+  }
+  conv.padding = Padding::kExplicit;
+  if (flags.Has(FlagId::kExplicitPaddings)) {
+    flags.Parse(FlagId::kExplicitPaddings, [&](const std::string& name) {
+      ThrowUsage("flag/conflict", name,
+                 fmt::format("{} {} has the pads already", flags.NameOf(FlagId::kPadding), text),
+                 "leave one of them out");
+    });
+  }
+  conv.explicit_paddings =
+      flags.Parse(FlagId::kPadding, [&](const std::string& name) { return ParsePads(name, text); });
+}
+
 void CheckAttributesOf(const FlagValues& flags, const ConvSpec& conv) {
   try {
     CheckAttributes(conv);
   } catch (const Error& error) {
     for (const FlagId id : {FlagId::kStrides, FlagId::kDilations, FlagId::kExplicitPaddings}) {
-      if (error.code() == "attribute/" + KeyOf(InfoOf(id))) flags.Refuse(id, error);
+      if (error.code() != "attribute/" + KeyOf(InfoOf(id))) continue;
+      const bool in_padding = id == FlagId::kExplicitPaddings && !flags.Has(id);
+      flags.Refuse(in_padding ? FlagId::kPadding : id, error);
     }
     throw;
   }
 }
 
+std::optional<int64_t> ParseGroups(const FlagValues& flags) {
+  const std::string* text = flags.Find(FlagId::kGroups);
+  if (text == nullptr) return std::nullopt;
+  return flags.Parse(FlagId::kGroups, [&](const std::string& name) {
+    return ParseInteger(name, *text, 1, kMaxDimension);
+  });
+}
+
 ConvSpec ParseConv(const CaseRequest& request) {
-  constexpr Padding kPaddings[] = {Padding::kSame, Padding::kValid, Padding::kExplicit};
   constexpr DataFormat kDataFormats[] = {DataFormat::kNHWC, DataFormat::kNCHW};
   const FlagValues& flags = request.flags;
   ConvSpec conv;
   conv.op = ParseOpOf(request);
-  conv.padding = ChoiceOf(flags, FlagId::kPadding, kPaddings, conv.padding);
   conv.data_format = ChoiceOf(flags, FlagId::kDataFormat, kDataFormats, conv.data_format);
   conv.filter_format =
       ChoiceOf(flags, FlagId::kFilterFormat, kAllFilterFormats, conv.filter_format);
   conv.strides = ListOf(flags, FlagId::kStrides, conv.strides);
   conv.dilations = ListOf(flags, FlagId::kDilations, conv.dilations);
-  conv.explicit_paddings = ListOf(flags, FlagId::kExplicitPaddings, conv.explicit_paddings);
+  ParsePadding(flags, conv);
+  conv.groups = ParseGroups(flags);
   // Without a padding, whether the others are right is told once there is one.
   if (flags.Has(FlagId::kPadding)) CheckAttributesOf(flags, conv);
   return conv;
@@ -194,13 +243,8 @@ bool CaseSpec::NamesGoldenFile() const {
 std::optional<DType> ParseDTypeFlag(const FlagValues& flags) {
   const std::string* text = flags.Find(FlagId::kDtype);
   if (text == nullptr) return std::nullopt;
-  std::vector<std::string_view> names;
-  for (const DTypeInfo& info : AllDTypes()) {
-    if (info.is_float) names.push_back(info.name);
-  }
-  flags.Parse(FlagId::kDtype,
-              [&](const std::string& name) { return ParseChoice(name, *text, names); });
-  return ParseDType(*text);
+  return flags.Parse(FlagId::kDtype,
+                     [&](const std::string& name) { return ParseFloatType(name, *text); });
 }
 
 uint64_t ParseSeed(const FlagValues& flags) {

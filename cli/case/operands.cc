@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/resources.h"
 #include "cli/text/operand_names.h"
-#include "cli/text/values.h"
+#include "cli/text/number_list.h"
 #include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {

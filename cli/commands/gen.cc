@@ -7,6 +7,7 @@
 #include "cli/case/case_run.h"
 #include "cli/case/operands.h"
 #include "cli/options/commands.h"
+#include "cli/text/number_list.h"
 #include "cli/text/values.h"
 #include "verify/truth/fill.h"
 

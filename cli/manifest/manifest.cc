@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/manifest/manifest_value.h"
+#include "cli/text/values.h"
 
 namespace convgrad::cli {
 namespace {
@@ -335,7 +336,8 @@ void ManifestReader::MergeDefaults(CaseRequest& request) const {
   const Op op = ParseOpOf(request);
   const std::string* padding = request.flags.Find(FlagId::kPadding);
   const bool is_hash = NamesHash(request.flags);
-  const bool has_no_paddings = padding != nullptr && *padding != NameOf(Padding::kExplicit);
+  const bool has_no_paddings =
+      padding != nullptr && !IsSameWord(*padding, NameOf(Padding::kExplicit));
   for (const FlagValues::Entry& entry : defaults_.entries) {
     const bool has_effect = Contains(InfoOf(entry.id).commands, request.command) &&
                             TakesFlag(op, entry.id) &&

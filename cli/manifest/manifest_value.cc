@@ -57,6 +57,27 @@ std::string ReadIntegers(JsonReader& json, const std::string& key, const char* w
   return list;
 }
 
+// The same or an array of such arrays, as "[[0,0],[1,1]]".
+std::string ReadNestedIntegers(JsonReader& json, const std::string& key, const char* wanted) {
+  constexpr size_t kMaxItems = 256;
+  std::string list;
+  size_t count = 0;
+  bool is_nested = false;
+  for (JsonToken item = json.Next(); item.kind != JsonKind::kEndArray; item = json.Next()) {
+    if (++count > kMaxItems) {
+      RefuseValue(json, item.place, key, fmt::format("has more than {} numbers", kMaxItems));
+    }
+    if (count > 1) list += ",";
+    if (item.kind == JsonKind::kBeginArray) {
+      is_nested = true;
+      list += "[" + ReadIntegers(json, key, wanted) + "]";
+    } else {
+      list += IntegerText(json, item, key, wanted);
+    }
+  }
+  return is_nested ? "[" + list + "]" : list;
+}
+
 std::string StringOf(const JsonReader& json, const JsonToken& token, const std::string& key,
                      const char* wanted) {
   if (token.kind != JsonKind::kString) RefuseType(json, token, key, wanted);
@@ -124,6 +145,7 @@ class FlagValueReader {
       case FlagKind::kText: entry.text = String("a string"); break;
       case FlagKind::kInteger: entry.text = Integer("a whole number"); break;
       case FlagKind::kIntegers: entry.text = ReadList(); break;
+      case FlagKind::kPadding: entry.text = ReadPadding(); break;
       case FlagKind::kAmount: entry.text = ReadAmount(); break;
       case FlagKind::kOperand:
       case FlagKind::kSizes:
@@ -149,8 +171,13 @@ class FlagValueReader {
 
   std::string ReadList() {
     constexpr const char* kWanted = "a whole number or an array of them";
-    if (first_.kind == JsonKind::kBeginArray) return ReadIntegers(json_, key_, kWanted);
+    if (first_.kind == JsonKind::kBeginArray) return ReadNestedIntegers(json_, key_, kWanted);
     return Integer(kWanted);
+  }
+
+  std::string ReadPadding() {
+    if (first_.kind != JsonKind::kString) return ReadList();
+    return String("a string, a whole number or an array of them");
   }
 
   std::string ReadAmount() const {

@@ -40,8 +40,10 @@ constexpr Flag kFlags[] = {
     {FlagId::kStrides, "strides", "N,...", kOperands, kOneOp, true, kIntegers,
      "1, 2 (H,W) or 4 values in the order of the data format; default 1"},
     {FlagId::kDilations, "dilations", "N,...", kOperands, kOneOp, true, kIntegers, "likewise"},
-    {FlagId::kPadding, "padding", "SAME|VALID|EXPLICIT", kOperands, kOneOp, true, kText,
-     "what surrounds the input; no default, since frameworks differ in theirs"},
+    {FlagId::kPadding, "padding", "SAME|VALID|N,...", kOperands, kOneOp, true, kPadding,
+     "what surrounds the input; no default, since frameworks differ in theirs; numbers: 1 for all "
+     "sides, 1,2 (H,W), top,bottom,left,right, or 8 values in the order of the data format; "
+     "EXPLICIT: as --explicit-paddings says"},
     {FlagId::kExplicitPaddings, "explicit-paddings", "N,...", kOperands, kOneOp, true, kIntegers,
      "for EXPLICIT: top,bottom,left,right, or 8 values in the order of the data format"},
     {FlagId::kDataFormat, "data-format", "NHWC|NCHW", kOperands, kOneOp, true, kText,
@@ -49,6 +51,8 @@ constexpr Flag kFlags[] = {
     {FlagId::kFilterFormat, "filter-format", "HWIO|OIHW|OHWI", kOperands, kOneOp, true, kText,
      "order of filter, filter sizes, filter gradient and its golden; default HWIO; OIHW as in "
      "PyTorch and ONNX, depthwise [C*M,1,kh,kw]"},
+    {FlagId::kGroups, "groups", "N", kOperands, kOneOp, true, kInteger,
+     "refuse shapes that make another number of groups"},
     {FlagId::kUseCudnnOnGpu, "use-cudnn-on-gpu", "true|false", kOperands, kOneOp, true, kBoolean,
      "recorded in the report; changes no value"},
     {FlagId::kName, "name", "TEXT", kOperands, kOneOp, true, kText,

@@ -44,6 +44,7 @@ enum class FlagId {
   kExplicitPaddings,
   kDataFormat,
   kFilterFormat,
+  kGroups,
   kUseCudnnOnGpu,
   kName,
   kDtype,
@@ -126,7 +127,8 @@ enum class FlagKind {
   kText,      // a string
   kBoolean,   // true or false
   kInteger,   // a whole number
-  kIntegers,  // 1,2,2,1; an array of whole numbers, or one of them
+  kIntegers,  // 1,2,2,1; an array of whole numbers or of pairs of them, or one of them
+  kPadding,   // SAME, or as kIntegers; likewise
   kAmount,    // a number with words around it ("all", "8GiB"); a string or a whole number
   kOperand,   // a path, "-" or fill:SPEC; a path or an object that describes the fill
   kSizes,     // a path, or as kIntegers

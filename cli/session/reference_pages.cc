@@ -79,6 +79,8 @@ const char* JsonOf(FlagKind kind) {
     case FlagKind::kText: return "a string";
     case FlagKind::kInteger: return "a whole number";
     case FlagKind::kIntegers: return "an array of whole numbers, or one";
+    case FlagKind::kPadding:
+      return "a string, an array of whole numbers or of pairs, or one number";
     case FlagKind::kAmount: return "a string or a whole number";
     case FlagKind::kOperand: return R"(a path, or `{"fill": SPEC, "shape": [...], "seed": N}`)";
     case FlagKind::kSizes: return "an array of whole numbers, or a path";

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -20,6 +21,14 @@ std::string_view Trim(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return lower;
 }
 
 enum class Fault { kNone, kSyntax, kRange };
@@ -71,26 +80,6 @@ int64_t ParseInteger(const std::string& flag, std::string_view text, int64_t low
   return value;
 }
 
-std::vector<int64_t> ParseIntegers(const std::string& flag, std::string_view text) {
-  std::vector<int64_t> values;
-  if (Trim(text).empty()) return values;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view item = Trim(text.substr(begin, end - begin));
-    int64_t value = 0;
-    const Fault fault = ReadInteger(item, value);
-    if (fault != Fault::kNone) {
-      ThrowUsage("flag/value", Given(flag, text),
-                 fmt::format("'{}' is {}", item.substr(0, 100),
-                             fault == Fault::kRange ? "too large" : "not a whole number"),
-                 "give whole numbers with commas between them");
-    }
-    values.push_back(value);
-    begin = end + 1;
-  }
-  return values;
-}
-
 int64_t ParseMemory(const std::string& flag, const std::string& text) {
   const std::optional<double> bytes = ReadAmount(text, kMemoryUnits);
   if (!bytes) {
@@ -125,16 +114,45 @@ double ParseSeconds(const std::string& flag, const std::string& text, double low
   return *seconds;
 }
 
+bool IsSameWord(std::string_view first, std::string_view second) {
+  return Lower(first) == Lower(second);
+}
+
 size_t ParseChoice(const std::string& flag, const std::string& text,
                    std::span<const std::string_view> choices) {
   for (size_t i = 0; i < choices.size(); ++i) {
-    if (text == choices[i]) return i;
+    if (IsSameWord(text, choices[i])) return i;
   }
   const auto nearest = Nearest(text, choices);
   const std::string list = fmt::format("{}", fmt::join(choices, ", "));
   ThrowUsage("flag/value", Given(flag, text), "is no choice",
              nearest ? fmt::format("did you mean {}? The choices: {}", *nearest, list)
                      : fmt::format("use one of: {}", list));
+}
+
+DType ParseFloatType(const std::string& flag, const std::string& text) {
+  struct Alias {
+    std::string_view name;
+    DType dtype;
+  };
+  constexpr Alias kAliases[] = {
+      {"half", DType::kFloat16},  {"f16", DType::kFloat16},    {"fp16", DType::kFloat16},
+      {"bf16", DType::kBFloat16}, {"float", DType::kFloat32},  {"f32", DType::kFloat32},
+      {"fp32", DType::kFloat32},  {"double", DType::kFloat64}, {"f64", DType::kFloat64},
+      {"fp64", DType::kFloat64},
+  };
+  std::string bare = Lower(text);
+  for (const std::string_view prefix : {"torch.", "tf.", "np.", "numpy.", "jnp.", "ml_dtypes."}) {
+    if (bare.starts_with(prefix)) bare.erase(0, prefix.size());
+  }
+  for (const Alias& alias : kAliases) {
+    if (bare == alias.name) return alias.dtype;
+  }
+  std::vector<std::string_view> names;
+  for (const DTypeInfo& info : AllDTypes()) {
+    if (info.is_float) names.push_back(info.name);
+  }
+  return *ParseDType(names[ParseChoice(flag, bare, names)]);
 }
 
 std::string FormatValue(double value, DType dtype) {

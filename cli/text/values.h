@@ -15,9 +15,6 @@ namespace convgrad::cli {
 // A whole number in [low, high].
 int64_t ParseInteger(const std::string& flag, std::string_view text, int64_t low, int64_t high);
 
-// "1,2,2,1"; blanks around the numbers are fine, an empty text is an empty list.
-std::vector<int64_t> ParseIntegers(const std::string& flag, std::string_view text);
-
 // "8GiB", "500MB", "1.5GiB" or a number of bytes; at least 1.
 int64_t ParseMemory(const std::string& flag, const std::string& text);
 
@@ -27,9 +24,16 @@ double ParsePercent(const std::string& flag, const std::string& text, double low
 // "2", "0.5s", "500ms", "1min": seconds, in [low, high].
 double ParseSeconds(const std::string& flag, const std::string& text, double low, double high);
 
-// The index of `text` in `choices`, letter case counting.
+// The same whatever the letter case, of ASCII letters.
+bool IsSameWord(std::string_view first, std::string_view second);
+
+// The index of `text` in `choices`, whatever the letter case.
 size_t ParseChoice(const std::string& flag, const std::string& text,
                    std::span<const std::string_view> choices);
+
+// "float32", or a name that other programs have for a type: float, f32, torch.float32. Must name
+// one with a point.
+DType ParseFloatType(const std::string& flag, const std::string& text);
 
 // The fewest digits that `dtype` reads back as the same value.
 std::string FormatValue(double value, DType dtype);

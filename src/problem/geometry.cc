@@ -53,6 +53,7 @@ class ProblemMaker {
   void SetChannels();
   void SetDepthwiseChannels();
   void SetGroupedChannels();
+  void CheckGroups() const;
   void CheckOutChannels() const;
   void SetWindows();
   void CheckWindows(const WantedWindows& wanted) const;
@@ -229,6 +230,7 @@ void ProblemMaker::SetDepthwiseChannels() {
   g.groups = input_.c;
   g.group_in_c = 1;
   g.group_out_c = filter_.last;
+  CheckGroups();
   g.out_c = input_.c * filter_.last;
 }
 
@@ -249,9 +251,18 @@ void ProblemMaker::SetGroupedChannels() {
                             "from {} input channels, {} of them in the filter",
                             filter_.last, g.groups, input_.c, filter_.in_c));
   }
+  CheckGroups();
   g.group_in_c = filter_.in_c;
   g.group_out_c = g.groups > 0 ? filter_.last / g.groups : 0;
   g.out_c = filter_.last;
+}
+
+// Any number of groups divides 0 channels.
+void ProblemMaker::CheckGroups() const {
+  if (!spec_.groups || input_.c == 0 || *spec_.groups == geometry_.groups) return;
+  ThrowMisfit(
+      "shape/groups", fmt::format("groups {}", *spec_.groups),
+      fmt::format("{} with {} makes {}", FilterInWords(), InputInWords(), geometry_.groups));
 }
 
 void ProblemMaker::CheckOutChannels() const {

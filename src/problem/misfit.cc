@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -171,13 +172,21 @@ std::pair<int64_t, int64_t> PadsThatFit(const Window& window, std::optional<int6
   return {pads / 2, pads - pads / 2};
 }
 
+// As short as can be: "1", "1,2" for height and width, or "0,1,0,1".
+std::string PadsInWords(const std::array<int64_t, 4>& pads) {
+  const auto [top, bottom, left, right] = pads;
+  if (top != bottom || left != right) {
+    return fmt::format("{},{},{},{} (top,bottom,left,right)", top, bottom, left, right);
+  }
+  return top == left ? fmt::format("{}", top) : fmt::format("{},{}", top, left);
+}
+
 void AddOtherPads(const ConvSpec& spec, const WantedWindows& wanted,
                   std::vector<Variation>& variations) {
   const auto [top, bottom] = PadsThatFit(wanted.rows, wanted.out_h);
   const auto [left, right] = PadsThatFit(wanted.cols, wanted.out_w);
-  Variation other = {spec, fmt::format("padding EXPLICIT with explicit_paddings {},{},{},{} "
-                                       "would fit",
-                                       top, bottom, left, right)};
+  Variation other = {spec,
+                     fmt::format("padding {} would fit", PadsInWords({top, bottom, left, right}))};
   other.spec.padding = Padding::kExplicit;
   other.spec.explicit_paddings = {top, bottom, left, right};
   variations.push_back(std::move(other));

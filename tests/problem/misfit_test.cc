@@ -46,8 +46,9 @@ TEST(Misfit, OfAWrongOutBackpropNamesTheSizeThePadsTheInputsAndTheFix) {
 
 TEST(Misfit, OfAWrongOutBackpropSuggestsExplicitPaddings) {
   ConvSpec spec = FilterGradient({1, 5, 5, 1}, {2, 2, 1, 1}, {1, 6, 6, 1});
-  EXPECT_THAT(MessageOf(spec),
-              HasSubstr("; padding EXPLICIT with explicit_paddings 1,1,1,1 would fit"));
+  EXPECT_THAT(MessageOf(spec), HasSubstr("; padding 1 would fit"));
+  spec.out_backprop = Shape{1, 5, 6, 1};
+  EXPECT_THAT(MessageOf(spec), HasSubstr("; padding 0,1,1,1 (top,bottom,left,right) would fit"));
 }
 
 TEST(Misfit, OfAFilterTooLargeSaysByHowMuch) {
@@ -91,6 +92,19 @@ TEST(Misfit, SeesTensorsOfPyTorch) {
   EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit filter_format OIHW, given is HWIO"));
   spec.op = Op::kDepthwiseConv2DBackpropFilter;
   EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit filter_format OIHW, given is HWIO"));
+}
+
+TEST(Misfit, OfGroupsSaysHowManyTheShapesMake) {
+  ConvSpec spec = FilterGradient({8, 9, 9, 16}, {3, 3, 4, 32}, {8, 9, 9, 32});
+  spec.groups = 4;
+  EXPECT_THAT(MessageOf(spec), HasSubstr("not refused"));
+  spec.groups = 2;
+  EXPECT_THAT(MessageOf(spec), HasSubstr("groups 2: filter_sizes [3,3,4,32] with input [8,9,9,16] "
+                                         "makes 4"));
+  // What is dangerous: weights in another order that make a grouped convolution of their own.
+  spec = FilterGradient({8, 9, 9, 16}, {3, 3, 1, 16}, {8, 9, 9, 16});
+  spec.groups = 1;
+  EXPECT_THAT(MessageOf(spec), HasSubstr("makes 16"));
 }
 
 TEST(Misfit, OfDepthwiseShapesNamesTheDepthwiseOp) {

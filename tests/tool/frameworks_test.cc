@@ -150,5 +150,81 @@ TEST_F(FrameworksTest, RecordedGoldensKeepTheFormat) {
   Run("batch m.json");
 }
 
+// --- attributes ---
+
+TEST_F(FrameworksTest, PaddingIsNumbers) {
+  const std::string run = "run conv2d --input fill:normal@2,7,6,4 --filter fill:normal@3,3,4,8 ";
+  const auto same_as = [&](const std::string& padding, const std::string& explicit_paddings) {
+    SCOPED_TRACE(padding);
+    Run(run + "--padding EXPLICIT --explicit-paddings " + explicit_paddings + " --output y.npy");
+    Run(run + "--padding '" + padding + "' --output z.npy --report r.json");
+    EXPECT_EQ(ReadBytes(Path("z.npy")), ReadBytes(Path("y.npy")));
+    EXPECT_EQ(Report()["benchmarks"][0]["problem"]["padding"], "EXPLICIT");
+  };
+  for (const std::string padding : {"1", "1,1", "(1, 1)", "[1,1,1,1]", "((1,1),(1,1))",
+                                    "[[0, 0], [1, 1], [1, 1], [0, 0]]", "0,0,1,1,1,1,0,0"}) {
+    same_as(padding, "1,1,1,1");
+  }
+  same_as("1,2", "1,1,2,2");
+  same_as(
+      "[[1,2],"
+      "[0,3]]",
+      "1,2,0,3");
+  same_as("0", "0,0,0,0");
+  EXPECT_THAT(Run(run + "--padding 1,2,3", 2), HasSubstr("--padding '1,2,3': has 3 numbers"));
+  EXPECT_THAT(Run(run + "--padding '[[1,2]]'", 2), HasSubstr("has 1 pairs"));
+  EXPECT_THAT(Run(run + "--padding -1", 2), HasSubstr("must not be negative"));
+  EXPECT_THAT(Run(run + "--padding 1 --explicit-paddings 1,1,1,1", 2),
+              HasSubstr("--padding 1 has the pads already"));
+  EXPECT_THAT(Run(run + "--padding '[[1,1],[0,0],[0,0],[1,1]]'", 2),
+              HasSubstr("must be 0 in the batch and channel dimensions"));
+}
+
+TEST_F(FrameworksTest, WordsAndListsAreTakenAsPasted) {
+  Run("run conv2d --input 'fill:normal@2,7,6,4' --filter fill:normal@3,3,4,8 --strides '[1, 2, 2, "
+      "1]' --dilations '(1, 1)' --padding same --data-format nhwc --filter-format hwio --dtype "
+      "half "
+      "--output y.npy");
+  Run("run conv2d --input 'fill:normal@2,7,6,4' --filter fill:normal@3,3,4,8 --strides 2 --padding "
+      "SAME --dtype float16 --output z.npy");
+  EXPECT_EQ(ReadBytes(Path("y.npy")), ReadBytes(Path("z.npy")));
+  EXPECT_THAT(Run("run conv2d --input fill:normal@2,7,6,4 --filter fill:normal@3,3,4,8 --padding "
+                  "SAME --strides '[[1,2],[2,1]]'",
+                  2),
+              HasSubstr("has lists in a list"));
+  Run("run conv2d_backprop_filter --input fill:normal@2,7,6,4 --filter-sizes '(3, 3, 4, 8)' "
+      "--out-backprop fill:normal --padding SAME");
+}
+
+TEST_F(FrameworksTest, GroupsAreCheckedAgainstTheShapes) {
+  const std::string run =
+      "run conv2d --input fill:normal@2,7,6,4 --filter fill:normal@3,3,2,8 --padding SAME ";
+  Run(run + "--groups 2");
+  EXPECT_THAT(Run(run + "--groups 4", 3), HasSubstr("groups 4: filter [3,3,2,8] with input "
+                                                    "[2,7,6,4] makes 2"));
+  EXPECT_THAT(Run(run + "--groups 0", 2), HasSubstr("--groups '0'"));
+}
+
+TEST_F(FrameworksTest, ManifestsTakeTheSame) {
+  const auto manifest = [this](const std::string& keys) {
+    WriteBytes(Path("m.json"), R"({"schema": "convgrad-manifest/1",
+      "defaults": {"padding": "EXPLICIT", "explicit_paddings": [1,1,1,1]}, "cases": [{
+      "name": "a", "op": "conv2d", "input": "fill:normal@2,7,6,4", "filter": "fill:normal@3,3,4,8",)" +
+                                   keys + "}]}");
+    return Sh("convgrad batch m.json --report r.json");
+  };
+  for (const std::string padding :
+       {"1", "[1,1]", "[[0,0],[1,1],[1,1],[0,0]]", R"("1,1")", R"("explicit")"}) {
+    EXPECT_EQ(manifest(R"("padding": )" + padding).exit_code, 0) << padding;
+    EXPECT_EQ(Report()["benchmarks"][0]["problem"]["pads"], nlohmann::json({1, 1, 1, 1}));
+  }
+  EXPECT_EQ(manifest(R"("explicit_paddings": [[1,1],[1,1]], "groups": 1)").exit_code, 0);
+  const ShellResult refused = manifest(R"("padding": [1,2,3])");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("m.json:3:"));
+  EXPECT_EQ(manifest(R"("padding": true)").exit_code, 2);
+  EXPECT_EQ(manifest(R"("padding": [[[1]]])").exit_code, 2);
+}
+
 }  // namespace
 }  // namespace convgrad::testing

@@ -98,7 +98,7 @@ TEST_F(UsageTest, ValuesThatDoNotParse) {
   ExpectConvRefused("--max-memory 0", {"--max-memory", "at least one byte"});
   ExpectConvRefused("--max-memory 4194304TiB", {"--max-memory", "less than 4194304TiB"});
   ExpectConvRefused("--color blue", {"--color"});
-  ExpectConvRefused("--bfloat16-as v2", {"did you mean V2?"});
+  ExpectConvRefused("--bfloat16-as V3", {"did you mean V2?"});
   ExpectConvRefused("--use-cudnn-on-gpu maybe", {"--use-cudnn-on-gpu", "true"});
   ExpectConvRefused("--seed -1", {"--seed"});
   ExpectRefused(

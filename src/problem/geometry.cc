@@ -301,7 +301,12 @@ void ProblemMaker::SetWindows() {
 void ProblemMaker::ThrowWindow(const WantedWindows& wanted, const char* code,
                                const std::string& what, const std::string& why) const {
   std::string fix;
-  if (advice_ == Advice::kSearch) fix = SuggestOtherAttributes(spec_, wanted, CanBeMade);
+  if (advice_ == Advice::kSearch) {
+    // A filter larger than the image is another tensor or layout rather than another padding.
+    const bool is_larger = filter_.h > input_.h || filter_.w > input_.w;
+    if (is_larger) fix = SuggestOtherMeaning(spec_, CanBeMade);
+    if (fix.empty()) fix = SuggestOtherAttributes(spec_, wanted, CanBeMade);
+  }
   ThrowMisfit(code, what, why, std::move(fix));
 }
 

@@ -87,6 +87,13 @@ TEST(Misfit, SeesTensorsOfPyTorch) {
   ConvSpec spec = FilterGradient({8, 64, 57, 57}, {128, 64, 3, 3}, {8, 128, 57, 57});
   EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit filter_format OIHW with data_format "
                                          "NCHW, given is HWIO with NHWC"));
+  // Where 3 "input channels" divide the 9 "channels" too.
+  ConvSpec forward;
+  forward.input = Shape{2, 16, 9, 9};
+  forward.filter = Shape{33, 16, 3, 3};
+  forward.padding = Padding::kValid;
+  EXPECT_THAT(MessageOf(forward), HasSubstr("; the shapes fit filter_format OIHW with data_format "
+                                            "NCHW, given is HWIO with NHWC"));
   // Depthwise weights, as groups equal to the channels make them.
   spec = FilterGradient({8, 57, 57, 16}, {16, 1, 3, 3}, {8, 57, 57, 16});
   EXPECT_THAT(MessageOf(spec), HasSubstr("; the shapes fit filter_format OIHW, given is HWIO"));

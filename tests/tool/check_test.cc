@@ -129,10 +129,10 @@ TEST_F(CheckTest, AUsualMistakeIsNamed) {
   const ShellResult result =
       Sh("convgrad check " + problem + "SAME --expect g.npy --report r.json");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out, HasSubstr("explained by      pads-swapped"));
-  EXPECT_THAT(result.out, HasSubstr("--explicit-paddings 1,0,1,0"));
+  EXPECT_THAT(result.out, HasSubstr("explained by      pads-symmetric"));
+  EXPECT_THAT(result.out, HasSubstr("PyTorch's padding=1; SAME has the pads 0+1 and 0+1 here"));
   const nlohmann::json diagnosis = Report()["benchmarks"][0]["check"]["diagnosis"];
-  EXPECT_EQ(diagnosis["hypothesis"], "pads-swapped");
+  EXPECT_EQ(diagnosis["hypothesis"], "pads-symmetric");
   std::vector<float> values = ReadFloats("g.npy");
   values[7] += 1;
   WriteFloats("g.npy", {1, 3, 3, 4}, values);

@@ -226,5 +226,17 @@ TEST_F(FrameworksTest, ManifestsTakeTheSame) {
   EXPECT_EQ(manifest(R"("padding": [[[1]]])").exit_code, 2);
 }
 
+TEST_F(FrameworksTest, SamePaddingAgainstPyTorchsIsNamedBothWays) {
+  const std::string problem =
+      "conv2d --input fill:normal@1,8,8,4 --filter fill:normal@3,3,4,4 --strides 2 ";
+  Run("run " + problem + "--padding SAME --output same.npy");
+  Run("run " + problem + "--padding 1 --output one.npy");
+  EXPECT_THAT(Run("check " + problem + "--padding SAME --expect one.npy", 1),
+              HasSubstr("PyTorch's padding=1; SAME has the pads 0+1 and 0+1 here"));
+  const std::string same = Run("check " + problem + "--padding 1 --expect same.npy", 1);
+  EXPECT_THAT(same, HasSubstr("explained by      pads-same"));
+  EXPECT_THAT(same, HasSubstr("check with --padding SAME"));
+}
+
 }  // namespace
 }  // namespace convgrad::testing

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "problem/window.h"
 
 namespace convgrad {
 namespace {
@@ -45,22 +46,54 @@ class Offsets {
 };
 
 std::string PadsFlag(const ConvGeometry& g) {
-  return fmt::format("--padding EXPLICIT --explicit-paddings {},{},{},{}", g.pad_bottom, g.pad_top,
-                     g.pad_right, g.pad_left);
+  return fmt::format("--padding {},{},{},{}", g.pad_bottom, g.pad_top, g.pad_right, g.pad_left);
+}
+
+// "1", or "1,2" for height and width.
+std::string PairInWords(Offset pads) {
+  return pads.top == pads.left ? fmt::format("{}", pads.top)
+                               : fmt::format("{},{}", pads.top, pads.left);
+}
+
+std::string SymmetricPadsInWords(const Problem& problem, Offset pads) {
+  const ConvGeometry& g = problem.geometry;
+  const std::string number = PairInWords(pads);
+  const bool is_pair = number.find(',') != std::string::npos;
+  return fmt::format(
+      "the golden has the same pad on all sides, as PyTorch's padding={}; {} has the pads {}+{} "
+      "and "
+      "{}+{} here, which put the windows elsewhere: take the golden's with --padding {}",
+      is_pair ? "(" + number + ")" : number, NameOf(problem.padding), g.pad_top, g.pad_bottom,
+      g.pad_left, g.pad_right, number);
+}
+
+// Of pads that were given as numbers, where SAME would lead to the same sizes.
+void AddSamePads(const Problem& problem, Offsets& offsets) {
+  if (problem.padding != Padding::kExplicit) return;
+  const ConvGeometry& g = problem.geometry;
+  const WindowFit rows = FitWindow({g.in_h, g.kernel_h, g.stride_h, g.dilation_h, Padding::kSame});
+  const WindowFit cols = FitWindow({g.in_w, g.kernel_w, g.stride_w, g.dilation_w, Padding::kSame});
+  if (rows.out != g.out_h || cols.out != g.out_w) return;
+  offsets.Try({rows.pad_before, cols.pad_before}, "pads-same",
+              fmt::format("the golden was made with padding SAME, whose pads are {}+{} and {}+{} "
+                          "here, as TensorFlow's and JAX's: check with --padding SAME, or make it "
+                          "with your pads",
+                          rows.pad_before, rows.pad_after, cols.pad_before, cols.pad_after));
 }
 
 void AddOffsets(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   const ConvGeometry& g = problem.geometry;
   Offsets offsets(problem, hypotheses);
+  AddSamePads(problem, offsets);
+  // Before the larger pad in front: with odd kernels and strides the two are one.
+  const Offset symmetric = {(g.kernel_h - 1) * g.dilation_h / 2,
+                            (g.kernel_w - 1) * g.dilation_w / 2};
+  offsets.Try(symmetric, "pads-symmetric", SymmetricPadsInWords(problem, symmetric));
   offsets.Try({g.pad_bottom, g.pad_right}, "pads-swapped",
               fmt::format("the golden has the larger pad in front, where {} puts it behind (Caffe "
                           "and some ports of SAME do so): pad there as TensorFlow does, or take "
                           "its pads here with {}",
                           NameOf(problem.padding), PadsFlag(g)));
-  offsets.Try({(g.kernel_h - 1) * g.dilation_h / 2, (g.kernel_w - 1) * g.dilation_w / 2},
-              "pads-symmetric",
-              "the golden has the same pad on all sides, as PyTorch's padding=k//2: with strides "
-              "that is not SAME; give the same pads with --padding EXPLICIT");
   offsets.Try({0, 0}, "padding-ignored",
               "the golden's first window begins at the first row and column, as with VALID: there "
               "the pads in front are missing");

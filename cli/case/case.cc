@@ -14,6 +14,7 @@
 #include "cli/text/number_list.h"
 #include "cli/text/values.h"
 #include "problem/attributes.h"
+#include "problem/framework_op.h"
 #include "verify/truth/fill.h"
 
 namespace convgrad::cli {
@@ -164,6 +165,10 @@ ConvSpec ParseConv(const CaseRequest& request) {
   const FlagValues& flags = request.flags;
   ConvSpec conv;
   conv.op = ParseOpOf(request);
+  if (const auto foreign = FindFrameworkOp(request.op)) {
+    conv.data_format = foreign->data_format;
+    conv.filter_format = foreign->filter_format;
+  }
   conv.data_format = ChoiceOf(flags, FlagId::kDataFormat, kDataFormats, conv.data_format);
   conv.filter_format =
       ChoiceOf(flags, FlagId::kFilterFormat, kAllFilterFormats, conv.filter_format);
@@ -304,7 +309,11 @@ CompareOptions ParseCompareOptions(const FlagValues& flags) {
 
 Op ParseOpOf(const CaseRequest& request) {
   try {
-    return ParseOp(request.op);
+    if (const auto foreign = FindFrameworkOp(request.op)) return foreign->op;
+    const std::string advice = AdviceOnFrameworkOp(request.op);
+    if (advice.empty()) return ParseOp(request.op);
+    ThrowUsage("op/several", fmt::format("op '{}'", request.op),
+               "stands for more than one operation", advice);
   } catch (const Error& error) {
     request.flags.RefuseAt(request.op_place, error);
   }

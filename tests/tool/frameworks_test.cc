@@ -238,5 +238,40 @@ TEST_F(FrameworksTest, SamePaddingAgainstPyTorchsIsNamedBothWays) {
   EXPECT_THAT(same, HasSubstr("check with --padding SAME"));
 }
 
+// --- names ---
+
+TEST_F(FrameworksTest, NamesOfOthersImplyTheirOrders) {
+  const std::string other = " --data-format NCHW --filter-format OIHW --output z.npy";
+  const auto same_as = [&](const std::string& name, const std::string& op,
+                           const std::string& rest) {
+    SCOPED_TRACE(name);
+    Run("run " + name + rest + " --output y.npy --report r.json");
+    EXPECT_EQ(Report()["benchmarks"][0]["problem"]["op"], op);
+    Run("run " + op + rest + other);
+    EXPECT_EQ(ReadBytes(Path("y.npy")), ReadBytes(Path("z.npy")));
+  };
+  for (const std::string name : {"torch.nn.functional.conv2d", "aten::conv2d", "Conv"}) {
+    same_as(name, "conv2d",
+            " --input fill:normal@2,4,7,6 --filter fill:normal@8,2,3,3 --groups 2 --padding 1");
+  }
+  same_as("torch.nn.grad.conv2d_weight", "conv2d_backprop_filter",
+          " --input fill:normal@2,4,7,6 --filter-sizes 8,2,3,3 --out-backprop fill:normal "
+          "--padding 1");
+  same_as("torch.nn.grad.conv2d_input", "conv2d_backprop_input",
+          " --input-sizes 2,4,7,6 --filter fill:normal@8,2,3,3 --out-backprop fill:normal "
+          "--padding 1");
+  // What is said counts more.
+  Run("run Conv --input fill:normal@2,7,6,4 --filter fill:normal@8,2,3,3 --padding 1 --data-format "
+      "NHWC");
+}
+
+TEST_F(FrameworksTest, NamesThatSaySeveralThingsAreAnswered) {
+  const std::string backward = Run("run aten::convolution_backward --input x.npy", 2);
+  EXPECT_THAT(backward, HasSubstr("conv2d_backprop_filter --input X --filter-sizes WEIGHT_SHAPE "
+                                  "--out-backprop DY"));
+  EXPECT_THAT(Run("run aten::convolution", 2), HasSubstr("use conv2d --input X --filter WEIGHT"));
+  EXPECT_THAT(Run("run lax.conv_general_dilated", 2), HasSubstr("--dilations RHS_DILATION"));
+}
+
 }  // namespace
 }  // namespace convgrad::testing

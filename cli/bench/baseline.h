@@ -14,9 +14,9 @@ class Baseline {
   // Reads a report of `bench`. Throws I/O errors, and data "baseline/malformed".
   Baseline(const std::string& path, double tolerance);
 
-  // `entry` against the case of the same name and number of threads: without one it is new. Where it
-  // was another problem, another machine, or measured in another way, nothing is concluded, and the
-  // record says why.
+  // `entry` against the case of the same name and number of threads: without one it is new. Where
+  // it was another problem, another machine, or measured in another way, nothing is concluded, and
+  // the record says why.
   ComparisonRecord Judge(const CaseRecord& entry, const std::string& cpu_model) const;
 
  private:

@@ -9,8 +9,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/resources.h"
-#include "cli/text/operand_names.h"
 #include "cli/text/number_list.h"
+#include "cli/text/operand_names.h"
 #include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {

@@ -146,8 +146,8 @@ class MemoryLimit {
 RunInfo PlanRun(const Problem& problem, const Execution& execution) {
   const KernelTable& kernels = ChooseKernels(execution.isa);
   const int num_threads = ThreadsOf(execution);
-  return InfoOf(problem, execution, kernels,
-                PlanTerms(problem, execution, kernels, num_threads), num_threads);
+  return InfoOf(problem, execution, kernels, PlanTerms(problem, execution, kernels, num_threads),
+                num_threads);
 }
 
 void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,

@@ -1,7 +1,5 @@
 // One case of a batch, in this process and in a worker: what it asks of the others' turns, and
 // whose time it is while it waits for its own. This program is its own worker, as the tool is.
-#include "cli/batch/worker.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "cli/batch/worker.h"
 #include "cli/batch/worker_main.h"
 #include "support/file_testing.h"
 

@@ -39,10 +39,11 @@ class InstallPackages(unittest.TestCase):
 
     def test_root_installs_what_is_missing(self):
         output, status, calls = run("lib*|g++|strace")
-        self.assertEqual((output, status), ("Installing cmake ninja-build nlohmann-json3-dev python3 g++-aarch64-linux-gnu "
+        self.assertEqual((output, status), ("Installing cmake ninja-build nlohmann-json3-dev python3 clang-format-14 "
+                                            "g++-aarch64-linux-gnu "
                                             "parallel python3-pytest slurm-wlm\n", 0))
         self.assertTrue(calls[0].endswith(" update"), calls)
-        self.assertTrue(calls[1].endswith(" python3 g++-aarch64-linux-gnu parallel python3-pytest slurm-wlm"), calls)
+        self.assertTrue(calls[1].endswith(" python3 clang-format-14 g++-aarch64-linux-gnu parallel python3-pytest slurm-wlm"), calls)
 
     def test_others_need_sudo(self):
         output, status, calls = run("lib*", user=1000)

@@ -21,6 +21,7 @@
 #include "cli/batch/worker_main.h"
 #include "cli/batch/worker_messages.h"
 #include "cli/record/pending.h"
+#include "cli/session/session.h"
 #include "cli/text/json.h"
 
 namespace convgrad::cli {

@@ -25,7 +25,7 @@ constexpr std::uintmax_t kMaxFileBytes = 1 << 16;
 // What disturbed a measurement is likely to last: it is not taken again at once.
 constexpr std::chrono::minutes kPatience{10};
 
-std::string Environment(const char* name) {
+std::string VariableOf(const char* name) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -34,9 +34,9 @@ std::string Environment(const char* name) {
 // Empty where there is no place for it. A relative $XDG_CACHE_HOME counts as none, as its
 // specification says.
 std::string CacheFolder() {
-  const std::string xdg = Environment("XDG_CACHE_HOME");
+  const std::string xdg = VariableOf("XDG_CACHE_HOME");
   if (xdg.starts_with('/')) return xdg + "/convgrad";
-  const std::string home = Environment("HOME");
+  const std::string home = VariableOf("HOME");
   return home.starts_with('/') ? home + "/.cache/convgrad" : "";
 }
 

@@ -15,20 +15,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string Environment(const char* name) {
+std::string Variable(const char* name) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
 bool IsDumbTerminal() {
-  const std::string term = Environment("TERM");
+  const std::string term = Variable("TERM");
   return term.empty() || term == "dumb";
 }
 
 bool WantsColor(const std::string& choice, int descriptor) {
   if (choice == "always" || choice == "never") return choice == "always";
-  return isatty(descriptor) != 0 && !IsDumbTerminal() && Environment("NO_COLOR").empty();
+  return isatty(descriptor) != 0 && !IsDumbTerminal() && Variable("NO_COLOR").empty();
 }
 
 const char* CodeOf(Color color) {

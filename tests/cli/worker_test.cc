@@ -77,7 +77,7 @@ int BeWorker(const std::string& manner) {
     CaseEnding ending;
     ending.status = CaseStatus::kPassed;
     ending.exit_code = ExitCode::kOk;
-    ending.repro = ReadJob(*message).name();
+    ending.repro = ReadJob(*message)->name();
     channel.Send(WriteEnding(ending));
   }
   return 0;

@@ -27,7 +27,11 @@ template <const Algorithm& kAlgorithm>
 Algorithm ForGrouped() {
   Algorithm algorithm = kAlgorithm;
   algorithm.can = [](const Problem& problem, const KernelTable& kernels) {
-    return problem.geometry.group_in_c == 1 && kAlgorithm.can(problem, kernels);
+    // Of larger filters and strides, the lists of what columns meet are longer than they are worth.
+    constexpr int64_t kMostTaps = 1 << 16, kMostStride = 1 << 12;
+    const ConvGeometry& g = problem.geometry;
+    return g.group_in_c == 1 && std::max(g.kernel_h, g.kernel_w) <= kMostTaps &&
+           std::max(g.stride_h, g.stride_w) <= kMostStride && kAlgorithm.can(problem, kernels);
   };
   return algorithm;
 }
@@ -59,17 +63,24 @@ struct Candidate {
   double cycles = HUGE_VAL;
 };
 
+// Cycles until the last thread is done: work of few tasks is shared by few threads.
+double CyclesOnThreads(const Plan& plan, const KernelTable& kernels, int num_threads) {
+  const Work work = plan.CountWork();
+  const double tasks = std::max(1.0, work.Of(WorkKind::kTask));
+  return CyclesOf(work, kernels.vector_bytes) / std::min<double>(num_threads, tasks);
+}
+
 // The one that is counted to take least, of those that `is_one` names; the first, where there is
-// nothing to count. Plans every candidate.
+// nothing to count; the reference, where no other can. Plans every candidate.
 template <class IsOne>
 Candidate Least(const Problem& problem, const KernelTable& kernels, Precision precision,
                 int num_threads, const IsOne& is_one) {
   Candidate least;
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op, precision)) {
-    // For checking: never a choice.
-    if (IsReference(algorithm) || !is_one(algorithm) || !algorithm.can(problem, kernels)) continue;
+    if (IsReference(algorithm) && least.algorithm != nullptr) continue;
+    if (!is_one(algorithm) || !algorithm.can(problem, kernels)) continue;
     std::unique_ptr<Plan> plan = algorithm.plan(problem, kernels, num_threads);
-    const double cycles = CyclesOf(plan->CountWork(), kernels.vector_bytes);
+    const double cycles = CyclesOnThreads(*plan, kernels, num_threads);
     if (least.algorithm != nullptr && cycles >= least.cycles) continue;
     least = {&algorithm, std::move(plan), cycles};
   }

@@ -54,7 +54,7 @@ struct Batch {
 };
 
 CaseJob JobOf(std::vector<std::string> words) {
-  words.insert(words.begin(), {"convgrad", "run", "conv2d"});
+  words.insert(words.begin(), {"convgrad", "run", "conv2d", "--padding", "SAME"});
   return {0, "", RequestOf(Arguments(std::move(words)))};
 }
 

@@ -157,7 +157,7 @@ TEST_F(ManifestTest, KeysAndValuesThatAreRefused) {
       {"M21", R"({"schema": "convgrad-manifest/1"})", "1:1", "no key cases"},
       {"M22", With("\"strides\": \"2\""), "3:12", "not a string"},
       {"M22", With("\"strides\": [1, \"2\"]"), "3:16", "not a string"},
-      {"M22", Cases("{\"padding\": 1}"), "3:13", "padding: wants a string, not a number"},
+      {"M22", Cases("{\"dtype\": 1}"), "3:11", "dtype: wants a string, not a number"},
       {"M22", With("\"strict\": 1"), "3:11", "wants true or false"},
       {"M22", With("\"expect\": [1]"), "3:11", "a path or an object with the key sha256"},
       {"M22", With("\"tags\": \"smoke\""), "3:9", "an array of strings"},

@@ -96,6 +96,7 @@ class WorkerTest : public ::testing::Test {
     job.request.op = "conv2d";
     job.request.flags.Add({FlagId::kInput, "fill:ones@1,2,2,1", "", {}});
     job.request.flags.Add({FlagId::kFilter, "fill:ones@1,1,1,1", "", {}});
+    job.request.flags.Add({FlagId::kPadding, "VALID", "", {}});
     job.request.flags.Add({FlagId::kName, name, "", {}});
     return job;
   }

@@ -53,8 +53,7 @@ TEST(DepthwiseWholePlanesOf, ManyPlanes) {
   }
 }
 
-// Rows of 224 bytes: vectors of 64 bytes can take them, but choose another way; targets without a
-// kernel can't.
+// Rows of 224 bytes, wider than those that are best taken this way; targets without a kernel can't.
 TEST(DepthwiseWholePlanesOf, RowsOfTheTarget) {
   const Problem problem = ParseProblem(
       "depthwise_conv2d float32 NCHW in=1,32,56,56 filter=3,3,32,1 strides=1,1 dilations=1,1 "
@@ -63,8 +62,6 @@ TEST(DepthwiseWholePlanesOf, RowsOfTheTarget) {
     Execution execution;
     execution.isa = kernels.isa;
     const bool can = kernels.plane_f32.sum_whole != nullptr;
-    EXPECT_EQ(PlanRun(problem, execution).algorithm,
-              can && kernels.vector_bytes == 32 ? "whole-planes" : "planes");
     execution.algorithm = "whole-planes";
     if (can) {
       EXPECT_NO_THROW(PlanRun(problem, execution)) << NameOf(kernels.isa);

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "order/canonical_order.h"
+#include "problem/window.h"
 
 namespace convgrad {
 namespace {
@@ -101,13 +102,7 @@ void FindTaps(const Dimension& d, int64_t position, PointTaps* taps) {
 }
 
 int64_t MetTaps(const Dimension& d) {
-  PointTaps taps;
-  int64_t count = 0;
-  for (int64_t i = 0; i < d.num_results(); ++i) {
-    FindTaps(d, i, &taps);
-    count += std::ssize(taps.valid);
-  }
-  return count;
+  return SpatialAxis{d.in, d.out, d.kernel, d.stride, d.dilation, d.pad}.ValidPairs();
 }
 
 std::vector<TapLine> LinesOf(const Dimension& d, Range results, Range sources) {

@@ -49,8 +49,11 @@ bool Check(Bytes bytes) {
   static const cli::CaseSpec spec = MakeCase(scratch);
   const std::string path = scratch.Write("any.jsonl", bytes.rest());
   const bool resumes = Resumes(path, spec);
-  const std::string entry =
-      cli::DumpJson({{"name", "a"}, {"identity", Identity()}, {"status", "PASSED"}});
+  const std::string entry = cli::DumpJson({{"name", "a"},
+                                           {"family_index", 0},
+                                           {"identity", Identity()},
+                                           {"status", "PASSED"},
+                                           {"exit_code", 0}});
   if (!Accepts([&] { cli::Journal(path).Add(entry); })) {
     Expect(Scratch::Read(path) == bytes.rest(), "a refused file was changed");
     return false;

@@ -27,7 +27,8 @@ def test_batch():
     assert done.returncode in (0, *(case["exit_code"] for case in report["benchmarks"]))
 
 
-@pytest.mark.parametrize("case", report["benchmarks"], ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", report["benchmarks"],
+                         ids=[case["name"] for case in report["benchmarks"]])
 def test_golden(case):
     assert case["exit_code"] == 0, why(case)
     if case["status"] == "COMPUTED":

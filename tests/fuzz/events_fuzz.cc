@@ -19,8 +19,8 @@ cli::CaseSpec MakeCase(const Scratch& scratch) {
   const std::string zeros(4 * sizeof(float), '\0');
   const std::string input =
       scratch.Write("x.npy", NpyHeaderBytes(DType::kFloat32, {1, 2, 2, 1}) + zeros);
-  const cli::Arguments arguments(
-      {"convgrad", "run", "conv2d", "--input", input, "--filter", "fill:ones@1,1,1,1"});
+  const cli::Arguments arguments({"convgrad", "run", "conv2d", "--padding", "SAME", "--input",
+                                  input, "--filter", "fill:ones@1,1,1,1"});
   return cli::ParseCase(cli::RequestOf(arguments));
 }
 

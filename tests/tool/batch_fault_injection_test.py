@@ -135,7 +135,8 @@ class Scene:
             return "success is claimed" if expected == "error" else None
         if done.returncode != 4 or expected == "invisible":
             return f"exit code {done.returncode}: {lines}"
-        if not any(line.startswith("convgrad: error: ") for line in lines):
+        shown = lines + done.stdout.decode().splitlines()
+        if not any(line.startswith(("convgrad: error: ", "ERROR  ")) for line in shown):
             return f"no line of error: {lines}"
         return None
 

@@ -308,7 +308,7 @@ TEST_F(RecordTest, PendingResultsFollowNoLinkOut) {
     ASSERT_EQ(Sh(link).exit_code, 0);
     const ShellResult result = Sh(run);
     EXPECT_EQ(result.exit_code, 2) << link;
-    EXPECT_THAT(result.err, HasSubstr("a symbolic link leads out of review"));
+    EXPECT_THAT(result.out + result.err, HasSubstr("a symbolic link leads out of review"));
     EXPECT_TRUE(std::filesystem::is_empty(Path("outside"))) << link;
     const json entries = Report()["benchmarks"];
     EXPECT_EQ(entries[0]["error"]["code"], "pending/outside");

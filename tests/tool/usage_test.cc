@@ -82,7 +82,7 @@ TEST_F(UsageTest, ValuesThatDoNotParse) {
   ExpectConvRefused("--strides 1,x", {"--strides", "'x' is not a whole number"});
   ExpectConvRefused("--strides 1,,1", {"--strides", "not a whole number"});
   ExpectConvRefused("--strides 99999999999999999999", {"--strides", "too large"});
-  ExpectRefused(fmt::format("{} --padding same", kUnpadded), {"--padding", "did you mean SAME?"});
+  ExpectRefused(fmt::format("{} --padding sane", kUnpadded), {"--padding", "did you mean SAME?"});
   ExpectConvRefused("--data-format NWHC", {"did you mean NHWC?"});
   ExpectConvRefused("--dtype float23", {"did you mean float32?"});
   ExpectConvRefused("--dtype int32", {"--dtype"});

@@ -74,11 +74,11 @@ TEST(BatchCase, WaitingForATurnIsNotItsTime) {
 
 // Long enough to be looked at while it computes, and no longer.
 TEST(BatchCase, NorIsItInAWorker) {
-  const Batch batch({"--timeout", "2s"});
-  RecordingTurns turns(milliseconds{3'200});  // more than is granted to end after a timeout
+  const Batch batch({"--timeout", "4s"});
+  RecordingTurns turns(milliseconds{5'200});  // more than is granted to end after a timeout
   Worker worker(batch.words, batch.options, batch.runner);
   const CaseJob job = JobOf({"--algorithm", "reference", "--threads", "1", "--input",
-                             "fill:normal@1,120,120,4", "--filter", "fill:normal@15,15,4,4"});
+                             "fill:normal@1,100,100,4", "--filter", "fill:normal@15,15,4,4"});
   const CaseEnding ending = worker.Run(job, turns);
   EXPECT_EQ(ending.status, CaseStatus::kComputed) << ending.why;
 }

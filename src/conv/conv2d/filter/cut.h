@@ -50,6 +50,11 @@ struct FilterCut {
   }
   // Whether all taps together are few enough: every pixel's numbers may be copied for each of them.
   static bool CanJoin(const ConvGeometry& g) {
+    // The padded copy that taps meet, in each direction.
+    constexpr int64_t kMostReach = int64_t{1} << 20;
+    const int64_t rows = (g.out_h - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h + 1;
+    const int64_t cols = (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1;
+    if (std::max(rows, cols) > kMostReach) return false;
     constexpr int64_t kMostTogether = 4096;
     return g.kernel_h * g.kernel_w * g.group_in_c <= kMostTogether;
   }

@@ -134,9 +134,9 @@ void InputLanesOperands<Stored>::PackChannels() {
   const int64_t first_channel = pass_->panel_begin * panel_cols;
   const int64_t num_channels =
       std::min(g.group_in_c, pass_->panel_end * panel_cols) - first_channel;
-  // Without jumps all rows of an image are one line.
+  // Without jumps all rows of an image are one line. A stage may meet no row of the input.
   const bool dense = rows.step == 1 && cols.step == 1;
-  const int64_t lines = dense ? 1 : grid.num_rows();
+  const int64_t lines = dense ? 1 : std::max<int64_t>(1, grid.num_rows());
   staging::ForLines(
       args_.parallel, grid.num_images(), lines, grid.num_rows() / lines * cols.count,
       [&](int64_t n, int64_t line, int64_t pixel, int64_t count) {

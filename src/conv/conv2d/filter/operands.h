@@ -121,7 +121,7 @@ void FilterGradientOperands<Stored, Packing>::PackApart() {
   const GridColumns cols = cut_.InputColumns();
   // Without jumps all rows of an image are one line.
   const bool dense = rows.step == 1 && Packing::Covers(cols);
-  const int64_t lines = dense ? 1 : grid_.num_rows();
+  const int64_t lines = dense ? 1 : std::max<int64_t>(1, grid_.num_rows());
   const GridColumns line_cols = cols.OfRows(grid_.num_rows() / lines);
   staging::ForLines(
       args_.parallel, grid_.num_images(), lines, line_cols.count,

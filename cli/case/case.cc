@@ -97,7 +97,13 @@ std::vector<int64_t> ListOf(const FlagValues& flags, FlagId id,
                             const std::vector<int64_t>& otherwise) {
   const std::string* text = flags.Find(id);
   if (text == nullptr) return otherwise;
-  return flags.Parse(id, [&](const std::string& name) { return ParseIntegers(name, *text); });
+  return flags.Parse(id, [&](const std::string& name) {
+    if (text->empty()) {
+      ThrowUsage("flag/value", name, "needs a value",
+                 "give whole numbers with commas between them");
+    }
+    return ParseIntegers(name, *text);
+  });
 }
 
 // Pads as --padding has them: one number for all sides, two for height and width, else as

@@ -102,9 +102,6 @@ class ListParser {
 }  // namespace
 
 NumberList ParseNumberList(const std::string& flag, std::string_view text) {
-  if (Trim(text).empty()) {
-    ThrowUsage("flag/value", flag, "needs a value", "give whole numbers with commas between them");
-  }
   return ListParser(flag, text).Parse();
 }
 

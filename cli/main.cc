@@ -1,6 +1,8 @@
 // The tool's entry: a sound process to run in, then the tool.
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdlib>
 #include <new>
 #include <string>
 #include <string_view>
@@ -23,9 +25,29 @@ int EndWithoutMemory() {
   return static_cast<int>(convgrad::ExitCode::kIo);
 }
 
+// Takes the stack that throwing needs while there is memory: where the address space is used up, a
+// stack that can't grow ends the process with a signal.
+[[gnu::noinline]] void GrowStack() {
+  constexpr size_t kBytes = 64 << 10;
+  constexpr size_t kPage = 4 << 10;
+  [[maybe_unused]] volatile char stack[kBytes];
+  for (size_t at = 0; at < kBytes; at += kPage) stack[at] = 0;
+}
+
+// Says whether there is memory to throw an exception in: the runtime takes its reserve for that as
+// the process begins, and without the reserve an error ends in an abort.
+bool HasMemoryToThrow() {
+  constexpr size_t kBytes = 256 << 10;
+  void* volatile memory = std::malloc(kBytes);  // volatile: else nothing need be allocated
+  std::free(memory);
+  return memory != nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
+  GrowStack();
+  if (!HasMemoryToThrow()) return EndWithoutMemory();
   convgrad::PrepareStandardStreams();
   const std::vector<std::string> words(argv, argv + argc);
   const convgrad::ScopedFpEnvironment environment;

@@ -52,8 +52,9 @@ class BatchRun {
         reader_(file, manifest),
         selection_(selection),
         tally_(tally) {
+    const std::string shard = session.report.plan->shard.value_or("");
+    if (options.events) journal_.emplace(*options.events, shard);
     if (options.resume) earlier_.emplace(*options.events);
-    if (options.events) journal_.emplace(*options.events);
     if (options.isolate) workers_.emplace(session.arguments.words(), options, runner_);
   }
 
@@ -126,7 +127,7 @@ class BatchRun {
     const CaseSpec spec = ParseCase(job.request);
     // A golden is recorded even if its case passed before.
     if (options_.record && spec.NamesGoldenFile()) return std::nullopt;
-    if (options_.require_golden && !spec.expect) return std::nullopt;
+    if (options_.require_golden && !spec.expect && !spec.actual) return std::nullopt;
     const auto line = earlier_->Find(job.identity);
     auto resumed = line ? ResumeFrom(*line, spec, job.index) : std::nullopt;
     // Only the result itself can be left for review.
@@ -148,6 +149,7 @@ class BatchRun {
     tally_.resumed += finished.resumed ? 1 : 0;
     Count(job, ending);
     if (session_.outcome_reports) session_.outcome_reports->Add(ending.text);
+    if (session_.page) session_.page->Add(ending.text);
     if (session_.report_writer) {
       session_.report_writer->Add(position, std::move(ending.text));
       advanced_.notify_all();
@@ -156,6 +158,7 @@ class BatchRun {
 
   void Count(const CaseJob& job, const CaseEnding& ending) {
     ++tally_.count[static_cast<size_t>(ending.status)];
+    tally_.calls[static_cast<size_t>(ending.status)] += job.count;
     tally_.worst = Worse(tally_.worst, ending.exit_code);
     if (ending.exit_code == ExitCode::kOk) return;
     if (options_.fail_fast) is_over_ = true;

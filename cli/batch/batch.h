@@ -18,6 +18,7 @@ int64_t NumRun(const ManifestPlan& plan, const BatchOptions& options);
 // How the cases of a batch ended.
 struct BatchTally {
   int64_t count[kNumCaseStatuses] = {};  // by CaseStatus
+  int64_t calls[kNumCaseStatuses] = {};  // the same by ManifestCase::count
   int64_t resumed = 0;
   ExitCode worst = ExitCode::kOk;
   BadCases bad;

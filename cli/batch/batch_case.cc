@@ -34,15 +34,19 @@ std::string IdentityHash(const ManifestCase& one, const Program& program) {
 std::string WhyBad(const CaseRecord& entry) {
   if (entry.error) return entry.error->message;
   if (entry.exit_code == ExitCode::kOk) return "";
-  const bool probe_failed = entry.probe && entry.probe->status != Verdict::kPassed;
-  return probe_failed ? "probe: " + entry.probe->reason : entry.check->reason;
+  const auto failed = [](const std::optional<CheckResult>& result) {
+    return result && result->status != Verdict::kPassed;
+  };
+  if (failed(entry.probe)) return "probe: " + entry.probe->reason;
+  if (failed(entry.invariance)) return "invariance: " + entry.invariance->reason;
+  return entry.check->reason;
 }
 
 }  // namespace
 
 CaseJob JobOf(ManifestCase one, int64_t index, const Program& program) {
   std::string identity = IdentityHash(one, program);
-  return {index, std::move(identity), std::move(one.request)};
+  return {index, std::move(identity), std::move(one.request), one.count, std::move(one.tags)};
 }
 
 CaseRunner::CaseRunner(std::string program, const BatchOptions& options, const Console& console)
@@ -53,6 +57,7 @@ CaseRecord CaseRunner::BeginEntry(const CaseJob& job) const {
   entry.name = job.name();
   entry.index = job.index;
   entry.identity = job.identity;
+  entry.tags = job.tags;
   entry.repro = CommandLineOf(program_, job.request, /*with_outputs=*/false);
   return entry;
 }
@@ -122,16 +127,20 @@ void CaseRunner::Compute(CaseSpec spec, CaseRecord& entry, Turns& turns) const {
   case_options.num_threads = options_.num_threads;
   case_options.record = options_.record;
   case_options.pending = options_.pending;
+  case_options.make_directories = options_.make_directories;
   case_options.require_golden = options_.require_golden;
+  case_options.profile_errors = options_.has_entries;
+  // The turn ends after the run's tensors have gone: until then they take the next one's memory.
+  std::optional<ScopedTurn> turn;
   CaseRun run(std::move(spec), case_options, console_, entry);
   const bool is_large = entry.run->num_threads > 1;
   const bool takes_memory = entry.run->memory_bytes > options_.max_memory_bytes / options_.jobs;
   const Clock::time_point asked = Clock::now();
-  std::optional<ScopedTurn> turn(std::in_place, turns, entry, is_large || takes_memory);
+  turn.emplace(turns, entry, is_large || takes_memory);
   deadline += Clock::now() - asked;  // other cases' time
   run.LoadAndCompute();
   run.Check();
-  // What takes much memory keeps it until it is written.
+  // A case of much memory keeps its turn until the result is written.
   if (!takes_memory) turn.reset();
   run.WriteResult();
   run.Conclude();

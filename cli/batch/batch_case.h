@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cli/batch/batch_options.h"
 #include "cli/batch/turns.h"
@@ -27,6 +28,8 @@ struct CaseJob {
   int64_t index = 0;     // in the plan
   std::string identity;  // of the case and the program: --resume trusts nothing of another
   CaseRequest request;
+  int64_t count = 1;  // ManifestCase::count
+  std::vector<std::string> tags = {};
 
   std::string name() const { return request.flags.Get(FlagId::kName, ""); }
 };

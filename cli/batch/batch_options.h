@@ -25,6 +25,7 @@ struct BatchOptions {
   bool resume = false;
   std::optional<RecordOptions> record;  // for cases that name a golden file
   std::optional<std::string> pending;   // directory for results whose golden file fails
+  bool make_directories = false;        // of outputs and recorded goldens
   bool require_golden = false;          // a case that names none fails
   std::vector<bool> of_shard;           // which of the selected cases to run; empty: all
 

@@ -14,7 +14,7 @@ namespace convgrad::cli {
 namespace {
 
 constexpr int kIdleMilliseconds = 50;
-// What is allocated before any of it has come: a number of bytes alone may be a wrong one.
+// No more is allocated before any of it has come: a number of bytes alone may be a wrong one.
 constexpr size_t kMaxUnseenBytes = 1 << 20;
 
 void PutNumber(char* into, size_t number) {
@@ -37,7 +37,7 @@ void AppendNumber(std::string& bytes, size_t number) {
   ThrowSystemError("the socket between a batch and its worker", "used", error_number);
 }
 
-// What came of the call on the socket: how much was done, 0 to try again, -1 for an end.
+// Judges a call on the socket: how much was done, 0 to try again, -1 for an end.
 ssize_t Judge(ssize_t done) {
   if (done > 0) return done;
   if (done == 0 || errno == EPIPE || errno == ECONNRESET) return -1;

@@ -1,11 +1,13 @@
 #include "cli/batch/journal.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/record/golden_record.h"
@@ -35,13 +37,13 @@ uint64_t KeyOf(std::string_view identity) {
   return key;
 }
 
-// Whether one of the two begins with the other.
+// Says whether one of the two begins with the other.
 bool Agree(std::string_view a, std::string_view b) {
   const size_t length = std::min(a.size(), b.size());
   return a.substr(0, length) == b.substr(0, length);
 }
 
-// Whether `line`, as far as it goes, begins as entries do.
+// Says whether `line`, as far as it goes, begins as entries do.
 bool BeginsAsEntry(std::string_view line) {
   if (line.empty() || !Agree(line, kBegin)) return false;
   size_t at = kBegin.size();
@@ -51,29 +53,48 @@ bool BeginsAsEntry(std::string_view line) {
 
 bool IsEntry(const Json& json) try {
   return IsDataHash(json.at("identity").get<std::string>()) && json.at("status").is_string() &&
-         json.at("exit_code").is_number_integer();
+         json.at("exit_code").is_number_integer() &&
+         (!json.contains("shard") || json["shard"].is_string());
 } catch (const Json::exception&) {
   return false;
 }
 
-// Whether what lies in an events file is a batch's: its first line is an entry. Only lines that
-// kills cut short may come before it.
-bool IsOfBatch(std::string_view text) {
+// The first entry of an events file, null where there is none yet; none for a file of something
+// else. Only lines that kills cut short may come before it.
+std::optional<Json> FirstEntry(std::string_view text) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
-    if (!BeginsAsEntry(line)) return false;
+    if (!BeginsAsEntry(line)) return std::nullopt;
     const Json json = TryParseJson(line);
-    if (!json.is_discarded()) return IsEntry(json);
+    if (!json.is_discarded()) return IsEntry(json) ? std::optional(json) : std::nullopt;
     begin = end + 1;
   }
-  return true;
+  return Json();
+}
+
+// Nothing is added to somebody's tensor or manifest that was named by mistake, nor to the events of
+// cases that were dealt otherwise.
+void CheckIsOurs(std::string_view earlier, const std::string& path, const std::string& shard) {
+  const std::optional<Json> first = FirstEntry(earlier);
+  if (!first) {
+    ThrowData("events/malformed", path, "it has no events of a batch, which would be appended",
+              "name another file");
+  }
+  if (first->is_null()) return;
+  const std::string theirs = first->value("shard", "");
+  if (theirs == shard) return;
+  const auto name = [](const std::string& of) { return of.empty() ? "all cases" : "shard " + of; };
+  ThrowData("events/other-shard", path,
+            fmt::format("it has the events of {}, this is {}", name(theirs), name(shard)),
+            "name another file, or run the same shard");
 }
 
 }  // namespace
 
-Journal::Journal(const std::string& path)
+Journal::Journal(const std::string& path, std::string shard)
     : path_(path),
+      shard_(std::move(shard)),
       file_(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
                  0666)) {
   struct stat status;
@@ -84,17 +105,14 @@ Journal::Journal(const std::string& path)
     ThrowIo("io/not-a-file", path, "it is no regular file", "name one");
   }
   const FileText earlier(path);
-  // Nothing is added to somebody's tensor or manifest that was named by mistake.
-  if (!IsOfBatch(earlier.text())) {
-    ThrowData("events/malformed", path, "it has no events of a batch, which would be appended",
-              "name another file");
-  }
+  CheckIsOurs(earlier.text(), path, shard_);
   // A run that was killed may have left half a line.
   if (!earlier.text().empty() && earlier.text().back() != '\n') Write("\n");
 }
 
 void Journal::Add(const std::string& entry) {
-  Write(entry + "\n");
+  const std::string_view open = std::string_view(entry).substr(0, entry.size() - 1);
+  Write(shard_.empty() ? entry + "\n" : fmt::format("{},\"shard\":\"{}\"}}\n", open, shard_));
 }
 
 void Journal::Write(std::string_view text) {

@@ -17,16 +17,19 @@ namespace convgrad::cli {
 class Journal {
  public:
   // Throws I/O errors, as everything here, and data "events/malformed" for a file that begins with
-  // anything but an entry; such a file stays as it is.
-  explicit Journal(const std::string& path);
+  // anything but an entry, "events/other-shard" for one whose entries are of another shard than
+  // `shard` ("3/8"; empty: all cases run here); such files stay as they are.
+  explicit Journal(const std::string& path, std::string shard = "");
 
-  // `entry` without a line feed. One thread at a time.
+  // `entry`, an object without a line feed; in the file its shard is added to it. One thread at a
+  // time.
   void Add(const std::string& entry);
 
  private:
   void Write(std::string_view text);
 
   std::string path_;
+  std::string shard_;
   FileDescriptor file_;
 };
 

@@ -20,7 +20,7 @@ std::string HashOfFile(const std::string& path, const std::string& dtype, const 
   options.view_as = ParseDType(dtype);
   options.allow_trailing = spec.allow_trailing;
   options.max_copied_bytes = MaxCopiedBytes(spec.execution.max_memory_bytes);
-  const NpyArray file = ReadNpy(path, options);
+  const StoredTensor file = ReadTensor(path, options);
   std::string hash = DataHash(file.tensor);
   file.CheckUnchanged();
   return hash;
@@ -31,7 +31,7 @@ std::string HashOfFile(const std::string& path, const std::string& dtype, const 
 std::string HashOfWidened(const std::string& path, const CaseSpec& spec) {
   NpyReadOptions options;
   options.max_copied_bytes = MaxCopiedBytes(spec.execution.max_memory_bytes);
-  const NpyArray file = ReadNpy(path, options);
+  const StoredTensor file = ReadTensor(path, options);
   const Tensor& wide = file.tensor;
   if (wide.dtype() != DType::kFloat32) return "";
   Tensor narrow(DType::kBFloat16, wide.shape());
@@ -50,7 +50,14 @@ std::string PathOf(const std::string& role, const CaseSpec& spec) {
   for (int i = 0; i < 2; ++i) {
     if (role == NameOf(op.operands[i])) return spec.operands[i];
   }
+  if (role == kActualRole) return spec.actual.value_or("");
   return spec.sizes;
+}
+
+// The part of someone's result that the entry lists, if the case still has it.
+std::string PartAt(const Json& input, const CaseSpec& spec) {
+  const std::string path = input.at("path").get<std::string>();
+  return std::ranges::find(spec.actual_parts, path) == spec.actual_parts.end() ? "" : path;
 }
 
 // The golden itself, its record, and whether there is one of each, decide the verdict.
@@ -58,7 +65,7 @@ bool HoldsGolden(const Json& input, const CaseSpec& spec) {
   const std::string& path = *spec.expect;
   const std::optional<GoldenRecord> record = ReadRecord(RecordPathOf(path));
   if (input.value("record_sha256", "") != (record ? record->text_sha256 : "")) return false;
-  if (input.value("hash_only", false)) return !Exists(path);
+  if (input.value("hash_only", false)) return !Exists(TensorFileOf(path));
   return HashOfFile(path, input.at("dtype").get<std::string>(), spec) ==
          input.at("sha256").get<std::string>();
 }
@@ -66,19 +73,24 @@ bool HoldsGolden(const Json& input, const CaseSpec& spec) {
 bool HoldsInput(const Json& input, const CaseSpec& spec) {
   const std::string role = input.at("role").get<std::string>();
   if (role == kGoldenRole) return HoldsGolden(input, spec);
-  const std::string path = PathOf(role, spec);
+  const std::string path = role == kActualPartRole ? PartAt(input, spec) : PathOf(role, spec);
   if (IsFill(path)) return true;  // a fill is what its words, seed and the version say
   return HashOfFile(path, input.at("dtype").get<std::string>(), spec) ==
          input.at("sha256").get<std::string>();
 }
 
 bool HoldsInputs(const Json& entry, const CaseSpec& spec) {
-  bool lists_golden = false;
+  bool lists_golden = false, lists_actual = false;
+  size_t parts = 0;
   for (const Json& input : entry.at("inputs")) {
     if (!HoldsInput(input, spec)) return false;
     lists_golden |= input.at("role") == kGoldenRole;
+    lists_actual |= input.at("role") == kActualRole;
+    parts += input.at("role") == kActualPartRole;
   }
-  return lists_golden || !spec.NamesGoldenFile();  // not listed without hashes
+  // Not listed without hashes.
+  return (lists_golden || !spec.NamesGoldenFile()) && (lists_actual || !spec.actual) &&
+         parts == spec.actual_parts.size();
 }
 
 bool HoldsOutput(const Json& entry, const CaseSpec& spec) {
@@ -110,6 +122,7 @@ std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& 
   if (!HoldsInputs(entry, spec) || !HoldsOutput(entry, spec)) return std::nullopt;
   entry["family_index"] = index;
   entry["resumed"] = true;
+  entry.erase("shard");  // of the events file alone
   return ResumedEntry{DumpJson(entry), *status, *exit_code};
 } catch (const Json::exception&) {
   return std::nullopt;  // no entry of ours

@@ -46,11 +46,18 @@ bool IsCrash(int signal) {
          signal == SIGFPE || signal == SIGTRAP || signal == SIGSYS;
 }
 
+// Its end of the socket was closed, in good order or not, before its answer came.
+Error LostError(const std::string& why) {
+  return Error(ExitCode::kIo, "case/connection-lost", kWhat, why,
+               "run it again; if it happens again, report it with the command that repeats it");
+}
+
 Error CrashError(int status) {
   if (!WIFSIGNALED(status)) {
     const int code = WEXITSTATUS(status);
+    if (code == 0) return LostError("ended before it answered");
     const std::string why = fmt::format("ended with exit code {}", code);
-    // What a worker itself can't do, it says on standard error.
+    // A worker says on standard error what it can't do.
     if (code == static_cast<int>(ExitCode::kIo)) {
       return Error(ExitCode::kIo, kCode, kWhat, why, "see its message, and run it again");
     }
@@ -66,7 +73,7 @@ Error CrashError(int status) {
                    : "run it again");
 }
 
-// What is planned of the case with the end that it took instead.
+// Joins what was planned of the case with the end that it took instead.
 std::string MergeEntries(const std::string& planned, const std::string& ended) {
   if (planned.empty() || ended.empty()) return ended;
   Json entry = ParseJson(planned);
@@ -178,7 +185,7 @@ class Worker::Conversation {
 
   const std::string& planned() const { return planned_; }
   bool is_late() const { return is_late_; }
-  // Of the channel.
+  // The channel's error, if it failed.
   const std::optional<Error>& failure() const { return failure_; }
 
  private:
@@ -234,7 +241,7 @@ CaseEnding Worker::Bury(const CaseJob& job, const Conversation& conversation) {
   } else if (status) {
     RecordError(entry, CrashError(*status));
   } else {
-    RecordError(entry, Error(ExitCode::kInternal, kCode, kWhat, "no longer answers", kReport));
+    RecordError(entry, LostError("closed its connection, but did not end"));
   }
   CaseEnding ending = runner_.EndingOf(entry);
   ending.text = MergeEntries(conversation.planned(), ending.text);

@@ -6,7 +6,7 @@
 namespace convgrad::cli {
 namespace {
 
-constexpr size_t kJobHead = 4;    // texts before the flags
+constexpr size_t kJobHead = 5;    // texts before the tags
 constexpr size_t kFlagTexts = 3;  // of each flag
 constexpr size_t kEndingTexts = 7;
 constexpr size_t kTurnTexts = 3;
@@ -29,7 +29,8 @@ std::optional<int64_t> Number(const std::string& text,
 // Places in the manifest stay behind: whatever names them was found before a case runs.
 Message WriteJob(const CaseJob& job) {
   Message message = {Text(job.index), job.identity, Text(static_cast<int64_t>(job.request.command)),
-                     job.request.op};
+                     job.request.op, Text(static_cast<int64_t>(job.tags.size()))};
+  message.insert(message.end(), job.tags.begin(), job.tags.end());
   for (const FlagValues::Entry& entry : job.request.flags.entries()) {
     message.push_back(Text(static_cast<int64_t>(entry.id)));
     message.push_back(entry.text);
@@ -39,16 +40,20 @@ Message WriteJob(const CaseJob& job) {
 }
 
 std::optional<CaseJob> ReadJob(const Message& message) {
-  if (message.size() < kJobHead || (message.size() - kJobHead) % kFlagTexts != 0) {
-    return std::nullopt;
-  }
+  if (message.size() < kJobHead) return std::nullopt;
+  const auto num_tags = Number(message[4], static_cast<int64_t>(message.size() - kJobHead) + 1);
+  if (!num_tags) return std::nullopt;
+  const size_t flags_begin = kJobHead + static_cast<size_t>(*num_tags);
+  if ((message.size() - flags_begin) % kFlagTexts != 0) return std::nullopt;
   const auto index = Number(message[0]);
   const auto command = Number(message[2], static_cast<int64_t>(CommandId::kHelp));
   if (!index || !command) return std::nullopt;
   CaseJob job = {*index, message[1], {}};
   job.request.command = static_cast<CommandId>(*command);
   job.request.op = message[3];
-  for (size_t at = kJobHead; at < message.size(); at += kFlagTexts) {
+  job.tags.assign(message.begin() + kJobHead,
+                  message.begin() + static_cast<std::ptrdiff_t>(flags_begin));
+  for (size_t at = flags_begin; at < message.size(); at += kFlagTexts) {
     const auto flag = Number(message[at], static_cast<int64_t>(AllFlags().size()));
     if (!flag) return std::nullopt;
     job.request.flags.Add({static_cast<FlagId>(*flag), message[at + 1], message[at + 2], {}});

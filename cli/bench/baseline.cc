@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
-#include "cli/record/problem_json.h"
 #include "cli/text/json.h"
 
 namespace convgrad::cli {
@@ -29,17 +28,6 @@ std::string ReadText(const std::string& path) {
   return text;
 }
 
-// A text inside an object, empty where there is none.
-std::string TextAt(const Json& json, const char* pointer) {
-  const auto at = Json::json_pointer(pointer);
-  return json.contains(at) && json.at(at).is_string() ? json.at(at).get<std::string>() : "";
-}
-
-int64_t ThreadsOf(const Json& entry) {
-  const auto threads = entry.find("threads");
-  return threads != entry.end() && threads->is_number_integer() ? threads->get<int64_t>() : 1;
-}
-
 // Milliseconds. The throwing accessors of the library are caught by the caller.
 Estimate EstimateOf(const Json& entry) {
   const Json& timing = entry.at("timing");
@@ -50,44 +38,54 @@ Estimate EstimateOf(const Json& entry) {
   return estimate;
 }
 
-bool IsSameProblem(const Json& before, const Problem& now) {
-  nlohmann::json other = before;  // whatever the order of its keys
-  if (other.is_object()) {
-    for (const char* key : {"use_cudnn_on_gpu", "filter_format"}) other.erase(key);
-  }
-  return other == nlohmann::json(ProblemJson(now));
+// The problem itself, whatever the order of its keys.
+nlohmann::json BareProblem(const Json& entry) {
+  nlohmann::json problem = entry.value("problem", Json());
+  if (!problem.is_object()) return problem;
+  for (const char* key : {"use_cudnn_on_gpu", "filter_format"}) problem.erase(key);
+  return problem;
 }
 
 // Why two measurements say nothing about each other; empty where they do.
-std::string Obstacle(const CaseRecord& now, const Json& before, const std::string& cpu_model,
+std::string Obstacle(const Json& now, const Json& before, const std::string& cpu_model,
                      const std::string& cpu_model_before) {
-  if (before.contains("problem") && !IsSameProblem(before["problem"], *now.problem)) {
+  if (before.contains("problem") && BareProblem(before) != BareProblem(now)) {
     return "the baseline has another problem of that name";
   }
   if (!cpu_model_before.empty() && cpu_model_before != cpu_model) {
     return fmt::format("the baseline was measured on another machine ({})", cpu_model_before);
   }
   const std::string cache = TextAt(before, "/timing/cache");
-  if (!cache.empty() && cache != now.timing->bench->cache) {
+  if (!cache.empty() && cache != TextAt(now, "/timing/cache")) {
     return fmt::format("the baseline was measured with --cache {}", cache);
   }
   return "";
 }
 
-// What the two did differently, though they can be compared.
-std::vector<std::string> Differences(const CaseRecord& now, const Json& before) {
+// Names what the two did differently, though they can be compared.
+std::vector<std::string> Differences(const Json& now, const Json& before) {
   std::vector<std::string> notes;
-  const auto compare = [&](const char* name, const std::string& old, const std::string& own) {
+  for (const std::string name : {"isa", "algorithm"}) {
+    const std::string pointer = "/run/" + name;
+    const std::string old = TextAt(before, pointer.c_str()), own = TextAt(now, pointer.c_str());
     if (!old.empty() && old != own) {
       notes.push_back(fmt::format("{} was {}, is {}", name, old, own));
     }
-  };
-  compare("isa", TextAt(before, "/run/isa"), NameOf(now.run->isa));
-  compare("algorithm", TextAt(before, "/run/algorithm"), now.run->algorithm);
+  }
   return notes;
 }
 
 }  // namespace
+
+std::string TextAt(const Json& json, const char* pointer) {
+  const auto at = Json::json_pointer(pointer);
+  return json.contains(at) && json.at(at).is_string() ? json.at(at).get<std::string>() : "";
+}
+
+int64_t ThreadsOf(const Json& entry) {
+  const auto threads = entry.find("threads");
+  return threads != entry.end() && threads->is_number_integer() ? threads->get<int64_t>() : 1;
+}
 
 Baseline::Baseline(const std::string& path, double tolerance) : path_(path), tolerance_(tolerance) {
   const Json report = TryParseJson(ReadText(path));
@@ -101,22 +99,36 @@ Baseline::Baseline(const std::string& path, double tolerance) : path_(path), tol
   report_ = std::make_shared<const Json>(report);
 }
 
-const Json* Baseline::Find(const CaseRecord& entry) const {
-  for (const Json& before : (*report_)["benchmarks"]) {
-    if (before["name"] == entry.name && ThreadsOf(before) == entry.run->num_threads) return &before;
+const Json& Baseline::entries() const {
+  return (*report_)["benchmarks"];
+}
+
+std::string Baseline::cpu_model() const {
+  return TextAt(*report_, "/context/cpu_model");
+}
+
+std::string Baseline::error() const {
+  if (!report_->contains("error")) return "";
+  const std::string message = TextAt(*report_, "/error/message");
+  return message.empty() ? "it does not say why" : message;
+}
+
+const Json* Baseline::Find(const Json& entry) const {
+  for (const Json& before : entries()) {
+    if (before["name"] == entry["name"] && ThreadsOf(before) == ThreadsOf(entry)) return &before;
   }
   return nullptr;
 }
 
-ComparisonRecord Baseline::Judge(const CaseRecord& entry, const std::string& cpu_model) const {
+ComparisonRecord Baseline::Judge(const Json& entry, const std::string& cpu_model) const {
   ComparisonRecord record;
   record.against = path_;
   record.tolerance = tolerance_;
   const Json* before = Find(entry);
   if (before == nullptr) {
-    record.is_new = true;
-    record.notes = {fmt::format("the baseline has no case of that name with {} threads",
-                                entry.run->num_threads)};
+    record.presence = ComparisonRecord::Presence::kNew;
+    record.notes = {
+        fmt::format("the baseline has no case of that name with {} threads", ThreadsOf(entry))};
     return record;
   }
   Estimate estimate;
@@ -127,10 +139,8 @@ ComparisonRecord Baseline::Judge(const CaseRecord& entry, const std::string& cpu
     return record;
   }
   if (!(estimate.median > 0)) ThrowMalformed(path_, "has a median that is no time");
-  const std::string obstacle =
-      Obstacle(entry, *before, cpu_model, TextAt(*report_, "/context/cpu_model"));
-  const BenchTiming& timing = *entry.timing->bench;
-  const Estimate now = {timing.summary.median, timing.summary.ci};
+  const std::string obstacle = Obstacle(entry, *before, cpu_model, this->cpu_model());
+  const Estimate now = EstimateOf(entry);
   record.before_ms = estimate.median;
   record.comparison = CompareRuns(now, estimate, tolerance_);
   if (!obstacle.empty()) {

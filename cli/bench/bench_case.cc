@@ -9,6 +9,7 @@
 #include "cli/bench/peaks_cache.h"
 #include "cli/bench/rival.h"
 #include "cli/case/case_run.h"
+#include "cli/text/json.h"
 #include "tensor/tensor_hash.h"
 #include "verify/probe/quick_probe.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Of what the machine can do: above it the peaks are in doubt, not what was timed.
+// Above this share of what the machine can do, the peaks are in doubt, not what was timed.
 constexpr double kMostShare = 1.05;
 
 double MillisecondsSince(SteadyClock::time_point begin) {
@@ -40,8 +41,13 @@ Summary InMilliseconds(Summary summary) {
 
 }  // namespace
 
-BenchCase::BenchCase(Session& session, const BenchSetting& setting, CaseRequest request)
-    : session_(session), setting_(setting), request_(std::move(request)) {
+BenchCase::BenchCase(Session& session, const BenchSetting& setting, CaseRequest request,
+                     std::string which, std::vector<std::string> tags)
+    : session_(session),
+      setting_(setting),
+      which_(std::move(which)),
+      tags_(std::move(tags)),
+      request_(std::move(request)) {
   request_.command = CommandId::kBench;
   request_.flags.RemoveIf([](const FlagValues::Entry& entry) {
     return entry.id == FlagId::kThreads || !Contains(InfoOf(entry.id).commands, CommandId::kBench);
@@ -61,6 +67,7 @@ void BenchCase::BeginEntry(int num_threads) {
   spec_.execution.num_threads = num_threads;
   CaseRecord record;
   record.name = spec_.name;
+  record.tags = tags_;
   record.repro = ShellLine(CommandWords(session_.arguments.program(), {}));
   record.filter_format = spec_.conv.filter_format;
   record.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
@@ -78,7 +85,7 @@ void BenchCase::Prepare() {
 }
 
 void BenchCase::Verify() {
-  const Progress progress(session_.console, entry().name + ": verifying");
+  const Progress progress(session_.console, which_ + entry().name + ": verifying");
   entry().probe = QuickProbe(operands_->problem(), spec_.execution, spec_.seed);
   if (entry().probe->status != Verdict::kPassed) ThrowWrong(entry(), entry().probe->reason);
 }
@@ -88,7 +95,7 @@ void BenchCase::Measure() {
   const Computation computation(operands_->problem(), spec_.execution);
   entry().run = computation.info();
   if (!is_loaded_) {
-    const Progress progress(session_.console, entry().name + ": reading operands");
+    const Progress progress(session_.console, which_ + entry().name + ": reading operands");
     operands_->Load(computation.parallel());
     is_loaded_ = true;
     load_ms_ = MillisecondsSince(begin);
@@ -110,7 +117,7 @@ void BenchCase::Measure() {
   HoldAgainstRoofline(computation);
 }
 
-// What small integers can't show.
+// Finds what small integers can't show.
 void BenchCase::CheckResult(const Tensor& result) {
   entry().output = DescribeResult(*operands_, result);
   const OutputRecord& output = *entry().output;
@@ -121,7 +128,7 @@ void BenchCase::CheckResult(const Tensor& result) {
 }
 
 Sampling BenchCase::SampleRuns(const Computation& computation, Tensor& result) {
-  const Progress progress(session_.console, entry().name + ": timing");
+  const Progress progress(session_.console, which_ + entry().name + ": timing");
   std::optional<CacheEvictor> evictor;
   if (setting_.options.cold) {
     evictor.emplace(*FindKernels(computation.info().isa), computation.parallel(), DataCaches());
@@ -207,9 +214,12 @@ std::vector<std::string> BenchCase::ReportingCommand(const std::string& binary,
 ExitCode BenchCase::Conclude() {
   CaseRecord& record = entry();
   const BenchOptions& options = setting_.options;
-  if (setting_.baseline) record.baseline = setting_.baseline->Judge(record, setting_.cpu_model);
+  if (setting_.baseline) {
+    record.baseline = setting_.baseline->Judge(ParseJson(RenderEntry(record)), setting_.cpu_model);
+  }
   if (options.baseline_bin) {
-    const Progress progress(session_.console, record.name + ": against " + *options.baseline_bin);
+    const Progress progress(session_.console,
+                            which_ + record.name + ": against " + *options.baseline_bin);
     record.baseline_bin = CompareWithBinary(
         *options.baseline_bin,
         [this](const std::string& binary, double seconds) {

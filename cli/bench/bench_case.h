@@ -25,8 +25,9 @@ struct BenchSetting {
 class BenchCase {
  public:
   // `request` with the flags of `bench` that decide how the case is timed; its number of threads
-  // does not count. Throws usage errors.
-  BenchCase(Session& session, const BenchSetting& setting, CaseRequest request);
+  // does not count. `which` stands before its name in the progress line. Throws usage errors.
+  BenchCase(Session& session, const BenchSetting& setting, CaseRequest request,
+            std::string which = "", std::vector<std::string> tags = {});
   BenchCase(const BenchCase&) = delete;
   BenchCase& operator=(const BenchCase&) = delete;
 
@@ -54,6 +55,8 @@ class BenchCase {
 
   Session& session_;
   const BenchSetting& setting_;
+  const std::string which_;
+  const std::vector<std::string> tags_;
   CaseRequest request_;
   CaseSpec spec_;
   std::optional<Operands> operands_;

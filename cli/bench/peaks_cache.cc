@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include "base/output_file.h"
 #include "cli/record/machine.h"
 #include "cli/report/peaks_json.h"
+#include "cli/text/environment.h"
 #include "cli/text/json.h"
 
 namespace convgrad::cli {
@@ -22,21 +22,15 @@ namespace {
 
 constexpr const char* kSchema = "convgrad-peaks/2";
 constexpr std::uintmax_t kMaxFileBytes = 1 << 16;
-// What disturbed a measurement is likely to last: it is not taken again at once.
+// Other work that disturbed a measurement is likely to last: it is not taken again at once.
 constexpr std::chrono::minutes kPatience{10};
-
-std::string VariableOf(const char* name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Empty where there is no place for it. A relative $XDG_CACHE_HOME counts as none, as its
 // specification says.
 std::string CacheFolder() {
-  const std::string xdg = VariableOf("XDG_CACHE_HOME");
+  const std::string xdg = Variable("XDG_CACHE_HOME");
   if (xdg.starts_with('/')) return xdg + "/convgrad";
-  const std::string home = VariableOf("HOME");
+  const std::string home = Variable("HOME");
   return home.starts_with('/') ? home + "/.cache/convgrad" : "";
 }
 
@@ -114,7 +108,7 @@ class PeaksFile {
     return folder_.empty() ? std::nullopt : ReadPeaks(path_, key_);
   }
 
-  // Whether it is too soon to take a disturbed measurement again.
+  // Says whether it is too soon to take a disturbed measurement again.
   bool IsRecent() const {
     std::error_code error;
     const auto written = std::filesystem::last_write_time(path_, error);

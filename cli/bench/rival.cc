@@ -22,9 +22,9 @@ namespace convgrad::cli {
 namespace {
 
 constexpr int64_t kMostPairs = 30;
-// Of the time for one measurement: processes also start, read their operands and verify.
+// A pair may take so many times one measurement: processes also start, read and verify.
 constexpr double kMaxStretch = 10;
-// Of what a binary prints; the report of one case has some 5 KiB.
+// A binary may print so much; the report of one case has some 5 KiB.
 constexpr size_t kMostBytes = 1 << 20;
 constexpr size_t kMostSaid = 300;  // of its words that ours repeat
 

@@ -10,9 +10,11 @@
 
 #include "base/error.h"
 #include "cli/case/golden.h"
+#include "cli/case/images.h"
 #include "cli/case/padding_advice.h"
 #include "cli/text/number_list.h"
 #include "cli/text/values.h"
+#include "files/tensor_file.h"
 #include "problem/attributes.h"
 #include "problem/framework_op.h"
 #include "verify/truth/fill.h"
@@ -45,10 +47,6 @@ std::vector<FlagId> OperandFlagsOf(const OpInfo& op) {
 constexpr FlagId kOperandFlags[] = {FlagId::kInput, FlagId::kFilter, FlagId::kOutBackprop,
                                     FlagId::kFilterSizes, FlagId::kInputSizes};
 
-bool Contains(std::span<const FlagId> flags, FlagId id) {
-  return std::find(flags.begin(), flags.end(), id) != flags.end();
-}
-
 // Each operation takes its own operands: all of them and no others.
 void CheckOperandFlags(const FlagValues& flags, const OpInfo& op) {
   const std::vector<FlagId> needed = OperandFlagsOf(op);
@@ -69,16 +67,21 @@ void CheckOperandFlags(const FlagValues& flags, const OpInfo& op) {
 }
 
 void CheckStandardInput(const FlagValues& flags) {
-  std::string first;
-  for (const FlagId id : {FlagId::kInput, FlagId::kFilter, FlagId::kOutBackprop,
-                          FlagId::kFilterSizes, FlagId::kInputSizes, FlagId::kExpect}) {
-    if (flags.Get(id, "") != "-") continue;
-    const std::string flag = flags.NameOf(id);
-    if (!first.empty()) {
-      ThrowUsage("operand/stdin", fmt::format("{} - and {} -", first, flag),
-                 "only one can come from standard input", "give the other a file");
+  std::string first, first_text;
+  for (const FlagId id :
+       {FlagId::kInput, FlagId::kFilter, FlagId::kOutBackprop, FlagId::kFilterSizes,
+        FlagId::kInputSizes, FlagId::kActual, FlagId::kExpect}) {
+    const std::string text = flags.Get(id, "");
+    if (!IsStandardStream(text)) continue;
+    if (first.empty()) {
+      first = flags.NameOf(id);
+      first_text = text;
+    } else if (text == "-" || first_text == "-") {
+      ThrowUsage("operand/stdin",
+                 fmt::format("{} {} and {} {}", first, first_text, flags.NameOf(id), text),
+                 "only one can come from standard input",
+                 "give the other a file, or send a .npz and name its tensors, as in -:x and -:w");
     }
-    first = flag;
   }
 }
 
@@ -224,6 +227,30 @@ std::optional<bool> ParseBoolean(const FlagValues& flags, FlagId id) {
       id, [&](const std::string& name) { return ParseChoice(name, *text, kBooleans) == 1; });
 }
 
+void RefuseBesideActual(const FlagValues& flags, FlagId other, const char* why, const char* fix) {
+  if (!flags.Has(other)) return;
+  flags.Parse(other, [&](const std::string& name) {
+    const std::string actual = flags.NameOf(FlagId::kActual);
+    ThrowUsage("flag/conflict", fmt::format("{} and {}", actual, name), why, fix);
+  });
+}
+
+// Either someone's result is under test, or ours.
+void CheckSides(const FlagValues& flags) {
+  if (!flags.Has(FlagId::kActual)) {
+    if (!flags.Has(FlagId::kOperandRounding)) return;
+    flags.Refuse(FlagId::kOperandRounding,
+                 Error(ExitCode::kUsage, "flag/missing", flags.NameOf(FlagId::kOperandRounding),
+                       "says how a kernel under test rounds, and none is",
+                       fmt::format("give its result with {}", flags.NameOf(FlagId::kActual))));
+  }
+  RefuseBesideActual(flags, FlagId::kExpect,
+                     "the first is held against the exact value, not against a golden",
+                     "give one of them; 'convgrad diff' compares two files");
+  RefuseBesideActual(flags, FlagId::kProbe, "a probe tests this program, not the file",
+                     "leave the probe out, or give it results on integers: --input fill:integer");
+}
+
 // A hash knows equal and other bits alone.
 void CheckTolerance(const FlagValues& flags, const Tolerance& tolerance) {
   if (tolerance.kind == Tolerance::Kind::kAuto || tolerance.kind == Tolerance::Kind::kBits) return;
@@ -300,19 +327,6 @@ NpyWriteOptions ParseWriteOptions(const FlagValues& flags) {
   return options;
 }
 
-CompareOptions ParseCompareOptions(const FlagValues& flags) {
-  CompareOptions options;
-  options.tolerance = flags.Parse(FlagId::kTolerance, [&](const std::string&) {
-    return ParseTolerance(flags.Get(FlagId::kTolerance, "auto"));
-  });
-  if (const std::string* text = flags.Find(FlagId::kGoldenAccumulator)) {
-    options.golden_accumulator = flags.Parse(
-        FlagId::kGoldenAccumulator, [&](const std::string&) { return ParseAccumulator(*text); });
-  }
-  options.keep_errors = flags.Has(FlagId::kErrorMap);
-  return options;
-}
-
 Op ParseOpOf(const CaseRequest& request) {
   try {
     if (const auto foreign = FindFrameworkOp(request.op)) return foreign->op;
@@ -352,9 +366,15 @@ CaseSpec ParseCase(const CaseRequest& request) {
   spec.name = flags.Get(FlagId::kName, "");
   spec.execution = ParseExecution(flags);
   spec.output = TextOf(flags, FlagId::kOutput);
+  if (spec.output) {
+    flags.Parse(FlagId::kOutput,
+                [&](const std::string&) { return ParseTensorTarget(*spec.output, op.result); });
+  }
   spec.write = ParseWriteOptions(flags);
   spec.is_checked = request.command == CommandId::kCheck;
+  spec.actual = TextOf(flags, FlagId::kActual);
   spec.expect = TextOf(flags, FlagId::kExpect);
+  CheckSides(flags);
   for (const FlagValues::Entry& entry : flags.entries()) {
     if (entry.id == FlagId::kExpect) spec.golden_name = entry.given;
   }
@@ -365,7 +385,9 @@ CaseSpec ParseCase(const CaseRequest& request) {
   if (spec.expect && !spec.NamesGoldenFile()) CheckTolerance(flags, spec.compare.tolerance);
   spec.compare.precision = spec.execution.precision;
   spec.probe = flags.Has(FlagId::kProbe);
-  spec.strict = flags.Has(FlagId::kStrict);
+  spec.actual_parts = ParseActualParts(flags);
+  spec.invariance = ParseInvariance(flags, op);
+  spec.allow_suspect = flags.Has(FlagId::kAllowSuspect);
   return spec;
 }
 

@@ -34,6 +34,8 @@ struct CaseSpec {
   std::optional<DType> dtype;
   // A path, "-" or fill:SPEC for each of InfoOf(op).operands.
   std::array<std::string, 2> operands;
+  // Tensors instead, of a caller in this process; `operands` is then what messages call them.
+  std::array<std::optional<Tensor>, 2> operands_in_memory;
   std::string sizes;  // inline or a path; empty for an op without
   uint64_t seed = 0;
   bool allow_trailing = false;
@@ -45,13 +47,17 @@ struct CaseSpec {
   NpyWriteOptions write;
 
   bool is_checked = false;            // the command is `check`
-  std::optional<std::string> expect;  // a path or sha256:HASH; none: the built-in reference
+  std::optional<std::string> actual;  // a path or "-": what is under test instead of our result
+  std::optional<Tensor> actual_in_memory;  // `actual` is then what messages call it
+  std::vector<std::string> actual_parts;   // paths: the same for some images each; none: not given
+  std::optional<std::string> expect;       // a path or sha256:HASH; neither: the built-in reference
   // Not a hash.
   bool NamesGoldenFile() const;
   std::string golden_name;  // `expect` as its manifest has it, relative to the manifest
   CompareOptions compare;
   bool probe = false;
-  bool strict = false;
+  bool invariance = false;  // with or without actual_parts
+  bool allow_suspect = false;
 };
 
 // The case of a command that takes OP.
@@ -75,8 +81,10 @@ int ParseThreads(const FlagValues& flags);
 std::vector<int> ParseThreadCounts(const FlagValues& flags);
 // --bfloat16-as and --no-clobber.
 NpyWriteOptions ParseWriteOptions(const FlagValues& flags);
-// --tolerance, --golden-accumulator and --error-map.
+// --tolerance, --golden-accumulator, --operand-rounding, --odds and --error-map.
 CompareOptions ParseCompareOptions(const FlagValues& flags);
+// Throws usage "accumulator/unfit" for sums or roundings that data of this type can't have.
+void CheckSumsFit(const CompareOptions& options, DType dtype);
 
 // "--out-backprop".
 std::string FlagOf(Role role);

@@ -9,10 +9,14 @@
 
 #include "base/deadline.h"
 #include "base/resources.h"
+#include "cli/case/images.h"
+#include "cli/case/review.h"
 #include "cli/record/pending.h"
 #include "tensor/statistics.h"
 #include "tensor/tensor_hash.h"
+#include "verify/compare/other_type.h"
 #include "verify/diagnosis/diagnosis.h"
+#include "verify/probe/invariance.h"
 #include "verify/probe/probe.h"
 
 namespace convgrad::cli {
@@ -57,6 +61,7 @@ CaseRecord& BeginCase(Session& session) {
 CaseOptions CaseOptionsOf(const Arguments& arguments) {
   CaseOptions options;
   const bool hashes = !arguments.Has(FlagId::kNoHash);
+  options.profile_errors = arguments.Has(FlagId::kReport) || arguments.Has(FlagId::kHtml);
   options.hash_inputs = hashes && arguments.Has(FlagId::kReport);
   // Without a file, the hash is what there is to show of the result.
   options.hash_result = hashes && (options.hash_inputs || !arguments.Has(FlagId::kOutput));
@@ -73,6 +78,7 @@ CaseRun::CaseRun(CaseSpec spec, const CaseOptions& options, const Console& conso
   entry_.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
   entry_.filter_format = spec_.conv.filter_format;
   operands_.emplace(spec_, console_);
+  CheckSumsFit(spec_.compare, problem().dtype);
   entry_.problem = problem();
   if (spec_.name.empty()) entry_.name = problem().ToLine();
   entry_.inputs = operands_->Records();
@@ -84,6 +90,7 @@ CaseRun::CaseRun(CaseSpec spec, const CaseOptions& options, const Console& conso
   DescribePlan();
   operands_->CheckMemory();
   parallel_.emplace(entry_.run->num_threads);
+  if (spec_.invariance) RequireImages(problem());
   OpenOutput();
   OpenGolden();
 }
@@ -100,18 +107,29 @@ void CaseRun::DescribePlan() const {
 
 void CaseRun::OpenOutput() {
   if (!spec_.output) return;
-  output_.emplace(*spec_.output, OutputFileOptions{spec_.write.no_clobber});
+  output_target_ = ParseTensorTarget(*spec_.output, InfoOf(problem().op).result);
+  if (options_.make_directories) MakeDirectoriesOf(output_target_->path.file);
+  output_.emplace(output_target_->path.file, OutputFileOptions{spec_.write.no_clobber});
   // A full disk is better met now than after the computation.
   output_->Reserve(problem().ResultBytes());
 }
 
 void CaseRun::OpenGolden() {
+  if (spec_.actual) {
+    yours_ = Yours{spec_.actual_in_memory ? StoredInMemory(*spec_.actual_in_memory)
+                                          : ReadTensor(*spec_.actual, GoldenReading()),
+                   {}};
+    parts_ = ReadParts(spec_, GoldenReading());
+    return;
+  }
   if (!spec_.expect) {
     if (options_.require_golden) ThrowNoGolden(entry_.name);
     return;
   }
   if (options_.record && spec_.NamesGoldenFile()) {
-    recorder_.emplace(*spec_.expect, *options_.record, GoldenReading());
+    if (options_.make_directories) MakeDirectoriesOf(TensorFileOf(*spec_.expect));
+    recorder_.emplace(ParseTensorTarget(*spec_.expect, InfoOf(problem().op).result),
+                      *options_.record, GoldenReading());
     return;
   }
   try {
@@ -173,6 +191,29 @@ CheckResult CaseRun::CompareWithReference() const {
                          *parallel_);
 }
 
+CheckResult CaseRun::Compare() {
+  const Tensor& first = operands_->first();
+  const Tensor& second = operands_->second();
+  const FilterBorder border = operands_->border();
+  if (golden_) {
+    if (golden_->file) golden_->tensor = border.OurResult(golden_->file->tensor, *parallel_);
+    return CompareWith(*golden_, problem(), first, second, result_, spec_.compare, *parallel_);
+  }
+  if (!yours_) return CompareWithReference();
+  yours_->tensor = border.OurResult(yours_->file.tensor, *parallel_);
+  RoundOperands();
+  return CompareYours(*yours_, problem(), rounded_.first.value_or(first),
+                      rounded_.second.value_or(second), border.ResultShape(), spec_.compare,
+                      *parallel_);
+}
+
+void CaseRun::RoundOperands() {
+  if (!spec_.compare.operand_rounding) return;
+  rounded_.first = RoundedThrough(*spec_.compare.operand_rounding, operands_->first(), *parallel_);
+  rounded_.second =
+      RoundedThrough(*spec_.compare.operand_rounding, operands_->second(), *parallel_);
+}
+
 void CaseRun::Check() {
   if (!spec_.is_checked) return;
   const Progress progress(console_, "checking");
@@ -180,29 +221,44 @@ void CaseRun::Check() {
     entry_.probe = Probe(problem(), spec_.execution, spec_.seed);
     operands_->border().Turn(*entry_.probe, *parallel_);
   }
-  if (recorder_ || golden_error_) return;
-  TakeGolden();
-  entry_.check = golden_ ? CompareWith(*golden_, problem(), operands_->first(), operands_->second(),
-                                       result_, spec_.compare, *parallel_)
-                         : CompareWithReference();
-  if (entry_.check->status == Verdict::kFailed) NameChangedInputs();
-  if (entry_.check->status != Verdict::kPassed) DiagnoseGolden();
-  operands_->border().Turn(*entry_.check, *parallel_);
-}
-
-// A filter of another shape stays as it is: nothing is compared with it.
-void CaseRun::TakeGolden() {
-  if (!golden_ || !golden_->file) return;
-  golden_->tensor = golden_->file->tensor;
-  const FilterBorder border = operands_->border();
-  if (!border.ChangesResult() || golden_->tensor.shape() != border.ResultShape()) return;
-  golden_->tensor = border.Ours(golden_->tensor, *parallel_);
+  if (spec_.invariance) {
+    entry_.invariance = yours_ ? CompareParts(problem(), yours_->file.tensor, spec_.actual_parts,
+                                              parts_, *parallel_)
+                               : CheckInvariance(problem(), operands_->first(), operands_->second(),
+                                                 result_.computed, spec_.execution, *parallel_);
+  }
+  if (recorder_) return;
+  if (!golden_error_) {
+    entry_.check = Compare();
+    if (entry_.check->status == Verdict::kFailed) NameChangedInputs();
+    if (entry_.check->status != Verdict::kPassed) {
+      DiagnoseGolden();
+      ProfileErrors();
+    }
+    operands_->border().Turn(*entry_.check, *parallel_);
+  }
+  if (NeedsReview()) {
+    pending_errors_ = MeasureErrors(*operands_, result_, golden_, *parallel_);
+  }
 }
 
 void CaseRun::DiagnoseGolden() {
-  if (!golden_ || !golden_->file || entry_.check->policy == "none") return;
-  WrongGolden wrong = {problem(),        operands_->first(), operands_->second(),
-                       result_.computed, golden_->tensor,    spec_.compare.golden_accumulator};
+  const bool has_file = yours_ || (golden_ && golden_->file);
+  if (!has_file || entry_.check->policy == "none") return;
+  // Hypotheses are of results of the problem's type: a finer one is rounded to it, a coarser one
+  // says too little.
+  Tensor golden = yours_ ? yours_->tensor : golden_->tensor;
+  if (InfoOf(golden.dtype()).fraction_bits < InfoOf(problem().dtype).fraction_bits) return;
+  const Tensor as_given = golden;
+  if (golden.dtype() != problem().dtype) golden = ConvertTo(golden, problem().dtype, *parallel_);
+  // The right result of the operands that its maker multiplied.
+  const Tensor first = rounded_.first.value_or(operands_->first());
+  const Tensor second = rounded_.second.value_or(operands_->second());
+  const Tensor right =
+      rounded_.first ? Compute(problem(), first, second, spec_.execution) : result_.computed;
+  std::optional<DType> accumulator;
+  if (spec_.compare.golden_accumulator) accumulator = spec_.compare.golden_accumulator->dtype;
+  WrongGolden wrong = {problem(), first, second, right, golden, accumulator};
   // A few seconds beside a comparison that took none, a minute beside one that did.
   constexpr int64_t kQuickTerms = int64_t{1} << 30, kMostTerms = int64_t{1} << 34;
   const bool was_quick =
@@ -210,10 +266,42 @@ void CaseRun::DiagnoseGolden() {
   wrong.max_terms = was_quick ? kQuickTerms : kMostTerms;
   const int64_t limit = spec_.execution.max_memory_bytes;
   wrong.spare_bytes = limit > 0 ? limit - entry_.run->memory_bytes : AvailableMemory() / 5 * 4;
-  std::optional<Diagnosis> diagnosis = Diagnose(wrong, *parallel_);
-  // By the data, a right golden passes: then our own result is what failed, and the detail says so.
-  if (!was_quick && diagnosis && diagnosis->hypothesis == kRightGolden) return;
+  wrong.as_given = &as_given;
+  std::string untried;
+  std::optional<Diagnosis> diagnosis = Diagnose(wrong, *parallel_, &untried);
+  if (!untried.empty()) {
+    std::string& detail = entry_.check->detail;
+    detail += (detail.empty() ? "" : "; ") + untried;
+  }
+  // By the data, a right golden passes: then our own result is what failed, and the detail says so;
+  // unless an order of summation is known that led so far off.
+  const bool is_right = diagnosis && diagnosis->hypothesis == kRightGolden;
+  if (!was_quick && is_right && !diagnosis->bit_for_bit) return;
+  if (diagnosis && !is_right && diagnosis->is_mistake) FailByMistake();
+  if (yours_ && diagnosis) diagnosis->sentence = ToItsMaker(std::move(diagnosis->sentence));
   entry_.check->diagnosis = std::move(diagnosis);
+}
+
+// It takes as long as the comparison did, and memory only where something is wrong.
+void CaseRun::ProfileErrors() {
+  const int64_t num_elements = entry_.check->counts.elements;  // 0 where none were compared
+  const bool is_moderate = num_elements > 0 && num_elements <= kMostProfiledElements;
+  if (!options_.profile_errors || !is_moderate) return;
+  spec_.compare.keep_profile = true;
+  CheckResult again = Compare();
+  entry_.check->profile = std::move(again.profile);
+  entry_.check->worst_elements = std::move(again.worst_elements);
+}
+
+// A mistake that explains every number is at fault where rounding alone makes them unlikely.
+void CaseRun::FailByMistake() {
+  CheckResult& check = *entry_.check;
+  // Beyond its bound is what only flushed numbers or an overflow explain: other doubts.
+  const bool is_by_odds = check.worst.bound && check.worst.bound->value <= 1;
+  if (check.status != Verdict::kSuspect || !is_by_odds) return;
+  check.status = Verdict::kFailed;
+  check.reason += "; a usual mistake explains them all";
+  check.detail.clear();
 }
 
 // A golden of other inputs says nothing about this result.
@@ -263,16 +351,21 @@ void CaseRun::WriteResult() {
   std::string hash;
   if (output_) {
     spec_.write.hash = options_.hash_result;
-    hash = WriteNpy(*output_, result_.written, spec_.write);
+    hash = WriteTensor(*output_, *output_target_, result_.written, spec_.write);
     entry_.timing->write_ms = MillisecondsSince(begin);
   } else if (options_.hash_result) {
     hash = DataHash(result_.written);
   }
   entry_.inputs = inputs.get();
-  if (NeedsReview()) WritePending();
+  if (NeedsReview()) {
+    entry_.pending = LeaveForReview(*options_.pending, spec_, problem(), result_.written,
+                                    entry_.inputs, pending_errors_, GoldenReading(), console_);
+  }
+  if (options_.hash_golden && yours_) ListYours();
   if (options_.hash_golden && golden_) ListGolden();
-  if (is_recorded)
+  if (is_recorded) {
     recorder_->Write(result_.written, problem(), spec_.execution.precision, entry_.inputs);
+  }
   entry_.output = described.get();
   entry_.output->path = spec_.output;
   if (options_.hash_result) entry_.output->sha256 = hash;
@@ -280,23 +373,26 @@ void CaseRun::WriteResult() {
 }
 
 bool CaseRun::ProbeFailed() const {
-  return entry_.probe && entry_.probe->status != Verdict::kPassed;
+  const auto failed = [](const std::optional<CheckResult>& result) {
+    return result && result->status != Verdict::kPassed;
+  };
+  return failed(entry_.probe) || failed(entry_.invariance);
 }
 
 bool CaseRun::NeedsReview() const {
   if (!options_.pending || !spec_.NamesGoldenFile() || ProbeFailed()) return false;
-  return golden_error_ || ExitCodeOf(entry_.check->status, spec_.strict) != ExitCode::kOk;
+  return golden_error_ || ExitCodeOf(entry_.check->status, spec_.allow_suspect) != ExitCode::kOk;
 }
 
-void CaseRun::WritePending() {
-  const std::string path = PendingPath(*options_.pending, spec_.golden_name);
-  MakePendingPlace(*options_.pending, spec_.golden_name);
-  RecordOptions record;
-  record.force = record.allow_non_finite = true;
-  GoldenRecorder recorder(path, record, GoldenReading());
-  recorder.Accept(result_.written);
-  recorder.Write(result_.written, problem(), spec_.execution.precision, entry_.inputs);
-  entry_.pending = {path, *spec_.expect};
+void CaseRun::ListYours() {
+  const auto list = [&](const char* role, const std::string& path, const StoredTensor& file) {
+    entry_.inputs.push_back({role, path, DataHash(file.tensor), InfoOf(file.header.dtype).name,
+                             file.header.fortran_order});
+  };
+  list(kActualRole, *spec_.actual, yours_->file);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    list(kActualPartRole, spec_.actual_parts[i], parts_[i]);
+  }
 }
 
 void CaseRun::ListGolden() {
@@ -305,7 +401,7 @@ void CaseRun::ListGolden() {
   listed.role = kGoldenRole;
   listed.path = *spec_.expect;
   if (golden_->file) {
-    const NpyHeader& header = golden_->file->header;
+    const TensorHeader& header = golden_->file->header;
     listed.sha256 = DataHash(golden_->file->tensor);
     listed.dtype = InfoOf(header.dtype).name;
     listed.fortran_order = header.fortran_order;
@@ -320,15 +416,18 @@ void CaseRun::ListGolden() {
 
 // The worst of what was checked decides.
 void CaseRun::Conclude() {
-  if (golden_error_) throw *golden_error_;
+  if (golden_error_) throw Error(*golden_error_);
   Verdict verdict = Verdict::kPassed;
-  for (const auto& result : {entry_.probe, entry_.check}) {
+  for (const auto& result : {entry_.probe, entry_.invariance, entry_.check}) {
     if (result) verdict = std::max(verdict, result->status);
   }
   entry_.status = StatusOf(verdict);
-  if (!entry_.probe && !entry_.check) entry_.status = CaseStatus::kComputed;
-  if (recorder_ && verdict == Verdict::kPassed) entry_.status = CaseStatus::kRecorded;
-  entry_.exit_code = ExitCodeOf(verdict, spec_.strict);
+  if (!entry_.probe && !entry_.invariance && !entry_.check) entry_.status = CaseStatus::kComputed;
+  if (recorder_ && verdict == Verdict::kPassed) {
+    const bool is_kept = recorder_->IsKept(spec_.execution.precision, entry_.inputs);
+    entry_.status = is_kept ? CaseStatus::kKept : CaseStatus::kRecorded;
+  }
+  entry_.exit_code = ExitCodeOf(verdict, spec_.allow_suspect);
 }
 
 void RunCase(CaseRun& run) {
@@ -354,7 +453,9 @@ std::string DescribeTiming(const CaseRecord& entry) {
 }
 
 std::string PythonHint(const std::string& path, DType dtype, BFloat16Form form) {
-  if (dtype != DType::kBFloat16 || form == BFloat16Form::kF4 || path == "-") return "";
+  const bool is_typed =
+      form == BFloat16Form::kF4 || FormatOfName(TensorFileOf(path)) != TensorFormat::kNpy;
+  if (dtype != DType::kBFloat16 || is_typed || path == "-") return "";
   return fmt::format("numpy.load('{}').view(ml_dtypes.bfloat16)", path);
 }
 

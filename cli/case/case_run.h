@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/output_file.h"
 #include "base/parallel.h"
@@ -13,6 +14,7 @@
 #include "cli/case/golden.h"
 #include "cli/case/golden_recorder.h"
 #include "cli/case/operands.h"
+#include "cli/case/pending_golden.h"
 #include "cli/session/session.h"
 #include "tensor/tensor.h"
 
@@ -22,13 +24,15 @@ namespace convgrad::cli {
 // into it.
 CaseRecord& BeginCase(Session& session);
 
-// Of a golden among the inputs of an entry.
+// Among the inputs of an entry: of a golden, of someone's result under test, and of its parts.
 inline constexpr const char* kGoldenRole = "expected";
+inline constexpr const char* kActualRole = "actual";
+inline constexpr const char* kActualPartRole = "actual_part";
 
 struct CaseOptions {
   bool hash_inputs = false;
   bool hash_result = false;
-  bool hash_golden = false;  // which becomes one of the inputs in the report
+  bool hash_golden = false;  // or the file under test, which becomes an input in the report
   // Problems of fewer operations run on one thread unless the case says otherwise.
   int64_t one_thread_flops = 0;
   int num_threads = 0;  // of the others, 0 for all
@@ -37,7 +41,11 @@ struct CaseOptions {
   // A directory: where a golden file that the case names fails or is missing, the result is left
   // there. Needs hash_inputs.
   std::optional<std::string> pending;
+  // Those of outputs and recorded goldens, where they are missing.
+  bool make_directories = false;
   bool require_golden = false;  // a case that names none fails
+  // A result that does not pass is compared once more, to tell where its errors are how large.
+  bool profile_errors = false;
 };
 
 // For a command of one case, by its flags.
@@ -68,11 +76,15 @@ class CaseRun {
   void DescribePlan() const;
   CheckResult CompareWithReference() const;
   void NameChangedInputs();
-  void TakeGolden();
+  CheckResult Compare();
+  void RoundOperands();
   void DiagnoseGolden();
+  void ProfileErrors();
+  void FailByMistake();
+  // The probe, or the check of invariance.
   bool ProbeFailed() const;
   bool NeedsReview() const;
-  void WritePending();
+  void ListYours();
   void ListGolden();
 
   const std::chrono::steady_clock::time_point begin_;
@@ -83,10 +95,18 @@ class CaseRun {
   std::optional<Operands> operands_;
   std::optional<Parallel> parallel_;
   std::optional<Golden> golden_;
+  std::optional<Yours> yours_;         // under test instead of result_
+  std::vector<StoredTensor> parts_;    // likewise, as spec_.actual_parts has them
   std::optional<Error> golden_error_;  // thrown when the result has been left for review
+  PendingErrors pending_errors_;
   std::optional<GoldenRecorder> recorder_;
+  std::optional<TensorTarget> output_target_;
   std::optional<OutputFile> output_;
   Result result_;
+  // Operands as the maker of the tensor under test is said to have rounded them.
+  struct {
+    std::optional<Tensor> first, second;
+  } rounded_;
 };
 
 // Counts what is special in the result of these operands.

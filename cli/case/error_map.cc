@@ -4,13 +4,13 @@
 
 #include "base/error.h"
 #include "base/resources.h"
-#include "tensor/npy.h"
 
 namespace convgrad::cli {
 
 ErrorMapFile::ErrorMapFile(const FlagValues& flags) {
   if (const std::string* path = flags.Find(FlagId::kErrorMap)) {
-    file_.emplace(*path, OutputFileOptions{flags.Has(FlagId::kNoClobber)});
+    target_ = ParseTensorTarget(*path, "error");
+    file_.emplace(target_->path.file, OutputFileOptions{flags.Has(FlagId::kNoClobber)});
   }
 }
 
@@ -29,7 +29,7 @@ void ErrorMapFile::CheckMemory(int64_t num_elements, int64_t other_bytes, int64_
 void ErrorMapFile::Write(const CheckResult& check, const Console& console) {
   if (!file_) return;
   if (check.errors) {
-    WriteNpy(*file_, *check.errors);
+    WriteTensor(*file_, *target_, *check.errors);
   } else {
     console.Warn(
         fmt::format("{} was not written: no single elements were compared", file_->name()));

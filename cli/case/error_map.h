@@ -8,6 +8,7 @@
 #include "base/output_file.h"
 #include "cli/console/console.h"
 #include "cli/options/flag_values.h"
+#include "files/tensor_file.h"
 #include "verify/compare/compare.h"
 
 namespace convgrad::cli {
@@ -27,6 +28,7 @@ class ErrorMapFile {
   void Write(const CheckResult& check, const Console& console);
 
  private:
+  std::optional<TensorTarget> target_;
   std::optional<OutputFile> file_;
 };
 

@@ -39,10 +39,17 @@ Tensor FilterBorder::Result(const Tensor& ours, const Parallel& parallel) const 
   return ChangesResult() ? Given(ours, parallel) : ours;
 }
 
+Tensor FilterBorder::OurResult(const Tensor& file, const Parallel& parallel) const {
+  return ChangesResult() && file.shape() == ResultShape() ? Ours(file, parallel) : file;
+}
+
 void FilterBorder::Turn(CheckResult& check, const Parallel& parallel) const {
   if (!ChangesResult()) return;
   for (auto* worst : {&check.worst.bound, &check.worst.abs, &check.worst.rel, &check.worst.ulp}) {
     if (*worst) (*worst)->index = IndexIn(format_, depthwise_, result_, (*worst)->index);
+  }
+  for (WorstElement& worst : check.worst_elements) {
+    worst.index = IndexIn(format_, depthwise_, result_, worst.index);
   }
   if (check.errors) check.errors = Given(*check.errors, parallel);
 }

@@ -21,6 +21,8 @@ class FilterBorder {
   bool ChangesResult() const { return is_result_ && format_ != FilterFormat::kHWIO; }
   Shape ResultShape() const;
   Tensor Result(const Tensor& ours, const Parallel& parallel) const;
+  // The opposite, of a file; one of another shape stays as it is, for nothing is compared with it.
+  Tensor OurResult(const Tensor& file, const Parallel& parallel) const;
   // Its indices and its error map.
   void Turn(CheckResult& check, const Parallel& parallel) const;
 

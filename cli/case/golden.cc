@@ -85,7 +85,9 @@ Golden LoadGolden(const std::string& expect, const NpyReadOptions& options) {
   golden.sha256 = ParseGoldenHash(expect);
   if (golden.sha256) return golden;
   golden.record = ReadRecord(RecordPathOf(expect));
-  if (expect == "-" || Exists(expect)) golden.file = ReadNpy(expect, options);
+  if (IsStandardStream(expect) || Exists(TensorFileOf(expect))) {
+    golden.file = ReadTensor(expect, options);
+  }
   if (!golden.file && !golden.record) {
     throw Error(ExitCode::kWrong, "golden/missing", expect, "there is no such golden",
                 "check the path, or record it first");
@@ -113,6 +115,19 @@ CheckResult CompareWith(const Golden& golden, const Problem& problem, const Tens
                       golden.tensor, options, parallel);
   golden.file->CheckUnchanged();
   if (golden.record) CheckRecorded(golden, result);
+  return result;
+}
+
+CheckResult CompareYours(const Yours& yours, const Problem& problem, const Tensor& first,
+                         const Tensor& second, const Shape& written, const CompareOptions& options,
+                         const Parallel& parallel) {
+  // Told apart by the shapes that people know: a filter in our order is not one in theirs.
+  const Tensor& given = yours.file.tensor;
+  if (!InfoOf(given.dtype()).is_float || given.shape() != written) {
+    return Incomparable(problem, given, written);
+  }
+  CheckResult result = CompareToExact(problem, first, second, yours.tensor, options, parallel);
+  yours.file.CheckUnchanged();
   return result;
 }
 

@@ -41,15 +41,18 @@ bool AreLegalSizes(const std::vector<int64_t>& sizes) {
 
 }  // namespace
 
-void Describe(const Console& console, const std::string& path, const NpyHeader& header) {
+void Describe(const Console& console, const std::string& path, const TensorHeader& header) {
   for (const std::string& warning : header.warnings) console.Warn(path + ": " + warning);
-  console.Detail(fmt::format("{}: {} {} (descr '{}', {} order, version {}.0)", path,
-                             InfoOf(header.dtype).name, ToString(header.shape), header.descr,
-                             header.fortran_order ? "Fortran" : "C", header.major));
+  console.Detail(fmt::format("{}: {} {} ({}, {} order, {})", path, InfoOf(header.dtype).name,
+                             ToString(header.shape), header.stored_type,
+                             header.fortran_order ? "Fortran" : "C", header.stored_in));
 }
 
 bool IsInlineSizes(const std::string& text) {
-  if (text == "-" || text.find('/') != std::string::npos || text.ends_with(".npy")) return false;
+  const bool is_path = text.find('/') != std::string::npos || text.ends_with(".npy") ||
+                       IsStandardStream(text) ||
+                       FormatOfName(TensorFileOf(text)) != TensorFormat::kNpy;
+  if (is_path) return false;
   return text.empty() || std::strchr("0123456789-+ [(", text.front()) != nullptr;
 }
 
@@ -63,7 +66,13 @@ Operands::Operands(const CaseSpec& spec, const Console& console)
   for (int i = 0; i < 2; ++i) {
     sources_[i].role = op_.operands[i];
     sources_[i].text = spec.operands[i];
-    OpenOperand(sources_[i]);
+    if (const auto& tensor = spec.operands_in_memory[i]) {
+      sources_[i].file = StoredInMemory(*tensor);
+      sources_[i].header = sources_[i].file->header;
+      sources_[i].shape = sources_[i].header->shape;
+    } else {
+      OpenOperand(sources_[i]);
+    }
   }
   InferDType();
   InferShapes();
@@ -83,11 +92,11 @@ void Operands::OpenOperand(Source& source) {
     source.shape = source.fill->shape;
     return;
   }
-  if (source.text == "-") {
-    source.file = ReadNpy(source.text, ReadOptions());
+  if (IsStream(TensorFileOf(source.text))) {
+    source.file = ReadTensor(source.text, ReadOptions());
     source.header = source.file->header;
   } else {
-    source.header = ReadNpyHeader(source.text, ReadOptions());
+    source.header = ReadTensorHeader(source.text, ReadOptions());
   }
   source.shape = source.header->shape;
   Describe(console_, source.text, *source.header);
@@ -101,7 +110,7 @@ void Operands::OpenSizes() {
   }
   NpyReadOptions options = ReadOptions();
   options.view_as.reset();
-  const NpyArray file = ReadNpy(spec_.sizes, options);
+  const StoredTensor file = ReadTensor(spec_.sizes, options);
   Describe(console_, spec_.sizes, file.header);
   if (file.header.shape.size() != 1 || file.header.shape[0] > 254) {
     ThrowData("sizes/rank", spec_.sizes,
@@ -202,7 +211,7 @@ std::string Operands::MisnamedOperand() const {
 void Operands::CheckMemory() const {
   int64_t bytes = 0;
   for (const Source& source : sources_) {
-    const bool is_copied = !source.header || source.header->swapped || source.header->fortran_order;
+    const bool is_copied = !source.header || source.header->is_copied;
     if (!is_copied || source.file) continue;
     int64_t elements = 1;
     for (const int64_t size : *source.shape) elements *= size;
@@ -220,9 +229,9 @@ void Operands::LoadSource(Source& source, const Parallel& parallel) {
                             source.fill->seed.value_or(spec_.seed), source.role, parallel);
     return;
   }
-  if (!source.file) source.file = ReadNpy(source.text, ReadOptions());
+  if (!source.file) source.file = ReadTensor(source.text, ReadOptions());
   source.given = source.file->tensor;
-  const NpyHeader& header = source.file->header;
+  const TensorHeader& header = source.file->header;
   if (header.shape != source.header->shape || header.dtype != source.header->dtype) {
     ThrowIo("io/file-changed", source.text, "its header changed while it was read",
             "run again when nothing writes it");

@@ -13,8 +13,8 @@
 #include "cli/case/filter_border.h"
 #include "cli/console/console.h"
 #include "cli/report/report.h"
+#include "files/tensor_file.h"
 #include "problem/geometry.h"
-#include "tensor/npy.h"
 #include "tensor/tensor.h"
 #include "verify/truth/fill.h"
 
@@ -55,9 +55,9 @@ class Operands {
     Role role = Role::kInput;
     std::string text;              // as given
     std::optional<FillSpec> fill;  // none: a file
-    std::optional<NpyHeader> header;
+    std::optional<TensorHeader> header;
     std::optional<Shape> shape;
-    std::optional<NpyArray> file;
+    std::optional<StoredTensor> file;
     Tensor given;   // as read or generated
     Tensor tensor;  // the same, a filter in our order
   };
@@ -82,7 +82,7 @@ class Operands {
 };
 
 // Prints what a header warns of, and with --verbose what it says.
-void Describe(const Console& console, const std::string& path, const NpyHeader& header);
+void Describe(const Console& console, const std::string& path, const TensorHeader& header);
 
 // Whether the text of a sizes flag is "3,3,32,1" rather than a path. A file with such a name can be
 // given as ./NAME.

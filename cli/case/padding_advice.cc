@@ -24,13 +24,16 @@ std::string Misfit(CaseSpec spec, Padding padding) try {
   return error.message();
 }
 
-bool ReadsStandardInput(const CaseSpec& spec) {
-  return spec.sizes == "-" || std::count(spec.operands.begin(), spec.operands.end(), "-") > 0;
+// A stream can be read but once, which is left to the case itself.
+bool ReadsStream(const CaseSpec& spec) {
+  const auto is_stream = [](const std::string& text) { return IsStream(TensorFileOf(text)); };
+  return is_stream(spec.sizes) ||
+         std::any_of(std::begin(spec.operands), std::end(spec.operands), is_stream);
 }
 
 Advice AdviceOn(const CaseSpec& spec) {
   const Advice unknown = {"it has no default", "give SAME, VALID or EXPLICIT"};
-  if (ReadsStandardInput(spec)) return unknown;
+  if (ReadsStream(spec)) return unknown;
   const std::string same = Misfit(spec, Padding::kSame), valid = Misfit(spec, Padding::kValid);
   if (same.empty() && valid.empty()) {
     return {"it has no default, and both SAME and VALID fit the shapes", "give the one you mean"};

@@ -1,4 +1,4 @@
-// What to say where a case names no padding: it has no default, since frameworks differ in theirs.
+// Words for a case that names no padding, which has no default: frameworks differ in theirs.
 #pragma once
 
 #include "cli/case/case.h"

@@ -12,21 +12,16 @@
 namespace convgrad::cli {
 namespace {
 
-Color ColorOf(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kPassed: return Color::kGreen;
-    case Verdict::kSuspect: return Color::kYellow;
-    case Verdict::kFailed: return Color::kRed;
-  }
-  return Color::kNone;
-}
-
-std::string WorstLine(const char* measure, const std::optional<WorstElement>& worst, DType dtype) {
+std::string WorstLine(const char* measure, const std::optional<WorstElement>& worst,
+                      const CheckResult& check) {
   if (!worst) return "";
-  return fmt::format("  worst by {:<9} {:.6g} at {}: {} where {} is expected (0x{:x}, 0x{:x})\n",
-                     measure, worst->value, ToString(worst->index),
-                     FormatValue(worst->actual, dtype), FormatValue(worst->expected, dtype),
-                     worst->actual_bits, worst->expected_bits);
+  const std::string actual = FormatValue(worst->actual, check.actual_type),
+                    expected = FormatValue(worst->expected, check.expected_type);
+  const std::string values = check.against == Against::kExactValue
+                                 ? fmt::format("yours is {}, the exact value {}", actual, expected)
+                                 : fmt::format("{} where {} is expected", actual, expected);
+  return fmt::format("  worst by {:<9} {:.6g} at {}: {} (0x{:x}, 0x{:x})\n", measure, worst->value,
+                     ToString(worst->index), values, worst->actual_bits, worst->expected_bits);
 }
 
 std::string NeedsLine(const CheckResult::Needs& needs) {
@@ -42,14 +37,25 @@ std::string SideCounts(const SpecialCounts& counts) {
 }
 
 std::string DiagnosisLines(const Diagnosis& diagnosis) {
-  std::string text =
-      fmt::format("  explained by      {}, {}\n                    {}\n", diagnosis.hypothesis,
-                  diagnosis.exactly ? "exactly" : "within its bound", diagnosis.sentence);
+  std::string text = fmt::format("  explained by      {}, {}\n                    {}\n",
+                                 diagnosis.hypothesis, ExplainsHow(diagnosis), diagnosis.sentence);
   if (!diagnosis.also.empty()) {
     text += fmt::format("                    as good on these data: {}\n",
                         fmt::join(diagnosis.also, ", "));
   }
   return text;
+}
+
+// Not of what passed as sums that nobody had to be told of.
+std::string OddsLine(const CheckResult& check) {
+  const CheckResult::Odds& odds = *check.odds;
+  const FloatFormat& sums = odds.accumulator;
+  const bool is_plain =
+      !odds.operands && (sums == FormatOf(DType::kFloat32) || sums == FormatOf(DType::kFloat64));
+  if (check.status == Verdict::kPassed && is_plain) return "";
+  return fmt::format(
+      "  odds              {:.2g} at most, of sums in {}{} in any order\n", odds.at_most, sums.name,
+      odds.operands ? fmt::format(" of operands rounded to {}", odds.operands->name) : "");
 }
 
 // '.' for none, a digit for tenths begun, '#' for all.
@@ -73,21 +79,23 @@ std::string PictureLines(const HeatMap& map) {
 }  // namespace
 
 std::string DescribeCheck(const Console& console, const std::string& title,
-                          const CheckResult& check, DType dtype) {
+                          const CheckResult& check) {
   std::string text =
-      fmt::format("{}  {}\n", console.Paint(ColorOf(check.status), NameOf(check.status)),
-                  EscapeControls(title));
+      fmt::format("{}  {}\n", console.PaintWord(NameOf(check.status)), EscapeControls(title));
   text += fmt::format("  reason            {} ({})\n", check.reason, check.policy);
   if (!check.detail.empty()) text += fmt::format("                    {}\n", check.detail);
   text +=
       fmt::format("  elements          {}: {} differ, {} suspect, {} fail\n", check.counts.elements,
                   check.counts.differ, check.counts.suspect, check.counts.fail);
-  text += fmt::format("  result            {}\n", SideCounts(check.actual));
-  text += fmt::format("  expected          {}\n", SideCounts(check.expected));
-  text += WorstLine("bound", check.worst.bound, dtype);
-  text += WorstLine("absolute", check.worst.abs, dtype);
-  text += WorstLine("relative", check.worst.rel, dtype);
-  text += WorstLine("ULP", check.worst.ulp, dtype);
+  if (check.odds && check.policy == "bound") text += OddsLine(check);
+  const bool is_yours = check.against == Against::kExactValue;
+  text += fmt::format("  {:<17} {}\n", is_yours ? "yours" : "result", SideCounts(check.actual));
+  text += fmt::format("  {:<17} {}\n", is_yours ? "exact value" : "expected",
+                      SideCounts(check.expected));
+  text += WorstLine("bound", check.worst.bound, check);
+  text += WorstLine("absolute", check.worst.abs, check);
+  text += WorstLine("relative", check.worst.rel, check);
+  text += WorstLine("ULP", check.worst.ulp, check);
   if (check.diagnosis) text += DiagnosisLines(*check.diagnosis);
   if (!check.where.empty()) text += fmt::format("  where             {}\n", check.where);
   if (check.picture) text += PictureLines(*check.picture);

@@ -3,11 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <string_view>
+#include <iterator>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include "cli/batch/batch_case.h"
+#include "cli/commands/manifest_runs.h"
+#include "cli/manifest/lint.h"
 #include "cli/manifest/manifest_cost.h"
 #include "cli/manifest/manifest_flags.h"
 #include "cli/options/commands.h"
@@ -29,30 +34,60 @@ ExitCode List(Session& session, const ManifestFile& file, const ManifestOptions&
   return ExitCode::kOk;
 }
 
-std::string Summarize(const BatchTally& tally, int64_t num_cases, double seconds) {
-  std::string text = tally.bad.Render();
+// The calls that counts of the cases stand for.
+std::string SummarizeCalls(const Console& console, const BatchTally& tally) {
+  const int64_t calls = std::accumulate(std::begin(tally.calls), std::end(tally.calls), int64_t{0});
+  if (calls == tally.total()) return "";
+  std::string text = fmt::format("; {} calls", calls);
+  for (size_t status = 0; status < kNumCaseStatuses; ++status) {
+    if (tally.calls[status] == 0) continue;
+    text += fmt::format(", {} {}", tally.calls[status],
+                        console.PaintWord(NameOf(static_cast<CaseStatus>(status))));
+  }
+  return text;
+}
+
+std::string Summarize(const Console& console, const BatchTally& tally, int64_t num_cases,
+                      double seconds) {
+  std::string text = tally.bad.Render(console);
   if (!text.empty()) text += "\n";
   text += fmt::format("{} case{}", num_cases, num_cases == 1 ? "" : "s");
   for (size_t status = 0; status < kNumCaseStatuses; ++status) {
     if (tally.count[status] == 0) continue;
-    text += fmt::format(", {} {}", tally.count[status], NameOf(static_cast<CaseStatus>(status)));
+    text += fmt::format(", {} {}", tally.count[status],
+                        console.PaintWord(NameOf(static_cast<CaseStatus>(status))));
   }
   const int64_t left = num_cases - tally.total();
   if (left > 0) text += fmt::format(", {} not run", left);
+  text += SummarizeCalls(console, tally);
   if (tally.resumed > 0) text += fmt::format("; {} from an earlier run", tally.resumed);
   return text + fmt::format("; {:.2f} s\n", seconds);
 }
 
-void Show(Session& session, const BatchTally& tally, const std::string& summary) {
-  if (tally.bad.count() == 0) {
-    session.console.Result(summary);
-    return;
+// Finished cases are kept where a later run can go on from them.
+[[noreturn]] void ThrowInterrupted(const Arguments& arguments, int64_t finished,
+                                   int64_t num_cases) {
+  std::string fix = "with --events F, --resume could go on from there";
+  if (arguments.Has(FlagId::kEvents)) {
+    std::vector<std::string> words = arguments.words();
+    const auto end = std::find(words.begin(), words.end(), "--");
+    if (!arguments.Has(FlagId::kResume)) words.insert(end, Spell(InfoOf(FlagId::kResume)));
+    fix = "go on with: " + ShellLine(words);
   }
-  session.console.BadResult(summary);
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
-  const char* github = std::getenv("GITHUB_ACTIONS");
-  if (github == nullptr || std::string_view(github) != "true") return;
-  session.console.Announce(tally.bad.GithubAnnotations(session.arguments.operands().front()));
+  throw InterruptedError(fmt::format(", {} of {} cases have finished", finished, num_cases), fix);
+}
+
+ExitCode Lint(Session& session, const ManifestFile& file, const ManifestOptions& options) {
+  std::optional<ErrorRecord>& first = session.report.error;
+  const int64_t count =
+      LintManifest(file, options, ParseBatchFiles(session.arguments), [&](const Error& error) {
+        session.console.Fail(error);
+        if (!first) first = ErrorRecord{error.code(), error.message()};
+      });
+  session.console.Result(count == 0   ? std::string("no mistakes\n")
+                         : count == 1 ? std::string("1 mistake\n")
+                                      : fmt::format("{} mistakes\n", count));
+  return count == 0 ? ExitCode::kOk : ExitCode::kUsage;
 }
 
 ExitCode NothingRan(Session& session) {
@@ -64,12 +99,16 @@ ExitCode NothingRan(Session& session) {
 }  // namespace
 
 ExitCode Batch(Session& session) {
+  return BatchCases(session, ManifestFile(session.arguments.operands().front()));
+}
+
+ExitCode BatchCases(Session& session, const ManifestFile& file) {
   const Arguments& arguments = session.arguments;
   const auto begin = std::chrono::steady_clock::now();
   BatchOptions options = ParseBatchOptions(arguments);
   const ManifestOptions manifest = ParseManifestOptions(arguments);
   const CaseSelection selection = ParseSelection(arguments);
-  const ManifestFile file(arguments.operands().front());
+  if (arguments.Has(FlagId::kLint)) return Lint(session, file, manifest);
   const ManifestPlan plan = PlanManifest(file, manifest, selection, ParseBatchFiles(arguments));
   session.report.execution.num_threads = options.num_threads;
   session.report.plan = {plan.sha256, plan.num_selected, std::nullopt, {}};
@@ -88,16 +127,22 @@ ExitCode Batch(Session& session) {
     session.outcome_reports =
         std::make_unique<OutcomeReports>(arguments, SplitPath(arguments.operands().front()).second);
   }
+  if (arguments.Has(FlagId::kHtml)) {
+    session.page = std::make_unique<PageData>();
+    session.page->Begin(arguments.operands().front());
+  }
   BatchTally tally;
+  const int64_t num_cases = NumRun(plan, options);
   const auto show = [&] {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    Show(session, tally, Summarize(tally, NumRun(plan, options), elapsed.count()));
+    Show(session.console, tally.bad, Summarize(session.console, tally, num_cases, elapsed.count()),
+         arguments.operands().front());
   };
   try {
     RunBatch(session, file, manifest, selection, plan, options, tally);
   } catch (const Stopped&) {
     show();
-    throw;
+    ThrowInterrupted(arguments, tally.total(), num_cases);
   }
   show();
   return tally.worst;

@@ -14,13 +14,13 @@ namespace convgrad::cli {
 namespace {
 
 // Reads a file of `diff` and adds it to the inputs of the entry.
-NpyArray ReadOperand(Session& session, const std::string& path, const char* role) {
+StoredTensor ReadOperand(Session& session, const std::string& path, const char* role) {
   const Arguments& arguments = session.arguments;
   NpyReadOptions options;
   options.view_as = ParseDTypeFlag(arguments.flags());
   options.allow_trailing = arguments.Has(FlagId::kAllowTrailing);
   options.max_copied_bytes = MaxCopiedBytes(0);
-  NpyArray file = ReadNpy(path, options);
+  StoredTensor file = ReadTensor(path, options);
   Describe(session.console, path, file.header);
   InputRecord record = {role, path, std::nullopt, InfoOf(file.header.dtype).name,
                         file.header.fortran_order};
@@ -53,14 +53,20 @@ ExitCode Check(Session& session) {
   RunCase(run);
   Console& console = session.console;
   error_map.Write(*entry.check, console);
-  const DType dtype = run.problem().dtype;
   std::string text;
   if (entry.probe) {
-    text = DescribeCheck(console, "probe with small integers", *entry.probe, dtype);
+    text = DescribeCheck(console, "probe with small integers", *entry.probe);
   }
-  const std::string against = run.spec().expect.value_or("the built-in reference");
-  text += DescribeCheck(console, fmt::format("{} against {}", run.problem().ToLine(), against),
-                        *entry.check, dtype);
+  const CaseSpec& checked = run.spec();
+  if (entry.invariance) {
+    const char* alone = checked.actual_parts.empty() ? "every image alone" : "its parts";
+    text += DescribeCheck(console, fmt::format("{} against the batch", alone), *entry.invariance);
+  }
+  const std::string against = checked.actual
+                                  ? *checked.actual + " against the exact value"
+                                  : "against " + checked.expect.value_or("the built-in reference");
+  text +=
+      DescribeCheck(console, fmt::format("{} {}", run.problem().ToLine(), against), *entry.check);
   Show(console, entry, text);
   return entry.exit_code;
 }
@@ -68,31 +74,40 @@ ExitCode Check(Session& session) {
 ExitCode Diff(Session& session) {
   CaseRecord& entry = BeginCase(session);
   const Arguments& arguments = session.arguments;
-  const CompareOptions options = ParseCompareOptions(arguments.flags());
+  CompareOptions options = ParseCompareOptions(arguments.flags());
   session.report.execution.num_threads = ParseThreads(arguments.flags());
   const int threads = session.report.execution.num_threads;
   const Parallel parallel(threads > 0 ? threads : UsableCpus());
 
   const std::string& actual_path = arguments.operands()[0];
   const std::string& expected_path = arguments.operands()[1];
-  if (actual_path == "-" && expected_path == "-") {
-    ThrowUsage("operand/stdin", "diff - -", "only one can come from standard input",
-               "give the other a file");
+  const bool share_stream = IsStandardStream(actual_path) && IsStandardStream(expected_path);
+  if (share_stream && (actual_path == "-" || expected_path == "-")) {
+    ThrowUsage("operand/stdin", fmt::format("diff {} {}", actual_path, expected_path),
+               "only one can come from standard input",
+               "give the other a file, or send a .npz and name its tensors, as in -:a -:b");
   }
   ErrorMapFile error_map(arguments.flags());
   const Progress progress(session.console, "comparing");
-  const NpyArray actual = ReadOperand(session, actual_path, "actual");
-  const NpyArray expected = ReadOperand(session, expected_path, "expected");
+  const StoredTensor actual = ReadOperand(session, actual_path, "actual");
+  const StoredTensor expected = ReadOperand(session, expected_path, "expected");
   error_map.CheckMemory(actual.tensor.num_elements(), 0, 0);
   entry.check = CompareTensors(actual.tensor, expected.tensor, options, parallel);
+  const bool is_wanted = arguments.Has(FlagId::kReport) &&
+                         entry.check->status != Verdict::kPassed &&
+                         actual.tensor.num_elements() <= kMostProfiledElements;
+  if (is_wanted) {
+    options.keep_profile = true;
+    entry.check = CompareTensors(actual.tensor, expected.tensor, options, parallel);
+  }
   actual.CheckUnchanged();
   expected.CheckUnchanged();
   error_map.Write(*entry.check, session.console);
   entry.status = StatusOf(entry.check->status);
-  entry.exit_code = ExitCodeOf(entry.check->status, arguments.Has(FlagId::kStrict));
+  entry.exit_code = ExitCodeOf(entry.check->status, /*allow_suspect=*/false);
   Show(session.console, entry,
        DescribeCheck(session.console, fmt::format("{} against {}", actual_path, expected_path),
-                     *entry.check, actual.tensor.dtype()));
+                     *entry.check));
   return entry.exit_code;
 }
 

@@ -82,11 +82,12 @@ ExitCode Gen(Session& session) {
   const NpyWriteOptions options = ParseWriteOptions(arguments.flags());
   CheckMemoryFor(shape, dtype);
 
-  OutputFile output(path, {options.no_clobber});
+  const TensorTarget target = ParseTensorTarget(path, NameOf(role));
+  OutputFile output(target.path.file, {options.no_clobber});
   const Progress progress(session.console, "generating");
   const Parallel parallel(threads > 0 ? threads : UsableCpus());
   const Tensor tensor = MakeFill(fill, dtype, shape, seed, role, parallel);
-  WriteNpy(output, tensor, options);
+  WriteTensor(output, target, tensor, options);
   session.console.Detail(fmt::format("{}: {} {}, fill {}, seed {}, role {}", path,
                                      InfoOf(dtype).name, ToString(shape), fill.ToString(), seed,
                                      NameOf(role)));

@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "base/output_file.h"
 #include "cli/options/commands.h"
+#include "cli/report/bad_cases.h"
+#include "cli/report/outcome.h"
 #include "cli/report/outcome_reports.h"
 #include "cli/session/session.h"
 #include "cli/text/json.h"
@@ -23,7 +27,9 @@ void WriteMerged(const MergedReport& merged, const Session& session, const std::
     file.Write(entry);
     before = ",\n    ";
   });
-  file.Write(merged.num_cases() == 0 ? "]\n}\n" : "\n  ]\n}\n");
+  file.Write(merged.num_cases() == 0 ? "]" : "\n  ]");
+  if (merged.incomplete()) file.Write(",\n  \"error\": " + RenderError(*merged.incomplete()));
+  file.Write("\n}\n");
   merged.CheckUnchanged();
   file.Commit();
 }
@@ -31,11 +37,37 @@ void WriteMerged(const MergedReport& merged, const Session& session, const std::
 // Where no other place is named, the report goes to standard output.
 void CheckStandardOutput(const Arguments& arguments) {
   if (arguments.Has(FlagId::kReport)) return;
-  for (const FlagId id : {FlagId::kJunit, FlagId::kSummary}) {
+  for (const FlagId id : {FlagId::kJunit, FlagId::kSummary, FlagId::kHtml}) {
     if (arguments.Get(id, "") != "-") continue;
     ThrowUsage("io/same-file", Spell(InfoOf(id)) + " -", "the report goes to standard output",
                "give --report F");
   }
+}
+
+BadCases FindBadCases(const MergedReport& merged) {
+  BadCases bad;
+  merged.ForEachBadEntry([&bad](std::string_view entry) {
+    const CaseOutcome outcome = OutcomeOf(ParseJson(entry));
+    bad.Add({outcome.index, outcome.status, outcome.name, outcome.message, outcome.accept,
+             outcome.repro});
+  });
+  return bad;
+}
+
+std::unique_ptr<PageData> PageOf(const MergedReport& merged, const Arguments& arguments) {
+  auto page = std::make_unique<PageData>();
+  page->Begin(arguments.operands().front());
+  merged.ForEachEntry([&page](std::string_view entry) { page->Add(entry); });
+  page->Describe(DumpJson(merged.Context(arguments.CommandLine())),
+                 merged.incomplete() ? RenderError(*merged.incomplete()) : "");
+  return page;
+}
+
+std::string TitleOf(const MergedReport& merged) {
+  const int64_t all = merged.num_planned();
+  return merged.num_cases() == all
+             ? "merged"
+             : fmt::format("merged, {} of {} cases missing", all - merged.num_cases(), all);
 }
 
 }  // namespace
@@ -43,18 +75,21 @@ void CheckStandardOutput(const Arguments& arguments) {
 ExitCode Merge(Session& session) {
   const Arguments& arguments = session.arguments;
   CheckStandardOutput(arguments);
-  const MergedReport merged(arguments.operands());
+  const MergedReport merged(arguments.operands(), arguments.Has(FlagId::kAllowMissing));
   for (const std::string& warning : merged.Warnings()) session.console.Warn(warning);
-  OutcomeReports outcomes(arguments, "merged");
+  OutcomeReports outcomes(arguments, TitleOf(merged));
   merged.ForEachEntry([&outcomes](std::string_view entry) { outcomes.Add(entry); });
   outcomes.Write();
   WriteMerged(merged, session, arguments.Get(FlagId::kReport, "-"));
   session.report_is_written = true;
+  if (arguments.Has(FlagId::kHtml)) session.page = PageOf(merged, arguments);
+  const BadCases bad = FindBadCases(merged);
+  Show(session.console, bad, bad.Render(session.console), "");
   const ExitCode code = merged.exit_code();
-  session.console.Note(fmt::format("merged {} case{} of {} shard{}; the worst exit code is {}",
-                                   merged.num_cases(), merged.num_cases() == 1 ? "" : "s",
-                                   merged.num_shards(), merged.num_shards() == 1 ? "" : "s",
-                                   static_cast<int>(code)));
+  session.console.Note(fmt::format(
+      "merged {} case{} of {} shard{}{}; the worst exit code is {}", merged.num_cases(),
+      merged.num_cases() == 1 ? "" : "s", merged.num_shards(), merged.num_shards() == 1 ? "" : "s",
+      merged.incomplete() ? ", a part of the whole" : "", static_cast<int>(code)));
   return code;
 }
 

@@ -8,15 +8,12 @@
 #include "cli/case/operands.h"
 #include "cli/commands/plan_shards.h"
 #include "cli/options/commands.h"
+#include "cli/text/row.h"
 #include "order/canonical_order.h"
 #include "problem/explain.h"
 
 namespace convgrad::cli {
 namespace {
-
-std::string PlanRow(const char* name, const std::string& text) {
-  return fmt::format("  {:<14}{}\n", name, text);
-}
 
 std::string DescribeShapes(const Problem& problem, FilterFormat filter_format) {
   const ConvGeometry& g = problem.geometry;
@@ -25,50 +22,49 @@ std::string DescribeShapes(const Problem& problem, FilterFormat filter_format) {
   for (const Role role : op.operands) {
     const Shape shape = problem.ShapeOf(role);
     const bool is_filter = role == Role::kFilter;
-    text += PlanRow(NameOf(role),
-                    ToString(is_filter ? ShapeIn(filter_format, op.depthwise, shape) : shape));
+    text += Row(NameOf(role),
+                ToString(is_filter ? ShapeIn(filter_format, op.depthwise, shape) : shape));
   }
   const Shape result = FilterBorder(problem, filter_format).ResultShape();
-  text += PlanRow("result", fmt::format("{} {}", op.result, ToString(result)));
-  text += PlanRow("layout", fmt::format("{}, filters {}, {} group{}", NameOf(problem.data_format),
-                                        NameOf(filter_format), g.groups, g.groups == 1 ? "" : "s"));
-  text += PlanRow("strides", fmt::format("{},{}", g.stride_h, g.stride_w));
-  text += PlanRow("dilations", fmt::format("{},{}", g.dilation_h, g.dilation_w));
-  text +=
-      PlanRow("pads", fmt::format("top {}, bottom {}, left {}, right {} ({})", g.pad_top,
+  text += Row("result", fmt::format("{} {}", op.result, ToString(result)));
+  text += Row("layout", fmt::format("{}, filters {}, {} group{}", NameOf(problem.data_format),
+                                    NameOf(filter_format), g.groups, g.groups == 1 ? "" : "s"));
+  text += Row("strides", fmt::format("{},{}", g.stride_h, g.stride_w));
+  text += Row("dilations", fmt::format("{},{}", g.dilation_h, g.dilation_w));
+  text += Row("pads", fmt::format("top {}, bottom {}, left {}, right {} ({})", g.pad_top,
                                   g.pad_bottom, g.pad_left, g.pad_right, NameOf(problem.padding)));
-  for (const std::string& line : ExplainSizes(problem)) text += PlanRow("output size", line);
+  for (const std::string& line : ExplainSizes(problem)) text += Row("output size", line);
   return text;
 }
 
 std::string DescribeWork(const Problem& problem) {
   const int64_t bytes = problem.OperandBytes() + problem.ResultBytes();
-  return PlanRow("terms", fmt::format("at most {} for an element", problem.MaxTerms())) +
-         PlanRow("FLOPs", fmt::format("{}", problem.Flops())) +
-         PlanRow("bytes", fmt::format("{} in, {} out; {:.3g} FLOPs a byte", problem.OperandBytes(),
-                                      problem.ResultBytes(),
-                                      bytes == 0 ? 0.0
-                                                 : static_cast<double>(problem.Flops()) /
-                                                       static_cast<double>(bytes)));
+  return Row("terms", fmt::format("at most {} for an element", problem.MaxTerms())) +
+         Row("FLOPs", fmt::format("{}", problem.Flops())) +
+         Row("bytes", fmt::format("{} in, {} out; {:.3g} FLOPs a byte", problem.OperandBytes(),
+                                  problem.ResultBytes(),
+                                  bytes == 0 ? 0.0
+                                             : static_cast<double>(problem.Flops()) /
+                                                   static_cast<double>(bytes)));
 }
 
 std::string DescribeRun(const RunInfo& run) {
-  return PlanRow("memory", fmt::format("{}, {} of them scratch", FormatExactBytes(run.memory_bytes),
-                                       run.scratch_bytes)) +
-         PlanRow("algorithm", fmt::format("{}: {}", run.algorithm, run.why)) +
-         PlanRow("target", fmt::format("{}, {} thread{}", NameOf(run.isa), run.num_threads,
-                                       run.num_threads == 1 ? "" : "s")) +
-         PlanRow("tiles", run.tiles.empty() ? "none: no terms" : run.tiles) +
-         PlanRow("precision", NameOf(run.precision)) + PlanRow("algo", kAlgo);
+  return Row("memory", fmt::format("{}, {} of them scratch", FormatExactBytes(run.memory_bytes),
+                                   run.scratch_bytes)) +
+         Row("algorithm", fmt::format("{}: {}", run.algorithm, run.why)) +
+         Row("target", fmt::format("{}, {} thread{}", NameOf(run.isa), run.num_threads,
+                                   run.num_threads == 1 ? "" : "s")) +
+         Row("tiles", run.tiles.empty() ? "none: no terms" : run.tiles) +
+         Row("precision", NameOf(run.precision)) + Row("algo", kAlgo);
 }
 
-// Whether `run` would start at all on this machine as it is now.
+// Says where `run` would not start at all on this machine as it is now.
 std::string DescribeMemoryLimit(const Operands& operands) {
   try {
     operands.CheckMemory();
     return "";
   } catch (const Error& error) {
-    return PlanRow("", "would be refused: " + error.message());
+    return Row("", "would be refused: " + error.message());
   }
 }
 

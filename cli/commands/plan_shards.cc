@@ -24,7 +24,7 @@
 namespace convgrad::cli {
 namespace {
 
-// What describes a case has no effect where the manifest does.
+// Flags that describe a case have no effect where the manifest does.
 void CheckFlags(const Arguments& arguments) {
   for (const FlagValues::Entry& entry : arguments.flags().entries()) {
     if (!IsCaseKey(InfoOf(entry.id))) continue;
@@ -56,7 +56,7 @@ std::string DescribeShards(const std::string& name, const PlanRecord& plan, doub
   return text;
 }
 
-// What a batch would report of each case before it computes, streamed.
+// Streams what a batch would report of each case before it computes.
 void WriteEntries(Session& session, const ManifestFile& file, const ManifestOptions& options,
                   const CaseSelection& selection) {
   BatchOptions batch;
@@ -82,11 +82,13 @@ void WriteEntries(Session& session, const ManifestFile& file, const ManifestOpti
 
 }  // namespace
 
+bool NamesManifestFile(const std::string& path) {
+  return std::any_of(std::begin(kManifestEndings), std::end(kManifestEndings),
+                     [&path](const char* ending) { return path.ends_with(ending); });
+}
+
 bool NamesManifest(const Arguments& arguments) {
-  const std::string& operand = arguments.operands().front();
-  return arguments.Has(FlagId::kShards) ||
-         std::any_of(std::begin(kManifestEndings), std::end(kManifestEndings),
-                     [&operand](const char* ending) { return operand.ends_with(ending); });
+  return arguments.Has(FlagId::kShards) || NamesManifestFile(arguments.operands().front());
 }
 
 ExitCode PlanShards(Session& session) {

@@ -6,6 +6,7 @@
 #include "cli/case/case_run.h"
 #include "cli/case/filter_border.h"
 #include "cli/options/commands.h"
+#include "cli/text/row.h"
 #include "cli/text/values.h"
 
 namespace convgrad::cli {
@@ -15,19 +16,21 @@ std::string Summary(const CaseRecord& entry, BFloat16Form bfloat16_as) {
   const Problem& problem = *entry.problem;
   const OutputRecord& output = *entry.output;
   std::string text = fmt::format("{}\n", problem.ToLine());
-  text += fmt::format("  result       {} {}{}\n", InfoOf(problem.op).result,
-                      ToString(FilterBorder(problem, entry.filter_format).ResultShape()),
-                      output.path ? ", written to " + EscapeControls(*output.path) : "");
+  text +=
+      Row("result", fmt::format("{} {}{}", InfoOf(problem.op).result,
+                                ToString(FilterBorder(problem, entry.filter_format).ResultShape()),
+                                output.path ? ", written to " + EscapeControls(*output.path)
+                                            : "; nothing was written: there is no --output"));
   if (output.path) {
     const std::string hint = PythonHint(*output.path, problem.dtype, bfloat16_as);
-    if (!hint.empty()) text += fmt::format("  in Python    {}\n", hint);
+    if (!hint.empty()) text += Row("in Python", hint);
   }
-  text += fmt::format("  special      {} NaN, {} infinite, {} subnormal\n", output.special.nan,
-                      output.special.inf, output.special.subnormal);
-  if (output.sha256) text += fmt::format("  sha256       {}\n", *output.sha256);
-  text += fmt::format("  computed in  {} ({}, {}, {} threads)\n", DescribeTiming(entry),
-                      entry.run->algorithm, NameOf(entry.run->isa), entry.run->num_threads);
-  return text;
+  text += Row("special", fmt::format("{} NaN, {} infinite, {} subnormal", output.special.nan,
+                                     output.special.inf, output.special.subnormal));
+  if (output.sha256) text += Row("sha256", *output.sha256);
+  return text + Row("computed in", fmt::format("{} ({}, {}, {} threads)", DescribeTiming(entry),
+                                               entry.run->algorithm, NameOf(entry.run->isa),
+                                               entry.run->num_threads));
 }
 
 }  // namespace

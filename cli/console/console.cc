@@ -1,25 +1,22 @@
 #include "cli/console/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include "base/output_file.h"
+#include "cli/text/environment.h"
 
 namespace convgrad::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string Variable(const char* name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 bool IsDumbTerminal() {
   const std::string term = Variable("TERM");
@@ -40,6 +37,18 @@ const char* CodeOf(Color color) {
     case Color::kBold: return "\x1b[1m";
   }
   return "";
+}
+
+Color ColorOf(std::string_view word) {
+  constexpr std::string_view kGood[] = {"PASSED", "RECORDED", "KEPT", "FASTER", "SAME"};
+  constexpr std::string_view kDoubtful[] = {"SUSPECT", "INCONCLUSIVE", "NEW", "MISSING"};
+  constexpr std::string_view kBad[] = {"FAILED", "ERROR", "TIMEOUT", "SLOWER"};
+  const auto is_in = [word](const auto& words) {
+    return std::find(std::begin(words), std::end(words), word) != std::end(words);
+  };
+  if (is_in(kBad)) return Color::kRed;
+  if (is_in(kDoubtful)) return Color::kYellow;
+  return is_in(kGood) ? Color::kGreen : Color::kNone;
 }
 
 // There is nobody to tell if this fails.
@@ -64,6 +73,9 @@ Console::Console(const Arguments& arguments)
       stdout_is_taken_ = true;
     }
   }
+  const Command* command = arguments.command();
+  const bool is_merge = command != nullptr && command->id == CommandId::kMerge;
+  if (is_merge && !arguments.Has(FlagId::kReport)) stdout_is_taken_ = true;
 }
 
 void Console::Result(std::string_view text) {
@@ -104,14 +116,27 @@ void Console::Fail(const Error& error) const {
   WriteToStandardError(fmt::format("convgrad: {}error:{} {}\n", begin, end, error.message()));
 }
 
+// Text that is shown though standard output is silent or taken goes to standard error.
 std::string Console::Paint(Color color, const std::string& text) const {
-  return paints_ && color != Color::kNone ? CodeOf(color) + text + "\x1b[0m" : text;
+  const bool paints = quiet_ || stdout_is_taken_ ? paints_errors_ : paints_;
+  return paints && color != Color::kNone ? CodeOf(color) + text + "\x1b[0m" : text;
+}
+
+std::string Console::PaintWord(const std::string& word) const {
+  return Paint(ColorOf(word), word);
 }
 
 void Console::Flush() {
   if (result_.empty()) return;
   const std::string text = std::exchange(result_, {});
   WriteTextFile("-", text);
+}
+
+size_t Console::Width() {
+  constexpr size_t kLeast = 40, kOfFiles = 100;
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kOfFiles;
+  return std::max<size_t>(size.ws_col, kLeast);
 }
 
 Console Console::WithoutProgress() const {

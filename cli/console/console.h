@@ -39,6 +39,9 @@ class Console {
   // Text of the result in colour, if colour is wanted there.
   std::string Paint(Color color, const std::string& text) const;
 
+  // A status or a verdict, PASSED or SLOWER, in its colour.
+  std::string PaintWord(const std::string& word) const;
+
   // Writes the result. Throws I/O errors.
   void Flush();
 
@@ -46,6 +49,9 @@ class Console {
   Console WithoutProgress() const;
 
   bool shows_progress() const { return shows_progress_; }
+
+  // Columns of text on standard output: the terminal's, or a hundred in a file.
+  static size_t Width();
 
  private:
   bool quiet_ = false;

@@ -17,7 +17,7 @@ bool IsDigit(int byte) {
   return byte >= '0' && byte <= '9';
 }
 
-// What RFC 8259 calls a number: -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
+// RFC 8259 calls this a number: -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
 bool IsNumber(const std::string& text) {
   size_t at = text.starts_with('-') ? 1 : 0;
   const auto skip_digits = [&] {
@@ -63,7 +63,7 @@ std::string Describe(int byte) {
   return byte == '\n' ? "the end of the line" : fmt::format("the byte 0x{:02x}", byte);
 }
 
-// What often stands where JSON wants something else.
+// These words often stand where JSON wants something else.
 std::string FixFor(int byte) {
   if (byte == '/' || byte == '#') return "JSON has no comments; remove it";
   if (byte == '\'') return "write strings in double quotes";
@@ -331,6 +331,10 @@ JsonKind JsonReader::ReadWord() {
   const bool is_special = word == "NaN" || word == "nan" || word == "Infinity" || word == "inf";
   Refuse(begin, fmt::format("'{}' is no JSON value", word),
          is_special ? "JSON has no NaN and no infinity" : "strings need double quotes");
+}
+
+void JsonReader::LeaveDownTo(size_t depth) {
+  while (open_.size() > depth) Next();
 }
 
 void JsonReader::Skip(const JsonToken& begun) {

@@ -61,6 +61,11 @@ class JsonReader {
   // The next token. After kEnd, kEnd again.
   JsonToken Next();
 
+  // How many objects and arrays are open.
+  size_t depth() const { return open_.size(); }
+  // Reads on until no more than `depth` are.
+  void LeaveDownTo(size_t depth);
+
   // The rest of the value that `begun` began; nothing for a value that is whole.
   void Skip(const JsonToken& begun);
 

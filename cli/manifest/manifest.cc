@@ -20,17 +20,15 @@ constexpr std::string_view kSchemaFamily = "convgrad-manifest/";
 constexpr std::string_view kTopLevelKeys[] = {"schema", "defaults", "cases"};
 constexpr std::string_view kHeaderKeys[] = {"schema", "defaults"};
 constexpr size_t kMaxNameBytes = 4096;
+constexpr int64_t kMaxCount = int64_t{1} << 53;
 constexpr size_t kMaxStandardInputBytes = size_t{256} << 20;
 
-// What belongs to one case alone.
-constexpr FlagId kOwnFlags[] = {FlagId::kName, FlagId::kOutput, FlagId::kExpect};
-// What changes no bit of any result: another machine may run the same plan otherwise.
+// These flags belong to one case alone.
+constexpr FlagId kOwnFlags[] = {FlagId::kName, FlagId::kOutput, FlagId::kActual,
+                                FlagId::kActualParts, FlagId::kExpect};
+// These change no bit of any result: another machine may run the same plan otherwise.
 constexpr FlagId kMachineFlags[] = {FlagId::kThreads, FlagId::kIsa, FlagId::kAlgorithm,
                                     FlagId::kMaxMemory};
-
-bool IsOneOf(std::span<const FlagId> flags, FlagId id) {
-  return std::find(flags.begin(), flags.end(), id) != flags.end();
-}
 
 const std::map<std::string, const Flag*, std::less<>>& CaseKeys() {
   static const auto* const keys = [] {
@@ -44,7 +42,7 @@ const std::map<std::string, const Flag*, std::less<>>& CaseKeys() {
 }
 
 std::vector<std::string_view> CaseKeyNames() {
-  std::vector<std::string_view> names = {"op", "tags"};
+  std::vector<std::string_view> names = {"op", "tags", "count"};
   for (const auto& [name, flag] : CaseKeys()) names.push_back(name);
   return names;
 }
@@ -62,8 +60,8 @@ bool NamesHash(const FlagValues& flags) {
   return flags.Get(FlagId::kExpect, "").starts_with("sha256:");
 }
 
-std::string ReadStandardInput() {
-  const std::shared_ptr<InputFile> file = InputFile::Open("-");
+std::string ReadStream(const std::string& path) {
+  const std::shared_ptr<InputFile> file = InputFile::Open(path);
   std::string contents;
   std::vector<char> piece(size_t{64} << 10);
   while (const int64_t got = file->Read(piece.data(), static_cast<int64_t>(piece.size()))) {
@@ -77,7 +75,12 @@ std::string ReadStandardInput() {
   return contents;
 }
 
-// Whether the first line is a whole object without the key `cases`.
+int64_t ReadCount(const JsonReader& json, const JsonToken& value) {
+  if (value.kind != JsonKind::kNumber) RefuseType(json, value, "count", "a whole number");
+  return ParseInteger(FormatPlace(json.name(), value.place) + ": count", value.text, 1, kMaxCount);
+}
+
+// Says whether the first line is a whole object without the key `cases`.
 bool LooksLikeLines(const std::string& contents) {
   const std::string line = contents.substr(0, contents.find('\n'));
   const size_t last = line.find_last_not_of(" \t\r");
@@ -90,7 +93,7 @@ bool LooksLikeLines(const std::string& contents) {
 std::string ManifestCase::Identity() const {
   std::string text = fmt::format("{}\n{}\n", request.op, InfoOf(request.command).name);
   for (const FlagValues::Entry& entry : request.flags.entries()) {
-    if (IsOneOf(kMachineFlags, entry.id)) continue;
+    if (Contains(kMachineFlags, entry.id)) continue;
     const std::string& value = entry.given.empty() ? entry.text : entry.given;
     text += fmt::format("{}={}:{}\n", KeyOf(InfoOf(entry.id)), value.size(), value);
   }
@@ -100,14 +103,20 @@ std::string ManifestCase::Identity() const {
 
 ManifestFile::ManifestFile(const std::string& path)
     : path_(path), name_(path == "-" ? "standard input" : path) {
-  if (path == "-") {
-    contents_ = std::make_shared<const std::string>(ReadStandardInput());
+  if (IsStream(path)) {
+    contents_ = std::make_shared<const std::string>(ReadStream(path));
     if (LooksLikeLines(*contents_)) form_ = JsonReader::Form::kLines;
     return;
   }
   first_ = InputFile::Open(path);
   if (path.ends_with(".jsonl") || path.ends_with(".ndjson")) form_ = JsonReader::Form::kLines;
 }
+
+ManifestFile::ManifestFile(std::string name, std::string lines)
+    : path_("-"),
+      name_(std::move(name)),
+      form_(JsonReader::Form::kLines),
+      contents_(std::make_shared<const std::string>(std::move(lines))) {}
 
 JsonReader ManifestFile::Open() const {
   if (contents_) {
@@ -167,17 +176,23 @@ void ManifestReader::ReadHeaderKeys(JsonReader& json, Place begin) {
   KeySet keys = is_document_ ? KeySet("a manifest", kTopLevelKeys)
                              : KeySet("a first line without op", kHeaderKeys);
   for (JsonToken key = json.Next(); key.kind == JsonKind::kKey; key = json.Next()) {
-    keys.Add(json, key);
+    Attempt([&] { keys.Add(json, key); });
     const JsonToken value = json.Next();
-    if (key.text == "schema") CheckSchema(json, value);
-    if (key.text == "defaults") defaults_ = ReadFields(json, value);
-    if (key.text == "cases") json.Skip(value);
-    // What follows is read with the cases.
+    if (key.text == "schema") {
+      CheckSchema(json, value);
+    } else if (key.text == "defaults") {
+      defaults_ = ReadFields(json, value);
+    } else {
+      json.Skip(value);
+    }
+    // The rest is read with the cases.
     if (is_document_ && keys.Has("schema") && keys.Has("defaults")) break;
   }
   if (is_document_ && !keys.Has("schema")) {
-    ThrowUsage("manifest/missing-key", FormatPlace(file_.name(), begin),
-               "the manifest has no key schema", fmt::format("add \"schema\": \"{}\"", kSchema));
+    Attempt([&] {
+      ThrowUsage("manifest/missing-key", FormatPlace(file_.name(), begin),
+                 "the manifest has no key schema", fmt::format("add \"schema\": \"{}\"", kSchema));
+    });
   }
   CheckDefaults(json);
 }
@@ -207,6 +222,20 @@ void ManifestReader::CheckSchema(const JsonReader& json, const JsonToken& value)
              is_newer ? "use a version of convgrad that knows it" : "");
 }
 
+template <class Step>
+bool ManifestReader::Attempt(const Step& step) const {
+  try {
+    step();
+    return true;
+  } catch (const Error& error) {
+    const bool is_mistake =
+        error.exit_code() == ExitCode::kUsage && error.code() != "manifest/syntax";
+    if (!options_.on_mistake || !is_mistake) throw;
+    options_.on_mistake(error);
+    return false;
+  }
+}
+
 ManifestReader::Fields ManifestReader::ReadFields(JsonReader& json, const JsonToken& begin) {
   if (begin.kind != JsonKind::kBeginObject) {
     json.Refuse(begin.place, fmt::format("an object is wanted here, not {}", NameOf(begin.kind)));
@@ -214,7 +243,8 @@ ManifestReader::Fields ManifestReader::ReadFields(JsonReader& json, const JsonTo
   Fields fields;
   fields.place = begin.place;
   for (JsonToken key = json.Next(); key.kind == JsonKind::kKey; key = json.Next()) {
-    ReadField(json, key, fields);
+    const size_t depth = json.depth();
+    if (!Attempt([&] { ReadField(json, key, fields); })) json.LeaveDownTo(depth);
   }
   return fields;
 }
@@ -233,6 +263,11 @@ void ManifestReader::ReadField(JsonReader& json, const JsonToken& key, Fields& f
     fields.tags = ReadStrings(json, value, key.text);
     return;
   }
+  if (key.text == "count") {
+    if (fields.count) RefuseDuplicate(json, key);
+    fields.count = ReadCount(json, value);
+    return;
+  }
   const auto row = CaseKeys().find(key.text);
   if (row == CaseKeys().end()) RefuseKey(json, key, CaseKeyNames(), "a case");
   const Flag& flag = *row->second;
@@ -243,30 +278,42 @@ void ManifestReader::ReadField(JsonReader& json, const JsonToken& key, Fields& f
 }
 
 void ManifestReader::CheckDefaults(const JsonReader& json) const {
+  if (defaults_.count) {
+    Attempt([&] {
+      ThrowUsage("manifest/value", FormatPlace(json.name(), defaults_.place) + ": count",
+                 "can't be the same for all cases", "give each case its own");
+    });
+  }
   for (const FlagValues::Entry& entry : defaults_.entries) {
-    if (!IsOneOf(kOwnFlags, entry.id)) continue;
-    ThrowUsage(
-        "manifest/value",
-        fmt::format("{}: {}", FormatPlace(json.name(), entry.place), KeyOf(InfoOf(entry.id))),
-        "can't be the same for all cases", "give each case its own");
+    if (!Contains(kOwnFlags, entry.id)) continue;
+    Attempt([&] {
+      ThrowUsage(
+          "manifest/value",
+          fmt::format("{}: {}", FormatPlace(json.name(), entry.place), KeyOf(InfoOf(entry.id))),
+          "can't be the same for all cases", "give each case its own");
+    });
   }
 }
 
 std::optional<ManifestCase> ManifestReader::Next() {
   if (ended_) return std::nullopt;
   if (is_document_ && !in_cases_) FindCases();
-  const JsonToken begin = json_.Next();
-  ended_ = begin.kind == JsonKind::kEndArray || begin.kind == JsonKind::kEnd;
-  if (!ended_) return Merge(ReadFields(json_, begin));
-  if (is_document_) FinishDocument();
-  return std::nullopt;
+  std::optional<ManifestCase> one;
+  while (!one) {
+    const JsonToken begin = json_.Next();
+    ended_ = begin.kind == JsonKind::kEndArray || begin.kind == JsonKind::kEnd;
+    if (ended_) break;
+    Attempt([&] { one = Merge(ReadFields(json_, begin)); });
+  }
+  if (ended_ && is_document_) FinishDocument();
+  return one;
 }
 
 // Moves to the first case.
 void ManifestReader::FindCases() {
   const JsonToken begin = json_.Next();
   for (JsonToken key = json_.Next(); key.kind == JsonKind::kKey; key = json_.Next()) {
-    keys_.Add(json_, key);
+    Attempt([&] { keys_.Add(json_, key); });
     const JsonToken value = json_.Next();
     if (key.text == "cases") {
       if (value.kind != JsonKind::kBeginArray) RefuseType(json_, value, key.text, "an array");
@@ -282,7 +329,7 @@ void ManifestReader::FindCases() {
 // Everything behind the cases is read, so that a text that goes wrong there is refused.
 void ManifestReader::FinishDocument() {
   for (JsonToken key = json_.Next(); key.kind == JsonKind::kKey; key = json_.Next()) {
-    keys_.Add(json_, key);
+    Attempt([&] { keys_.Add(json_, key); });
     json_.Skip(json_.Next());
   }
   json_.Next();
@@ -306,10 +353,11 @@ void ManifestReader::CheckName(const Fields& fields) const {
 // Which flags have an effect follows from the operation and from what the case itself asks for: a
 // golden or another flag of `check` alone makes it a check.
 ManifestCase ManifestReader::Merge(Fields own) {
-  CheckName(own);
+  Attempt([&] { CheckName(own); });
   ManifestCase merged;
   merged.index = next_index_++;
   merged.place = own.place;
+  merged.count = own.count.value_or(1);
   merged.tags = own.tags ? *own.tags : defaults_.tags.value_or(std::vector<std::string>());
   CaseRequest& request = merged.request;
   request.flags = FlagValues(source_, own.place);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@ struct ManifestCase {
   int64_t index = 0;  // in the manifest, from 0
   Place place;
   std::vector<std::string> tags;
+  int64_t count = 1;    // how often its problem comes in the log that it was taken from
   CaseRequest request;  // its name among the flags
 
   std::string name() const { return request.flags.Get(FlagId::kName, ""); }
@@ -36,6 +38,8 @@ class ManifestFile {
   // JSON Lines if the name ends in .jsonl or .ndjson, else JSON. "-" is standard input, which is
   // kept in memory and may be either. Throws I/O errors.
   explicit ManifestFile(const std::string& path);
+  // JSON Lines that lie nowhere; `name` as messages call them.
+  ManifestFile(std::string name, std::string lines);
 
   const std::string& path() const { return path_; }
   // As messages call it.
@@ -59,6 +63,8 @@ struct ManifestOptions {
   ManifestPathOptions paths;
   // Of the command line: given to every case on which they have an effect, instead of its own.
   FlagValues overrides;
+  // If set, hears of each mistake after which reading can go on; else the first is thrown.
+  std::function<void(const Error&)> on_mistake;
 };
 
 class ManifestReader {
@@ -77,6 +83,7 @@ class ManifestReader {
     std::string op;
     Place op_place;
     std::optional<std::vector<std::string>> tags;
+    std::optional<int64_t> count;
     std::vector<FlagValues::Entry> entries;
   };
 
@@ -90,6 +97,9 @@ class ManifestReader {
   void FindCases();
   void FinishDocument();
   void CheckName(const Fields& fields) const;
+  // Runs `step`; whether it made no mistake that was told.
+  template <class Step>
+  bool Attempt(const Step& step) const;
   ManifestCase Merge(Fields own);
   void MergeDefaults(CaseRequest& request) const;
   void MergeOverrides(FlagValues& flags, CommandId command) const;

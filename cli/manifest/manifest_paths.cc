@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/record/golden_record.h"
+#include "files/tensor_path.h"
 
 namespace convgrad::cli {
 namespace {
@@ -56,7 +57,7 @@ std::string ManifestPaths::ForReading(const std::string& given) const {
 
 std::string ManifestPaths::ForWriting(const std::string& given) const {
   std::string path = Join(output_root_, given);
-  if (tree_ && !tree_->Holds(given)) {
+  if (tree_ && !tree_->Holds(TensorFileOf(given))) {
     ThrowUsage("manifest/outside", given.substr(0, kShownBytes),
                fmt::format("an output may not leave {}", tree_->path()),
                "name a place beneath it, or give --output-root or --allow-outside");
@@ -66,8 +67,8 @@ std::string ManifestPaths::ForWriting(const std::string& given) const {
 
 std::string ManifestPaths::ForGolden(const std::string& given) const {
   std::string path = ForReading(given);
-  const bool is_held =
-      !goldens_tree_ || (goldens_tree_->Holds(given) && goldens_tree_->Holds(RecordPathOf(given)));
+  const bool is_held = !goldens_tree_ || (goldens_tree_->Holds(TensorFileOf(given)) &&
+                                          goldens_tree_->Holds(RecordPathOf(given)));
   if (is_held) return path;
   ThrowUsage("manifest/outside", given.substr(0, kShownBytes),
              fmt::format("a golden that is recorded may not leave {}", goldens_tree_->path()),

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <compare>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string_view>
 
 #include "base/error.h"
 #include "cli/case/golden.h"
 #include "cli/record/pending.h"
+#include "files/tensor_path.h"
 #include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {
@@ -35,22 +37,26 @@ bool Contains(const std::vector<Digest>& sorted, const Digest& digest) {
   return std::binary_search(sorted.begin(), sorted.end(), digest);
 }
 
-// Sorts; returns one that is there twice.
-std::optional<Digest> FindDouble(std::vector<Digest>& digests) {
+// Sorts; returns those that are there more than once, each once, sorted.
+std::vector<Digest> FindDoubles(std::vector<Digest>& digests) {
   std::sort(digests.begin(), digests.end());
-  const auto at = std::adjacent_find(digests.begin(), digests.end());
-  return at == digests.end() ? std::nullopt : std::optional(*at);
+  std::vector<Digest> doubles;
+  for (size_t i = 1; i < digests.size(); ++i) {
+    const bool is_known = !doubles.empty() && doubles.back() == digests[i];
+    if (digests[i] == digests[i - 1] && !is_known) doubles.push_back(digests[i]);
+  }
+  return doubles;
 }
 
 // The digests of a case's file `path`, each once.
 void AddKeys(const std::string& path, std::vector<Digest>& digests) {
-  for (const std::string& key : FileKeys(path)) digests.push_back(DigestOf(key));
+  for (const std::string& key : FileKeys(TensorFileOf(path))) digests.push_back(DigestOf(key));
 }
 
 // The digests of the file that the entry names, and of the record beside a golden.
 std::vector<Digest> DigestsOf(const FlagValues::Entry& entry) {
   std::vector<Digest> digests;
-  AddKeys(entry.text, digests);
+  for (const std::string& file : FilesIn(InfoOf(entry.id), entry.text)) AddKeys(file, digests);
   if (entry.id == FlagId::kExpect) AddKeys(RecordPathOf(entry.text), digests);
   return digests;
 }
@@ -66,16 +72,12 @@ bool IsRead(const FlagValues::Entry& entry, bool records) {
   return is_file && !IsWritten(entry, records);
 }
 
-// The entry whose file has one of the sorted `outputs`, if any.
-const FlagValues::Entry* FindInput(const ManifestCase& one, const std::vector<Digest>& outputs,
-                                   bool records) {
-  for (const FlagValues::Entry& entry : one.request.flags.entries()) {
-    if (!IsRead(entry, records)) continue;
-    for (const Digest& digest : DigestsOf(entry)) {
-      if (Contains(outputs, digest)) return &entry;
-    }
-  }
-  return nullptr;
+// Says whether the entry reads one of the sorted `outputs`.
+bool Reads(const FlagValues::Entry& entry, const std::vector<Digest>& outputs, bool records) {
+  if (!IsRead(entry, records)) return false;
+  const std::vector<Digest> digests = DigestsOf(entry);
+  return std::any_of(digests.begin(), digests.end(),
+                     [&](const Digest& digest) { return Contains(outputs, digest); });
 }
 
 // The entry that writes the file with this digest, if any.
@@ -111,24 +113,26 @@ class ManifestPlanner {
   }
 
   void CheckNames() {
-    const std::optional<Digest> twice = FindDouble(names_);
-    if (!twice) return;
-    const auto [first, second] =
-        FindPair([&](const ManifestCase& one) { return DigestOf(one.name()) == *twice; });
-    Refuse(second, FlagId::kName, "manifest/duplicate-name",
-           fmt::format("'{}' names the case at line {} too", second.name(), first.place.line),
-           "give each case a name of its own");
+    const auto digests_of = [](const ManifestCase& one) {
+      return std::vector<Digest>{DigestOf(one.name())};
+    };
+    ForEachDouble(FindDoubles(names_), digests_of,
+                  [&](const Earlier& first, const ManifestCase& second, const Digest&) {
+                    Refuse(
+                        second, FlagId::kName, "manifest/duplicate-name",
+                        fmt::format("'{}' names the case at line {} too", first.name, first.line),
+                        "give each case a name of its own");
+                  });
   }
 
   void CheckOutputs(const BatchFiles& batch_files) {
-    const std::optional<Digest> twice = FindDouble(outputs_);
-    if (twice) {
-      const auto [first, second] = FindPair(
-          [&](const ManifestCase& one) { return FindOutput(one, *twice, records()) != nullptr; });
-      Refuse(second, FindOutput(second, *twice, records())->id, "manifest/same-file",
-             fmt::format("the case '{}' writes this file too", first.name()),
-             "give each case an output of its own");
-    }
+    ForEachDouble(
+        FindDoubles(outputs_), [&](const ManifestCase& one) { return OutputsOf(one); },
+        [&](const Earlier& first, const ManifestCase& second, const Digest& digest) {
+          Refuse(second, FindOutput(second, digest, records())->id, "manifest/same-file",
+                 fmt::format("the case '{}' writes this file too", first.name),
+                 "give each case an output of its own");
+        });
     CheckPending();
     for (const auto& files : {batch_files.inputs, batch_files.outputs}) {
       for (const NamedPath& file : files) CheckBatchFile(file);
@@ -146,25 +150,31 @@ class ManifestPlanner {
     std::sort(written.begin(), written.end());
     ManifestReader reader(file_, options_);
     while (const std::optional<ManifestCase> one = reader.Next()) {
-      const FlagValues::Entry* entry = FindInput(*one, written, records());
-      if (entry == nullptr) continue;
-      Refuse(*one, entry->id, "manifest/same-file",
-             "a case or the batch itself writes this file, so what is read depends on the order",
-             "write to another file");
+      for (const FlagValues::Entry& entry : one->request.flags.entries()) {
+        if (!Reads(entry, written, records())) continue;
+        Refuse(*one, entry.id, "manifest/same-file",
+               "a case or the batch itself writes this file, so what is read depends on the order",
+               "write to another file");
+      }
     }
   }
 
  private:
   bool records() const { return options_.paths.records; }
 
-  void AddOutputs(const ManifestCase& one) {
+  std::vector<Digest> OutputsOf(const ManifestCase& one) const {
     std::vector<Digest> own;
     for (const FlagValues::Entry& entry : one.request.flags.entries()) {
       if (!IsWritten(entry, records())) continue;
       for (const Digest& digest : DigestsOf(entry)) own.push_back(digest);
     }
+    return own;
+  }
+
+  void AddOutputs(const ManifestCase& one) {
+    std::vector<Digest> own = OutputsOf(one);
     outputs_.insert(outputs_.end(), own.begin(), own.end());
-    if (!FindDouble(own)) return;
+    if (FindDoubles(own).empty()) return;
     Refuse(one, FlagId::kExpect, "manifest/same-file", "the case's output goes there too",
            "leave the output out");
   }
@@ -184,23 +194,40 @@ class ManifestPlanner {
     return Sha256(both.data(), static_cast<int64_t>(both.size()));
   }
 
-  template <class Predicate>
-  std::pair<ManifestCase, ManifestCase> FindPair(const Predicate& predicate) const {
+  struct Earlier {
+    int64_t index;
+    std::string name;
+    int64_t line;
+  };
+
+  // Calls tell(earlier, later, digest) for each case that has a digest of the sorted `doubles`
+  // which a case before it had.
+  template <class DigestsOfCase, class Tell>
+  void ForEachDouble(const std::vector<Digest>& doubles, const DigestsOfCase& digests_of,
+                     const Tell& tell) const {
+    if (doubles.empty()) return;
+    std::map<Digest, Earlier> seen;
     ManifestReader reader(file_, options_);
-    std::optional<ManifestCase> first;
-    while (std::optional<ManifestCase> one = reader.Next()) {
-      if (!predicate(*one)) continue;
-      if (first) return {*first, *one};
-      first = one;
+    while (const std::optional<ManifestCase> one = reader.Next()) {
+      for (const Digest& digest : digests_of(*one)) {
+        if (!Contains(doubles, digest)) continue;
+        const auto [earlier, is_first] =
+            seen.emplace(digest, Earlier{one->index, one->name(), one->place.line});
+        if (!is_first && earlier->second.index != one->index) tell(earlier->second, *one, digest);
+      }
     }
-    file_.CheckUnchanged();
-    ThrowInternal("a case of the manifest was lost");
   }
 
-  [[noreturn]] static void Refuse(const ManifestCase& one, FlagId id, const std::string& code,
-                                  const std::string& why, const std::string& fix) {
+  // Returns where somebody wants to hear of all mistakes.
+  void Refuse(const ManifestCase& one, FlagId id, const std::string& code, const std::string& why,
+              const std::string& fix) const {
     const FlagValues& flags = one.request.flags;
-    flags.Refuse(id, Error(ExitCode::kUsage, code, flags.NameOf(id), why, fix));
+    try {
+      flags.Refuse(id, Error(ExitCode::kUsage, code, flags.NameOf(id), why, fix));
+    } catch (const Error& error) {
+      if (!options_.on_mistake) throw;
+      options_.on_mistake(error);
+    }
   }
 
   void CheckPending() const {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "cli/case/operands.h"
+#include "files/tensor_path.h"
 #include "verify/truth/fill.h"
 
 namespace convgrad::cli {
@@ -84,10 +85,10 @@ std::string StringOf(const JsonReader& json, const JsonToken& token, const std::
   return token.text;
 }
 
-// What stands for standard input or output on a command line, which the cases of a manifest can't
-// share.
+// Throws for what stands for standard input or output on a command line: the cases of a manifest
+// can't share it.
 void RefuseStream(const JsonReader& json, const JsonToken& token, const std::string& key) {
-  if (token.text == "-") {
+  if (IsStandardStream(token.text)) {
     RefuseValue(json, token.place, key, "'-' is the standard stream of the whole batch",
                 "name a file");
   }
@@ -151,6 +152,7 @@ class FlagValueReader {
       case FlagKind::kSizes:
       case FlagKind::kGolden:
       case FlagKind::kRead:
+      case FlagKind::kReads:
       case FlagKind::kWritten: ReadPlace(entry); break;
     }
     if (entry.text.find('\0') != std::string::npos) {
@@ -194,9 +196,29 @@ class FlagValueReader {
       entry.text = ReadHash(json_, first_, key_);
     } else if (flag_.kind == FlagKind::kSizes && first_.kind == JsonKind::kBeginArray) {
       entry.text = ReadIntegers(json_, key_, "an array of whole numbers");
+    } else if (flag_.kind == FlagKind::kReads && first_.kind == JsonKind::kBeginArray) {
+      ReadPaths(entry);
     } else {
-      ReadPath(entry);
+      ReadPath(first_, entry);
     }
+  }
+
+  // An array of them, as the command line has it.
+  void ReadPaths(FlagValues::Entry& entry) {
+    constexpr size_t kMaxPaths = 100'000;
+    size_t count = 0;
+    std::string paths, given;
+    for (JsonToken item = json_.Next(); item.kind != JsonKind::kEndArray; item = json_.Next()) {
+      if (++count > kMaxPaths) {
+        RefuseValue(json_, item.place, key_, fmt::format("has more than {} paths", kMaxPaths));
+      }
+      ReadPath(item, entry);
+      paths += (count > 1 ? "," : "") + entry.text;
+      given += (count > 1 ? "," : "") + entry.given;
+    }
+    if (count == 0) RefuseValue(json_, first_.place, key_, "has no path", "name a file");
+    entry.text = paths;
+    entry.given = given;
   }
 
   const char* Wanted() const {
@@ -204,13 +226,18 @@ class FlagValueReader {
       case FlagKind::kOperand: return "a path or an object with the key fill";
       case FlagKind::kGolden: return "a path or an object with the key sha256";
       case FlagKind::kSizes: return "an array of whole numbers or a path";
+      case FlagKind::kReads: return "a path or an array of paths";
       default: return "a path";
     }
   }
 
-  void ReadPath(FlagValues::Entry& entry) {
-    const std::string given = String(Wanted());
-    RefuseStream(json_, first_, key_);
+  void ReadPath(const JsonToken& token, FlagValues::Entry& entry) {
+    const std::string given = StringOf(json_, token, key_, Wanted());
+    RefuseStream(json_, token, key_);
+    if (flag_.kind == FlagKind::kReads && given.find(',') != std::string::npos) {
+      RefuseValue(json_, token.place, key_, "a comma parts one file from the next",
+                  "name a file without one");
+    }
     const bool stands_for_data = (flag_.kind == FlagKind::kOperand && IsFill(given)) ||
                                  (flag_.kind == FlagKind::kGolden && given.starts_with("sha256:"));
     if (stands_for_data) {
@@ -224,7 +251,7 @@ class FlagValueReader {
       entry.text = Resolve(given);
     } catch (const Error& error) {
       throw Error(error.exit_code(), error.code(),
-                  fmt::format("{}: {}", FormatPlace(json_.name(), first_.place), key_),
+                  fmt::format("{}: {}", FormatPlace(json_.name(), token.place), key_),
                   error.message());
     }
     entry.given = given;

@@ -19,7 +19,10 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
 
 }  // namespace
 
-Selection::Selection(const FlagValues& flags) : glob_(flags.Get(FlagId::kMatch, "")) {
+Selection::Selection(const FlagValues& flags) {
+  for (const FlagValues::Entry& entry : flags.entries()) {
+    if (entry.id == FlagId::kMatch) globs_.push_back(entry.text);
+  }
   if (const std::string* tags = flags.Find(FlagId::kTag)) tags_ = SplitAtCommas(*tags);
 }
 
@@ -28,7 +31,10 @@ bool Selection::Takes(const ManifestCase& one) const {
     return std::find(one.tags.begin(), one.tags.end(), tag) != one.tags.end();
   };
   if (!std::all_of(tags_.begin(), tags_.end(), has)) return false;
-  return glob_.empty() || fnmatch(glob_.c_str(), one.name().c_str(), 0) == 0;
+  return globs_.empty() ||
+         std::any_of(globs_.begin(), globs_.end(), [&one](const std::string& glob) {
+           return fnmatch(glob.c_str(), one.name().c_str(), 0) == 0;
+         });
 }
 
 }  // namespace convgrad::cli

@@ -17,8 +17,8 @@ class Selection {
   bool Takes(const ManifestCase& one) const;
 
  private:
-  std::string glob_;               // of names; empty: any
-  std::vector<std::string> tags_;  // all of them
+  std::vector<std::string> globs_;  // of names, one of which has to match; none: any name
+  std::vector<std::string> tags_;   // all of them
 };
 
 }  // namespace convgrad::cli

@@ -12,8 +12,16 @@
 namespace convgrad::cli {
 namespace {
 
+// "-:NAME" is a tensor of standard input.
 bool IsFlagWord(const std::string& word) {
-  return word.size() > 1 && word[0] == '-';
+  return word.size() > 1 && word[0] == '-' && word[1] != ':';
+}
+
+// A flag's short form.
+bool IsLetter(const std::string& word) {
+  return std::any_of(AllFlags().begin(), AllFlags().end(), [&word](const Flag& flag) {
+    return flag.letter != '\0' && word == SpellLetter(flag);
+  });
 }
 
 std::vector<std::string_view> FlagNamesOf(const Command* command) {
@@ -49,8 +57,9 @@ void Arguments::Read(std::vector<std::string> words) {
   app.allow_extras();
   std::vector<CLI::Option*> options;
   for (const Flag& flag : AllFlags()) {
-    options.push_back(flag.value == nullptr ? app.add_flag(Spell(flag))
-                                            : app.add_option(Spell(flag)));
+    const std::string letter = SpellLetter(flag);
+    const std::string names = letter.empty() ? Spell(flag) : letter + "," + Spell(flag);
+    options.push_back(flag.value == nullptr ? app.add_flag(names) : app.add_option(names));
     options.back()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   std::reverse(words.begin(), words.end());
@@ -104,13 +113,15 @@ void Arguments::CheckValues() const {
   }
 }
 
-// Whether the word at `i` is the flag, but has no value. Only lists of numbers may be empty.
+// Says whether the word at `i` is the flag without a value. Only lists of numbers may be empty.
 bool Arguments::LacksValue(const Flag& flag, size_t i) const {
   const std::string name = Spell(flag);
-  if (flag.value == nullptr || !words_[i].starts_with(name)) return false;
+  if (flag.value == nullptr) return false;
   if (words_[i] == name + "=") return true;
-  if (words_[i] != name) return false;
-  if (i + 1 == words_.size() || words_[i + 1].starts_with("--")) return true;
+  if (words_[i] != name && (flag.letter == '\0' || words_[i] != SpellLetter(flag))) return false;
+  if (i + 1 == words_.size() || words_[i + 1].starts_with("--") || IsLetter(words_[i + 1])) {
+    return true;
+  }
   return words_[i + 1].empty() && flag.kind != FlagKind::kIntegers;
 }
 
@@ -127,7 +138,7 @@ void Arguments::CheckFlagsOfCommand() const {
     if (flag.value == nullptr && given[i].text != "true") {
       ThrowUsage("flag/value", Spell(flag), "is a switch and takes no value", "give it alone");
     }
-    if (i > 0 && given[i - 1].id == flag.id) {
+    if (i > 0 && given[i - 1].id == flag.id && !flag.repeats) {
       ThrowUsage("flag/repeated", Spell(flag), "is given more than once", "keep one");
     }
   }

@@ -37,7 +37,13 @@ ExitCode Gen(Session& session);
 ExitCode Inspect(Session& session);
 ExitCode Batch(Session& session);
 ExitCode Merge(Session& session);
+ExitCode MakePage(Session& session);
+ExitCode Accept(Session& session);
+ExitCode Prune(Session& session);
 ExitCode Bench(Session& session);
+ExitCode Import(Session& session);
+ExitCode Export(Session& session);
+ExitCode Replay(Session& session);
 ExitCode Info(Session& session);
 ExitCode Help(Session& session);
 

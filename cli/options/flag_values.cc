@@ -37,6 +37,12 @@ std::string Quote(const std::string& word) {
 
 }  // namespace
 
+FlagValues FlagValues::OfCall() {
+  FlagValues flags;
+  flags.has_keys_ = true;
+  return flags;
+}
+
 void FlagValues::Add(Entry entry) {
   const auto after = std::upper_bound(entries_.begin(), entries_.end(), entry.id,
                                       [](FlagId id, const Entry& other) { return id < other.id; });
@@ -56,7 +62,7 @@ std::string FlagValues::Get(FlagId id, const std::string& otherwise) const {
 }
 
 std::string FlagValues::NameOf(FlagId id) const {
-  return source_ ? KeyOf(InfoOf(id)) : Spell(InfoOf(id));
+  return has_keys_ ? KeyOf(InfoOf(id)) : Spell(InfoOf(id));
 }
 
 void FlagValues::Refuse(FlagId id, const Error& error) const {

@@ -30,9 +30,11 @@ class FlagValues {
 
   // Of a command line.
   FlagValues() = default;
+  // Of a function's call, whose arguments are called as the keys of manifests are.
+  static FlagValues OfCall();
   // Of an entry of the manifest `source` (as messages call it).
   FlagValues(std::shared_ptr<const std::string> source, Place place)
-      : source_(std::move(source)), place_(place) {}
+      : source_(std::move(source)), has_keys_(true), place_(place) {}
 
   // In the table's order, whatever the order they come in; those of one flag in their own.
   void Add(Entry entry);
@@ -50,7 +52,7 @@ class FlagValues {
   // Of the entry; nowhere for a command line.
   Place place() const { return place_; }
 
-  // How messages call the flag: "--out-backprop", or "out_backprop" of a manifest.
+  // How messages call the flag: "--out-backprop", or "out_backprop" of a manifest or a call.
   std::string NameOf(FlagId id) const;
 
   // Throws `error`, in a manifest with the place of the flag (or of the entry, without it) in
@@ -70,6 +72,7 @@ class FlagValues {
 
  private:
   std::shared_ptr<const std::string> source_;
+  bool has_keys_ = false;
   Place place_;
   std::vector<Entry> entries_;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace convgrad::cli {
 
@@ -17,7 +18,13 @@ enum class CommandId {
   kInspect,
   kBatch,
   kMerge,
+  kReport,
+  kAccept,
+  kPrune,
   kBench,
+  kImport,
+  kExport,
+  kReplay,
   kInfo,
   kHelp
 };
@@ -61,17 +68,27 @@ enum class FlagId {
   kAlgorithm,
   kPrecision,
   kMaxMemory,
+  kActual,
+  kActualParts,
   kExpect,
   kTolerance,
   kGoldenAccumulator,
+  kOperandRounding,
+  kOdds,
   kProbe,
-  kStrict,
+  kInvariance,
+  kAllowSuspect,
   kShards,
   kShard,
+  kDialect,
+  kCheckAll,
   kMatch,
   kTag,
   kList,
+  kDelete,
+  kLint,
   kAllowEmpty,
+  kAllowMissing,
   kJobs,
   kRequireGolden,
   kFailFast,
@@ -99,10 +116,12 @@ enum class FlagId {
   kErrorMap,
   kJunit,
   kSummary,
+  kHtml,
+  kCsv,
+  kMarkdown,
   kNoHash,
   kJson,
-  kMan,
-  kMarkdown,
+  kFormat,
   kQuiet,
   kVerbose,
   kColor,
@@ -134,6 +153,7 @@ enum class FlagKind {
   kSizes,     // a path, or as kIntegers
   kGolden,    // a path or sha256:HASH; a path or {"sha256": HASH}
   kRead,      // a path
+  kReads,     // paths with commas between; an array of paths, or one
   kWritten,   // a path, or "-"
 };
 
@@ -148,19 +168,29 @@ struct Flag {
   bool in_repro;        // part of the case, not of where its results go
   FlagKind kind;
   const char* help;
+  char letter = '\0';    // its short form, if it has one
+  bool repeats = false;  // may be given several times
 };
 
 std::span<const Flag> AllFlags();
 const Flag& InfoOf(FlagId id);
+bool Contains(std::span<const FlagId> flags, FlagId id);
 const char* TitleOf(FlagGroup group);
 
 // "--out-backprop".
 std::string Spell(const Flag& flag);
+// "-o"; empty without a letter.
+std::string SpellLetter(const Flag& flag);
 // "out_backprop".
 std::string KeyOf(const Flag& flag);
 
 // What a flag's value names.
 FlagFile FileOf(const Flag& flag);
+// The files that `value` of such a flag names: one, or those of a list.
+std::vector<std::string> FilesIn(const Flag& flag, const std::string& value);
+
+// The words among which a flag's value is chosen, as far as they can be listed: {"NHWC", "NCHW"}.
+std::vector<std::string> ChoicesOf(const Flag& flag);
 
 // Whether a manifest's case can have it: it says what to compute, on what, or with what to compare.
 bool IsCaseKey(const Flag& flag);

@@ -8,6 +8,7 @@
 #include "cli/record/problem_json.h"
 #include "cli/text/json.h"
 #include "cli/text/unicode.h"
+#include "files/tensor_path.h"
 #include "order/canonical_order.h"
 #include "tensor/tensor_hash.h"
 
@@ -18,7 +19,7 @@ constexpr const char* kSchemaName = "convgrad-golden/1";
 
 constexpr int64_t kMaxRecordBytes = 1 << 20;  // far more than any reason to record takes
 
-constexpr const char* kSchema = "schema";
+constexpr const char* kSchemaKey = "schema";
 constexpr const char* kSha256 = "sha256";
 constexpr const char* kFile = "file";
 constexpr const char* kDtype = "dtype";
@@ -35,16 +36,16 @@ constexpr const char* kReason = "reason";
   ThrowData("golden/malformed", path, why, "record the golden again");
 }
 
-std::string Text(const Json& json, const char* key) {
+std::string TextAt(const Json& json, const char* key) {
   return json.at(key).get<std::string>();
 }
 
 // Nothing but what decides how to compare has to be there.
 GoldenRecord RecordOf(const Json& json) {
-  GoldenRecord record = {Text(json, kSha256), Text(json, kDtype), json.at(kShape).get<Shape>(),
-                         Text(json, kAlgoKey), Text(json, kPrecision)};
+  GoldenRecord record = {TextAt(json, kSha256), TextAt(json, kDtype), json.at(kShape).get<Shape>(),
+                         TextAt(json, kAlgoKey), TextAt(json, kPrecision)};
   for (const Json& input : json.value(kInputs, Json::array())) {
-    record.inputs.push_back({Text(input, kRole), Text(input, kDtype), Text(input, kSha256)});
+    record.inputs.push_back({TextAt(input, kRole), TextAt(input, kDtype), TextAt(input, kSha256)});
   }
   record.reason = json.value(kReason, std::string());
   record.has_file = json.value(kFile, false);
@@ -63,7 +64,7 @@ bool IsDataHash(const std::string& text) {
 }
 
 std::string RecordPathOf(const std::string& golden_path) {
-  return golden_path + ".golden.json";
+  return TensorFileOf(golden_path) + ".golden.json";
 }
 
 std::optional<std::string> ReadRecordText(const std::string& path) {
@@ -80,7 +81,7 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path) {
   GoldenRecord record;
   try {
     const Json json = ParseJson(*text);
-    const std::string schema = Text(json, kSchema);
+    const std::string schema = TextAt(json, kSchemaKey);
     if (schema != kSchemaName) {
       ThrowMalformed(path, fmt::format("schema '{}' is not {}", schema, kSchemaName));
     }
@@ -96,7 +97,7 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path) {
 std::string RenderRecord(const std::string& sha256, bool has_file, const Shape& shape,
                          const Problem& problem, Precision precision,
                          const std::vector<RecordedInput>& inputs, const std::string& reason) {
-  Json json = {{kSchema, kSchemaName},
+  Json json = {{kSchemaKey, kSchemaName},
                {kSha256, sha256},
                {kFile, has_file},
                {kDtype, InfoOf(problem.dtype).name},

@@ -16,6 +16,7 @@ struct RecordedInput {
   std::string role;
   std::string dtype;
   std::string sha256;
+  bool operator==(const RecordedInput&) const = default;
 };
 
 struct GoldenRecord {
@@ -36,7 +37,7 @@ struct GoldenRecord {
 // Whether `text` is written as data hashes are.
 bool IsDataHash(const std::string& text);
 
-// "F.golden.json".
+// "F.golden.json", F being the file, whichever tensor of it is the golden.
 std::string RecordPathOf(const std::string& golden_path);
 
 // None where there is no such file. Throws I/O errors, and data "golden/malformed" for a broken

@@ -1,15 +1,19 @@
 #include "cli/record/pending.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "base/beneath.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/options/flag_values.h"
 #include "cli/record/golden_record.h"
+#include "files/tensor_path.h"
 
 namespace convgrad::cli {
 namespace {
@@ -20,7 +24,8 @@ constexpr const char* kEnding = ".new";
 // Beneath the directory.
 std::string RelativePath(const std::string& golden) {
   std::filesystem::path path;
-  for (const auto& part : std::filesystem::path(golden).lexically_normal().relative_path()) {
+  const std::filesystem::path file = TensorFileOf(golden);
+  for (const auto& part : file.lexically_normal().relative_path()) {
     path /= part == ".." ? std::filesystem::path(kParent) : part;
   }
   return path.string() + kEnding;
@@ -50,19 +55,34 @@ void MakePendingPlace(const std::string& directory, const std::string& golden) {
   MakeDirectories(SplitPath(PendingPath(directory, golden)).first);
 }
 
+bool IsPendingName(const std::string& path) {
+  return path.ends_with(kEnding);
+}
+
+void MakeDirectoriesOf(const std::string& path) {
+  MakeDirectories(SplitPath(path).first);
+}
+
+void RemoveIfThere(const std::string& path) {
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) ThrowSystemError(path, "removed", errno);
+}
+
+bool LiesOutside(const std::string& golden) {
+  std::error_code error;
+  const auto here = std::filesystem::canonical(".", error);
+  const auto there =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(TensorFileOf(golden)), error);
+  if (error) return true;
+  const auto relative = there.lexically_relative(here);
+  return relative.empty() || *relative.begin() == "..";
+}
+
 std::string AcceptCommand(const PendingRecord& pending) {
-  const auto no_flag = [](const std::string& path) {
-    return path.starts_with('-') ? "./" + path : path;
-  };
-  const auto move = [&](const std::string& from, const std::string& to) {
-    return ShellLine({"mv", no_flag(from), no_flag(to)});
-  };
-  const std::string directory = SplitPath(pending.golden).first;
-  std::error_code unknown;
-  const bool exists = std::filesystem::is_directory(directory, unknown);
-  const std::string make = exists ? "" : ShellLine({"mkdir", "-p", no_flag(directory)}) + " && ";
-  return fmt::format("{}{} && {}", make, move(pending.path, pending.golden),
-                     move(RecordPathOf(pending.path), RecordPathOf(pending.golden)));
+  const bool is_flag = pending.path.starts_with('-');
+  std::vector<std::string> words = {"convgrad", "accept",
+                                    is_flag ? "./" + pending.path : pending.path};
+  if (LiesOutside(pending.golden)) words.push_back("--allow-outside");
+  return ShellLine(words);
 }
 
 }  // namespace convgrad::cli

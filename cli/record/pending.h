@@ -14,14 +14,26 @@ struct PendingRecord {
 
 // In `directory`, for the golden that a manifest names `golden`: "golden/y.npy" is left as
 // DIRECTORY/golden/y.npy.new, "../y.npy" as DIRECTORY/__/y.npy.new, "/y.npy" as
-// DIRECTORY/y.npy.new.
+// DIRECTORY/y.npy.new; of "y.safetensors:NAME" the file counts.
 std::string PendingPath(const std::string& directory, const std::string& golden);
 
 // Makes the directories in which PendingPath(directory, golden) lies. Throws I/O errors, and usage
 // "pending/outside" if a symbolic link leads the result or its record out of `directory`.
 void MakePendingPlace(const std::string& directory, const std::string& golden);
 
-// A command line of a shell that makes the result and its record the golden.
+// Whether a file may be one that was left so.
+bool IsPendingName(const std::string& path);
+
+// Makes the directory of `path`, and those above it. Throws I/O errors.
+void MakeDirectoriesOf(const std::string& path);
+
+// Removes a file, if it is there. Throws I/O errors.
+void RemoveIfThere(const std::string& path);
+
+// Whether a golden lies outside the current directory, links followed: what `accept` doubts.
+bool LiesOutside(const std::string& golden);
+
+// A command line that makes the result and its record the golden.
 std::string AcceptCommand(const PendingRecord& pending);
 
 }  // namespace convgrad::cli

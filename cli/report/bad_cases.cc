@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/text/environment.h"
 #include "cli/text/unicode.h"
 
 namespace convgrad::cli {
@@ -49,10 +50,10 @@ std::string BadCases::More() const {
   return left == 0 ? "" : fmt::format("and {} more", left);
 }
 
-std::string BadCases::Render() const {
+std::string BadCases::Render(const Console& console) const {
   std::string text;
   for (const auto& [index, bad] : shown_) {
-    text += fmt::format("{}  {}\n", bad.status, EscapeControls(bad.name));
+    text += fmt::format("{}  {}\n", console.PaintWord(bad.status), EscapeControls(bad.name));
     if (!bad.why.empty()) text += fmt::format("  reason   {}\n", bad.why);
     if (!bad.accept.empty()) text += fmt::format("  accept   {}\n", bad.accept);
     if (!bad.repro.empty()) text += fmt::format("  repeat   {}\n", bad.repro);
@@ -65,7 +66,7 @@ std::string BadCases::GithubAnnotations(const std::string& manifest) const {
   std::string text;
   for (const auto& [index, bad] : shown_) {
     std::string place;
-    if (manifest != "-" && bad.line > 0) {
+    if (!manifest.empty() && manifest != "-" && bad.line > 0) {
       place = fmt::format("file={},line={},", Property(manifest), bad.line);
     }
     text += fmt::format("::error {}title={}::{}\n", place, Property(bad.status + " " + bad.name),
@@ -73,6 +74,16 @@ std::string BadCases::GithubAnnotations(const std::string& manifest) const {
   }
   if (!More().empty()) text += fmt::format("::error title=convgrad::{}\n", More());
   return text;
+}
+
+void Show(Console& console, const BadCases& bad, const std::string& text,
+          const std::string& manifest) {
+  if (bad.count() == 0) {
+    console.Result(text);
+    return;
+  }
+  console.BadResult(text);
+  if (Variable("GITHUB_ACTIONS") == "true") console.Announce(bad.GithubAnnotations(manifest));
 }
 
 }  // namespace convgrad::cli

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "cli/console/console.h"
+
 namespace convgrad::cli {
 
 struct BadCase {
@@ -25,7 +27,7 @@ class BadCases {
 
   int64_t count() const { return count_; }
   // A few lines for each case that was kept, and how many more there are; empty if none is bad.
-  std::string Render() const;
+  std::string Render(const Console& console) const;
   // The same as workflow commands of GitHub, which shows them at the manifest's lines.
   std::string GithubAnnotations(const std::string& manifest) const;
 
@@ -35,5 +37,10 @@ class BadCases {
   std::map<int64_t, BadCase> shown_;
   int64_t count_ = 0;
 };
+
+// Prints `text`, which tells of `bad`, where it is seen; on GitHub with annotations. `manifest` is
+// the file that their lines are of; empty where it is not known.
+void Show(Console& console, const BadCases& bad, const std::string& text,
+          const std::string& manifest);
 
 }  // namespace convgrad::cli

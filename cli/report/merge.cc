@@ -57,13 +57,14 @@ std::string NameOf(const IndexedEntry& entry) {
 
 }  // namespace
 
-MergedReport::MergedReport(const std::vector<std::string>& paths) {
+MergedReport::MergedReport(const std::vector<std::string>& paths, bool allow_missing)
+    : allow_missing_(allow_missing) {
   for (const std::string& path : paths) reports_.emplace_back(path);
   CheckPlans();
   CheckShards();
   CollectEntries();
-  CheckNothingMissing();
-  CheckErrors();
+  FindMissing();
+  FindErrors();
 }
 
 void MergedReport::CheckPlans() const {
@@ -117,36 +118,44 @@ void MergedReport::CollectEntries() {
   }
 }
 
-void MergedReport::CheckNothingMissing() const {
+void MergedReport::AddGap(const char* code, const std::string& what, const std::string& why,
+                          const std::string& fix) {
+  const Error error(ExitCode::kData, code, what, why, fix);
+  if (!allow_missing_) throw error;
+  gaps_.push_back(error.message());
+  if (!incomplete_) incomplete_ = {code, error.message()};
+}
+
+void MergedReport::FindMissing() {
   std::vector<int64_t> shards, cases;
   for (const IndexedReport& report : reports_) shards.push_back(NumbersOf(report).number);
   for (const Entry& entry : entries_) cases.push_back(entry.entry->index);
   const int64_t count = NumbersOf(reports_.front()).count;
   if (const std::string gaps = Missing(shards, 1, count + 1); !gaps.empty()) {
-    ThrowData("merge/missing", fmt::format("shard {}", gaps),
-              fmt::format("missing; {} of {} shards are given", shards.size(), count),
-              "give the reports of all");
+    AddGap("merge/missing", fmt::format("shard {}", gaps),
+           fmt::format("missing; {} of {} shards are given", shards.size(), count),
+           "give the reports of all, or --allow-missing to look at a part");
   }
   const int64_t all = reports_.front().num_cases();
   if (const std::string gaps = Missing(cases, 0, all); !gaps.empty()) {
-    ThrowData("merge/missing", fmt::format("case {} (as the plan counts, from 0)", gaps),
-              fmt::format("missing; the reports hold {} of {} cases", cases.size(), all),
-              "run the shard that was interrupted again, with --resume");
+    AddGap("merge/missing", fmt::format("case {} (as the plan counts, from 0)", gaps),
+           fmt::format("missing; the reports hold {} of {} cases", cases.size(), all),
+           "run the shard that was interrupted again, with --resume");
   }
 }
 
-// Of a manifest that changed meanwhile, say: no case's exit code tells of it.
-void MergedReport::CheckErrors() const {
+// No case's exit code tells of a manifest that changed meanwhile, say.
+void MergedReport::FindErrors() {
   for (const IndexedReport& report : reports_) {
     if (!report.error()) continue;
-    ThrowData("merge/failed", report.path(),
-              fmt::format("its batch did not end well: {}", *report.error()),
-              "run that shard again, with --resume");
+    AddGap("merge/failed", report.path(),
+           fmt::format("its batch did not end well: {}", *report.error()),
+           "run that shard again, with --resume");
   }
 }
 
 ExitCode MergedReport::exit_code() const {
-  ExitCode code = ExitCode::kOk;
+  ExitCode code = incomplete_ ? ExitCode::kData : ExitCode::kOk;
   for (const Entry& entry : entries_) {
     code = Worse(code, *entry.entry->exit_code);
   }
@@ -161,7 +170,7 @@ Json MergedReport::Context(const std::string& command_line) const {
 }
 
 std::vector<std::string> MergedReport::Warnings() const {
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings = gaps_;
   const IndexedReport& first = reports_.front();
   for (const char* key : {"version", "commit", "cwd"}) {
     for (const IndexedReport& report : reports_) {
@@ -178,6 +187,12 @@ std::vector<std::string> MergedReport::Warnings() const {
 
 void MergedReport::ForEachEntry(const std::function<void(std::string_view)>& use) const {
   for (const Entry& entry : entries_) use(entry.entry->text);
+}
+
+void MergedReport::ForEachBadEntry(const std::function<void(std::string_view)>& use) const {
+  for (const Entry& entry : entries_) {
+    if (*entry.entry->exit_code != ExitCode::kOk) use(entry.entry->text);
+  }
 }
 
 void MergedReport::CheckUnchanged() const {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "cli/report/report.h"
 #include "cli/report/report_index.h"
 
 namespace convgrad::cli {
@@ -15,23 +17,31 @@ namespace convgrad::cli {
 class MergedReport {
  public:
   // Throws I/O errors, and data errors that name what is missing or double: "report/malformed",
-  // "merge/different-plans", "merge/different-shards", "merge/double", "merge/missing",
-  // "merge/failed".
-  explicit MergedReport(const std::vector<std::string>& paths);
+  // "merge/different-plans", "merge/different-shards", "merge/double"; and unless what is missing
+  // is allowed to be, "merge/missing" and "merge/failed".
+  explicit MergedReport(const std::vector<std::string>& paths, bool allow_missing = false);
 
   int64_t num_cases() const { return static_cast<int64_t>(entries_.size()); }
+  // Of the whole batch.
+  int64_t num_planned() const { return reports_.front().num_cases(); }
   int64_t num_shards() const { return static_cast<int64_t>(reports_.size()); }
-  // The worst of all cases.
+  // The worst of all cases, and of what is missing.
   ExitCode exit_code() const;
 
   // That of the first shard, of all cases now, by the command line that merged.
   Json Context(const std::string& command_line) const;
 
-  // Differences between the shards that don't forbid a merge, for people.
+  // Differences between the shards that don't forbid a merge, and what is missing, for people.
   std::vector<std::string> Warnings() const;
+
+  // What is missing, if anything is; the merged report has it as its error, so that nobody takes a
+  // part for the whole.
+  const std::optional<ErrorRecord>& incomplete() const { return incomplete_; }
 
   // The entries in the plan's order, as JSON text.
   void ForEachEntry(const std::function<void(std::string_view)>& use) const;
+  // Those of cases that are not right.
+  void ForEachBadEntry(const std::function<void(std::string_view)>& use) const;
 
   // Throws "io/file-changed". Call it when the last entry has been used.
   void CheckUnchanged() const;
@@ -45,11 +55,16 @@ class MergedReport {
   void CheckPlans() const;
   void CheckShards();
   void CollectEntries();
-  void CheckNothingMissing() const;
-  void CheckErrors() const;
+  void FindMissing();
+  void FindErrors();
+  void AddGap(const char* code, const std::string& what, const std::string& why,
+              const std::string& fix);
 
   std::vector<IndexedReport> reports_;  // in the order of their shards
   std::vector<Entry> entries_;          // in the order of the plan
+  std::vector<std::string> gaps_;       // what is missing, for people
+  std::optional<ErrorRecord> incomplete_;
+  bool allow_missing_;
 };
 
 }  // namespace convgrad::cli

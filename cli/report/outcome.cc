@@ -16,8 +16,31 @@ Ending EndingOf(const std::string& status, int exit_code) {
   return status == "FAILED" || status == "SUSPECT" ? Ending::kFailed : Ending::kError;
 }
 
+bool IsRight(const std::string& status) {
+  return status == "PASSED" || status == "RECORDED" || status == "KEPT";
+}
+
 std::string Text(const Json& object, const char* key) {
   return object.value(key, std::string());
+}
+
+// Names the two values of an element.
+const char* WordsFor(const Json& check) {
+  return Text(check, "against") == "exact value"
+             ? "worst by {}: at {}, yours is {} ({}), the exact value {} ({})"
+             : "worst by {}: at {}, {} ({}) where {} ({}) is expected";
+}
+
+// Returns what explains a failure best.
+std::string CauseOf(const Json& check, const std::string& where) {
+  if (check.contains("diagnosis")) {
+    const Json& diagnosis = check.at("diagnosis");
+    return fmt::format("explained by {}, {}: {}", Text(diagnosis, "hypothesis"),
+                       Text(diagnosis, "explains"), Text(diagnosis, "sentence"));
+  }
+  const std::string detail = Text(check, "detail");
+  if (where.empty()) return detail;
+  return fmt::format("{}{}where: {}", detail, detail.empty() ? "" : "; ", where);
 }
 
 void DescribeCheck(const Json& check, CaseOutcome& outcome) {
@@ -30,17 +53,15 @@ void DescribeCheck(const Json& check, CaseOutcome& outcome) {
       DumpJson(counts.at("differ")), DumpJson(counts.at("suspect")), DumpJson(counts.at("fail"))));
   for (const auto& [measure, worst] : check.at("worst").items()) {
     if (worst.is_null()) continue;
-    outcome.detail.push_back(fmt::format(
-        "worst by {}: at {}, {} ({}) where {} ({}) is expected", measure,
-        DumpJson(worst.at("index")), DumpJson(worst.at("actual")), Text(worst, "actual_bits"),
-        DumpJson(worst.at("expected")), Text(worst, "expected_bits")));
+    outcome.detail.push_back(fmt::format(fmt::runtime(WordsFor(check)), measure,
+                                         DumpJson(worst.at("index")), DumpJson(worst.at("actual")),
+                                         Text(worst, "actual_bits"), DumpJson(worst.at("expected")),
+                                         Text(worst, "expected_bits")));
   }
-  if (check.contains("diagnosis")) {
-    const Json& diagnosis = check.at("diagnosis");
-    outcome.detail.push_back(fmt::format("explained by {}, {}: {}", Text(diagnosis, "hypothesis"),
-                                         Text(diagnosis, "explains"), Text(diagnosis, "sentence")));
-  }
-  if (!Text(check, "where").empty()) outcome.detail.push_back("where: " + Text(check, "where"));
+  const std::string where = Text(check.at("where"), "text");
+  outcome.cause = CauseOf(check, where);
+  if (check.contains("diagnosis")) outcome.detail.push_back(outcome.cause);
+  if (!where.empty()) outcome.detail.push_back("where: " + where);
 }
 
 double SecondsOf(const Json& entry) {
@@ -60,10 +81,10 @@ CaseOutcome OutcomeOf(const Json& entry) try {
   outcome.repro = Text(entry, "repro");
   const auto pending = entry.find("pending");
   if (pending != entry.end()) {
-    outcome.detail.push_back("the result waits for review; to accept it: " +
-                             Text(*pending, "accept"));
+    outcome.accept = Text(*pending, "accept");
+    outcome.detail.push_back("the result waits for review; to accept it: " + outcome.accept);
   }
-  if (outcome.status == "PASSED" || outcome.status == "RECORDED") return outcome;
+  if (IsRight(outcome.status)) return outcome;
   if (outcome.status == kComputed) {
     outcome.message = "there was no golden to compare with";
     return outcome;

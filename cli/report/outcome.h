@@ -22,7 +22,9 @@ struct CaseOutcome {
   double seconds = 0;
   std::string message;              // one line; empty for a plain pass
   std::vector<std::string> detail;  // further lines about a failure
+  std::string cause;                // the same in short: what explains a failure best; may be empty
   std::string repro;
+  std::string accept;  // how its result becomes the golden; empty unless it waits for review
 };
 
 // `entry` is one of benchmarks[]. Throws data "report/malformed" where it isn't.

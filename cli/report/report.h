@@ -14,6 +14,7 @@
 #include "measure/comparison.h"
 #include "measure/roofline.h"
 #include "problem/geometry.h"
+#include "tensor/statistics.h"
 #include "verify/compare/compare.h"
 
 namespace convgrad::cli {
@@ -33,6 +34,9 @@ struct InputRecord {
   // Of a golden: hash of the record beside it, if there is one, and whether that is all there is.
   std::optional<std::string> record_sha256 = {};
   bool hash_only = false;
+  // Of `inspect`.
+  Shape shape = {};
+  std::optional<TensorStatistics> statistics = {};
 };
 
 struct OutputRecord {
@@ -68,19 +72,25 @@ struct ComparisonRecord {
   double before_ms = 0;            // median of what is compared with; 0 where there is nothing
   int64_t pairs = 0;               // measured in turn; 0 for an earlier report
   std::vector<std::string> notes;  // what differs, or why nothing is concluded
-  bool is_new = false;             // what is compared with has no such case
-  bool is_comparable = false;      // of the same thing, in the same way, with an interval
+  // What is compared with has no such case, or is the only one that has.
+  enum class Presence { kBoth, kNew, kMissing } presence = Presence::kBoth;
+  bool is_comparable = false;  // of the same thing, in the same way, with an interval
 
-  const char* Verdict() const { return is_new ? "NEW" : NameOf(comparison.verdict); }
+  const char* Verdict() const {
+    if (presence == Presence::kBoth) return NameOf(comparison.verdict);
+    return presence == Presence::kNew ? "NEW" : "MISSING";
+  }
 };
 
-// kComputed: there was nothing to compare the result with.
+// kComputed: there was nothing to compare the result with; kKept: the golden to be recorded was the
+// one that is kept.
 enum class CaseStatus {
   kPassed,
   kSuspect,
   kFailed,
   kComputed,
   kRecorded,
+  kKept,
   kSkipped,
   kError,
   kTimeout
@@ -90,8 +100,10 @@ const char* NameOf(CaseStatus status);
 
 struct CaseRecord {
   std::string name;
+  int64_t count = 1;                    // of `bench`: how often its problem comes in a log
   std::optional<int64_t> index;         // from 0 among the cases of a batch's plan
   std::optional<std::string> identity;  // of a batch: hash of all that decides the result
+  std::vector<std::string> tags;        // of a manifest's case
   std::optional<Problem> problem;
   FilterFormat filter_format = FilterFormat::kHWIO;  // of filters read and written
   std::optional<bool> use_cudnn_on_gpu;
@@ -101,7 +113,7 @@ struct CaseRecord {
   std::optional<ComparisonRecord> baseline, baseline_bin;  // likewise
   std::vector<InputRecord> inputs;
   std::optional<OutputRecord> output;
-  std::optional<CheckResult> probe, check;
+  std::optional<CheckResult> probe, invariance, check;
   std::optional<PendingRecord> pending;    // the result, left for review
   CaseStatus status = CaseStatus::kError;  // until it is known better
   ExitCode exit_code = ExitCode::kInternal;

@@ -1,118 +1,8 @@
 #include "cli/report/report_index.h"
 
-#include <fmt/format.h>
-
-#include <iterator>
-#include <optional>
-
 #include "base/error.h"
 
 namespace convgrad::cli {
-namespace {
-
-[[noreturn]] void Refuse(const std::string& path, const std::string& why) {
-  ThrowData("report/malformed", path, why, "give reports that 'convgrad batch --report' wrote");
-}
-
-// Walks over a text and lets others see how far the parser has come: right behind the token that it
-// last told of, since JSON's brackets need no look ahead.
-class Cursor {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  Cursor(const char* at, const char** shown) : at_(at), shown_(shown) {}
-  reference operator*() const { return *at_; }
-  Cursor& operator++() {
-    *shown_ = ++at_;
-    return *this;
-  }
-  Cursor operator++(int) {
-    Cursor old = *this;
-    ++*this;
-    return old;
-  }
-  bool operator==(const Cursor& other) const { return at_ == other.at_; }
-  bool operator!=(const Cursor& other) const { return at_ != other.at_; }
-
- private:
-  const char* at_;
-  const char** shown_;
-};
-
-// Notes where the context, the entries and the report's own error stand, and an entry's numbers.
-class ReportScanner : public nlohmann::json_sax<Json> {
- public:
-  ReportScanner(const char* begin, std::vector<IndexedEntry>& entries)
-      : position(begin), entries_(entries) {}
-
-  const char* position;  // set by the cursor
-  std::string_view context, error;
-  std::string problem;  // of the syntax
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t value) override { return Number(value); }
-  bool number_unsigned(number_unsigned_t value) override {
-    return Number(static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)));
-  }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-
-  bool key(string_t& key) override {
-    if (depth_ == 1) section_ = key;
-    if (InEntry() && depth_ == 3) key_ = key;
-    return true;
-  }
-  bool start_object(std::size_t) override {
-    if (!Descend()) return false;
-    if (depth_ == 3 && InEntry()) entries_.push_back({-1, std::nullopt, {}});
-    if (depth_ == (InEntry() ? 3 : 2)) begin_ = position - 1;
-    key_.clear();
-    return true;
-  }
-  bool end_object() override {
-    const std::string_view text(begin_ == nullptr ? position : begin_,
-                                begin_ == nullptr ? 0 : static_cast<size_t>(position - begin_));
-    if (depth_ == 3 && InEntry()) entries_.back().text = text;
-    if (depth_ == 2 && section_ == "context") context = text;
-    if (depth_ == 2 && section_ == "error") error = text;
-    --depth_;
-    return true;
-  }
-  bool start_array(std::size_t) override { return Descend(); }
-  bool end_array() override { return --depth_ >= 0; }
-  bool parse_error(std::size_t, const std::string&,
-                   const nlohmann::detail::exception& exception) override {
-    problem = WhyOf(exception);
-    return false;
-  }
-
- private:
-  bool Descend() {
-    if (++depth_ <= kMaxJsonDepth) return true;
-    problem = "values are nested too deeply";
-    return false;
-  }
-  bool InEntry() const { return section_ == "benchmarks"; }
-  bool Number(int64_t value) {
-    if (depth_ != 3 || !InEntry() || entries_.empty()) return true;
-    if (key_ == "family_index") entries_.back().index = value;
-    if (key_ == "exit_code") entries_.back().exit_code = ToExitCode(value);
-    return true;
-  }
-
-  std::vector<IndexedEntry>& entries_;
-  int depth_ = 0;
-  std::string section_, key_;
-  const char* begin_ = nullptr;
-};
-
-}  // namespace
 
 IndexedReport::IndexedReport(const std::string& path)
     : path_(path), file_(std::make_unique<const FileText>(path)) {
@@ -120,27 +10,23 @@ IndexedReport::IndexedReport(const std::string& path)
 }
 
 void IndexedReport::Read() {
-  const std::string_view text = file_->text();
-  ReportScanner scanner(text.data(), entries_);
-  const bool is_whole =
-      Json::sax_parse(Cursor(text.data(), &scanner.position),
-                      Cursor(text.data() + text.size(), &scanner.position), &scanner);
-  if (!is_whole) Refuse(path_, scanner.problem);
-  if (scanner.context.empty()) Refuse(path_, "has no context");
+  ScannedReport scanned = ScanReport(path_, file_->text());
+  entries_ = std::move(scanned.entries);
   try {
-    context_ = ParseJson(scanner.context);
-    const std::string schema = context_.at("convgrad").at("schema").get<std::string>();
-    if (schema != "convgrad-report/1") Refuse(path_, fmt::format("has the schema '{}'", schema));
-    if (!context_.contains("plan")) Refuse(path_, "is not of a batch: its context has no plan");
-    if (context_.at("plan").contains("shards")) Refuse(path_, "is of 'plan', which runs nothing");
+    context_ = ParseJson(scanned.context);
+    CheckReportSchema(path_, context_.at("convgrad").at("schema").get<std::string>());
+    if (!context_.contains("plan"))
+      RefuseReport(path_, "is not of a batch: its context has no plan");
+    if (context_.at("plan").contains("shards"))
+      RefuseReport(path_, "is of 'plan', which runs nothing");
     plan_hash(), num_cases(), shard();
-    if (!scanner.error.empty()) error_ = ParseJson(scanner.error).at("message").get<std::string>();
+    if (!scanned.error.empty()) error_ = ParseJson(scanned.error).at("message").get<std::string>();
   } catch (const Json::exception& exception) {
-    Refuse(path_, WhyOf(exception));
+    RefuseReport(path_, WhyOf(exception));
   }
   for (const IndexedEntry& entry : entries_) {
     if (entry.index < 0 || entry.index >= num_cases() || !entry.exit_code) {
-      Refuse(path_, "an entry has no number in the plan or no exit code");
+      RefuseReport(path_, "an entry has no number in the plan or no exit code");
     }
   }
 }

@@ -8,18 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "cli/report/report_scan.h"
 #include "cli/text/file_text.h"
 #include "cli/text/json.h"
 
 namespace convgrad::cli {
-
-// One of benchmarks[].
-struct IndexedEntry {
-  int64_t index = 0;                  // the case's number in the plan
-  std::optional<ExitCode> exit_code;  // there, once the report is read
-  std::string_view text;              // of the JSON object, in the report's memory
-};
 
 class IndexedReport {
  public:

@@ -9,6 +9,7 @@
 #include "cli/record/problem_json.h"
 #include "cli/report/bench_json.h"
 #include "cli/report/peaks_json.h"
+#include "cli/report/profile_json.h"
 #include "cli/report/report.h"
 #include "cli/text/json.h"
 #include "cli/text/unicode.h"
@@ -106,6 +107,19 @@ Json RenderRun(const RunInfo& run) {
           {"reproducible", true}};
 }
 
+// Without a range where there is no finite value.
+Json RenderStatistics(const TensorStatistics& statistics) {
+  Json json = {{"min", nullptr}, {"max", nullptr}, {"mean", nullptr}};
+  if (statistics.finite > 0) {
+    json = {{"min", statistics.min}, {"max", statistics.max}, {"mean", statistics.mean}};
+  }
+  json["nan"] = statistics.nan;
+  json["inf"] = statistics.infinite();
+  json["zero"] = statistics.zero;
+  json["subnormal"] = statistics.subnormal;
+  return json;
+}
+
 Json RenderInputs(const CaseRecord& entry) {
   Json inputs = Json::array();
   for (const InputRecord& input : entry.inputs) {
@@ -115,6 +129,10 @@ Json RenderInputs(const CaseRecord& entry) {
     json["order"] = input.fortran_order ? "F" : "C";
     if (input.record_sha256) json["record_sha256"] = *input.record_sha256;
     if (input.hash_only) json["hash_only"] = true;
+    if (input.statistics) {
+      json["shape"] = input.shape;
+      json["statistics"] = RenderStatistics(*input.statistics);
+    }
     inputs.push_back(json);
   }
   return inputs;
@@ -143,11 +161,50 @@ Json RenderWorst(const std::optional<WorstElement>& worst) {
   return json;
 }
 
+Json RenderProfile(const CheckResult& check) {
+  Json json = ProfileJson(*check.profile);
+  json["worst"] = Json::array();
+  for (const WorstElement& worst : check.worst_elements)
+    json["worst"].push_back(RenderWorst(worst));
+  return json;
+}
+
 Json RenderDiagnosis(const Diagnosis& diagnosis) {
   return {{"hypothesis", diagnosis.hypothesis},
-          {"explains", diagnosis.exactly ? "exactly" : "within its bound"},
+          {"explains", ExplainsHow(diagnosis)},
           {"sentence", diagnosis.sentence},
           {"also", diagnosis.also}};
+}
+
+// The sentence, and the same as data: the least box, what comes again in it, and the map.
+Json RenderWhere(const CheckResult& check) {
+  Json axes = Json::array();
+  for (const AxisRange& range : check.box.axes) {
+    Json axis = {
+        {"axis", range.axis}, {"size", range.size}, {"first", range.first}, {"last", range.last}};
+    if (range.period > 0) {
+      axis["period"] = range.period;
+      axis["of_period"] = range.of_period;
+    }
+    axes.push_back(std::move(axis));
+  }
+  Json json = {{"text", check.where}, {"box", axes}, {"fills_box", check.box.is_filled}};
+  json["map"] = nullptr;
+  if (check.picture) {
+    json["map"] = {{"down", check.picture->down},
+                   {"down_size", check.picture->down_size},
+                   {"across", check.picture->across},
+                   {"across_size", check.picture->across_size},
+                   {"shares", check.picture->shares}};
+  }
+  return json;
+}
+
+Json RenderOdds(const CheckResult::Odds& odds) {
+  return {{"accumulator", odds.accumulator.name},
+          {"operands", odds.operands ? Json(odds.operands->name) : Json(nullptr)},
+          {"at_most", odds.at_most},
+          {"limit", odds.limit}};
 }
 
 Json RenderCheck(const CheckResult& check) {
@@ -155,7 +212,8 @@ Json RenderCheck(const CheckResult& check) {
   PutNumber(needs, "ulp", check.needs.ulp);
   PutNumber(needs, "abs", check.needs.abs);
   PutNumber(needs, "rel", check.needs.rel);
-  Json json = {{"policy", check.policy},
+  Json json = {{"against", NameOf(check.against)},
+               {"policy", check.policy},
                {"status", NameOf(check.status)},
                {"reason", check.reason},
                {"detail", check.detail},
@@ -172,8 +230,10 @@ Json RenderCheck(const CheckResult& check) {
                  {"rel", RenderWorst(check.worst.rel)},
                  {"ulp", RenderWorst(check.worst.ulp)}}},
                {"needs", needs},
-               {"where", check.where}};
+               {"where", RenderWhere(check)}};
   PutNumber(json, "power", check.power);
+  if (check.odds) json["odds"] = RenderOdds(*check.odds);
+  if (check.profile) json["profile"] = RenderProfile(check);
   if (check.diagnosis) json["diagnosis"] = RenderDiagnosis(*check.diagnosis);
   return json;
 }
@@ -192,7 +252,9 @@ void PutBenchmarkFields(Json& json, const CaseRecord& entry) {
   const TimingRecord timing = entry.timing.value_or(TimingRecord{});
   json["name"] = ToValidUtf8(entry.name);
   if (entry.index) json["family_index"] = *entry.index;
+  if (entry.count > 1) json["count"] = entry.count;
   if (entry.identity) json["identity"] = *entry.identity;
+  for (const std::string& tag : entry.tags) json["tags"].push_back(ToValidUtf8(tag));
   json["run_type"] = "iteration";
   json["threads"] = entry.run ? entry.run->num_threads : 1;
   json["iterations"] = 0;
@@ -224,6 +286,7 @@ Json RenderCase(const CaseRecord& entry) {
   json["inputs"] = RenderInputs(entry);
   if (entry.output) json["output"] = RenderOutput(*entry.output);
   if (entry.probe) json["probe"] = RenderCheck(*entry.probe);
+  if (entry.invariance) json["invariance"] = RenderCheck(*entry.invariance);
   if (entry.check) json["check"] = RenderCheck(*entry.check);
   if (entry.pending) {
     json["pending"] = {{"path", ToValidUtf8(entry.pending->path)},
@@ -250,6 +313,7 @@ const char* NameOf(CaseStatus status) {
     case CaseStatus::kFailed: return "FAILED";
     case CaseStatus::kComputed: return "COMPUTED";
     case CaseStatus::kRecorded: return "RECORDED";
+    case CaseStatus::kKept: return "KEPT";
     case CaseStatus::kSkipped: return "SKIPPED";
     case CaseStatus::kError: return "ERROR";
     case CaseStatus::kTimeout: return "TIMEOUT";

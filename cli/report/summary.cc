@@ -10,7 +10,7 @@
 namespace convgrad::cli {
 namespace {
 
-constexpr size_t kMaxShown = 50;
+constexpr size_t kMaxRows = 50;
 
 // Text that no character of is taken for Markdown or HTML.
 std::string Plain(const std::string& text) {
@@ -26,6 +26,11 @@ std::string Plain(const std::string& text) {
   return plain;
 }
 
+std::string Folded(const char* title, const std::string& lines) {
+  return fmt::format("\n<details><summary>{}</summary>\n\n<pre>\n{}</pre>\n\n</details>\n", title,
+                     lines);
+}
+
 }  // namespace
 
 void SummaryPage::Add(const CaseOutcome& outcome) {
@@ -35,11 +40,13 @@ void SummaryPage::Add(const CaseOutcome& outcome) {
   if (outcome.ending == Ending::kComputed) ++computed_;
   if (outcome.ending != Ending::kFailed && outcome.ending != Ending::kError) return;
   ++bad_;
-  shown_.emplace(outcome.index,
-                 Row{fmt::format("| <code>{}</code> | {} | {} |\n", Plain(outcome.name),
-                                 Plain(outcome.status), Plain(outcome.message)),
-                     Plain(outcome.repro) + "\n"});
-  if (shown_.size() > kMaxShown) shown_.erase(std::prev(shown_.end()));
+  shown_.emplace(
+      outcome.index,
+      Row{fmt::format("| <code>{}</code> | {} | {}{} |\n", Plain(outcome.name),
+                      Plain(outcome.status), Plain(outcome.message),
+                      outcome.cause.empty() ? "" : "<br>" + Plain(outcome.cause)),
+          Plain(outcome.repro) + "\n", outcome.accept.empty() ? "" : Plain(outcome.accept) + "\n"});
+  if (shown_.size() > kMaxRows) shown_.erase(std::prev(shown_.end()));
 }
 
 std::string SummaryPage::Headline(int64_t total) const {
@@ -60,18 +67,17 @@ std::string SummaryPage::Render() const {
   text += fmt::format("| status | cases |\n|---|---:|\n{}\n{:.1f} s of work in all.\n", counts,
                       seconds_);
   if (bad_ == 0) return text;
-  std::string rows, repros;
+  std::string rows, repros, accepts;
   for (const auto& [index, row] : shown_) {
     rows += row.row;
     repros += row.repro;
+    accepts += row.accept;
   }
   text += fmt::format("\n| case | status | why |\n|---|---|---|\n{}", rows);
   const int64_t left = bad_ - static_cast<int64_t>(shown_.size());
   if (left > 0) text += fmt::format("\nand {} more.\n", left);
-  return text + fmt::format(
-                    "\n<details><summary>Repeat them alone</summary>\n\n<pre>\n{}</pre>\n\n"
-                    "</details>\n",
-                    repros);
+  if (!accepts.empty()) text += Folded("Accept the results that wait for review", accepts);
+  return text + Folded("Repeat them alone", repros);
 }
 
 }  // namespace convgrad::cli

@@ -28,7 +28,7 @@ class SummaryPage {
   double seconds_ = 0;
   // Of the bad ones that are shown: the first by their number in the plan.
   struct Row {
-    std::string row, repro;
+    std::string row, repro, accept;
   };
   std::multimap<int64_t, Row> shown_;
 };

@@ -3,19 +3,24 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <vector>
 
+#include "base/nearest.h"
 #include "cli/options/flags.h"
 #include "cli/record/machine.h"
+#include "cli/session/completions.h"
 #include "cli/session/reference_pages.h"
 #include "cli/session/session.h"
+#include "cli/session/topics.h"
+#include "cli/text/markdown.h"
+#include "cli/text/values.h"
+#include "cli/text/wrap.h"
 
 namespace convgrad::cli {
 namespace {
 
-constexpr size_t kHelpColumn = 30;
-constexpr size_t kWidth = 100;
 constexpr const char* kSummary =
-    "the gradients of 2-D convolutions, exactly as TensorFlow defines them, on .npy files";
+    "the gradients of 2-D convolutions, exactly as TensorFlow defines them, on files of tensors";
 
 constexpr FlagGroup kGroups[] = {FlagGroup::kOperands,  FlagGroup::kData,     FlagGroup::kOutput,
                                  FlagGroup::kExecution, FlagGroup::kChecking, FlagGroup::kManifest,
@@ -31,32 +36,17 @@ constexpr ExitCodeRow kExitCodes[] = {
     {ExitCode::kNothingRan, "nothing ran: no case was selected; or bench compared nothing"},
     {ExitCode::kInternal, "internal error; please report it"},
 };
-// `left` in a column of its own, `text` beside it, broken at blanks.
-std::string Row(const std::string& left, std::string_view text) {
-  std::string lines = "  " + left;
-  if (left.size() + 4 > kHelpColumn)
-    lines += "\n" + std::string(kHelpColumn, ' ');
-  else
-    lines += std::string(kHelpColumn - left.size() - 2, ' ');
-  const size_t width = kWidth - kHelpColumn;
-  while (text.size() > width) {
-    const size_t blank = text.rfind(' ', width);
-    lines += fmt::format("{}\n{}", text.substr(0, blank), std::string(kHelpColumn, ' '));
-    text.remove_prefix(blank + 1);
-  }
-  return fmt::format("{}{}\n", lines, text);
-}
 
 std::string Examples(const Command& command) {
   return fmt::format("\nExamples, from the repository's root:\n  {}\n  {}\n", command.examples[0],
                      command.examples[1]);
 }
 
-std::string FlagRows(const Command& command, FlagGroup group) {
+std::string FlagRows(const Command& command, FlagGroup group, size_t width) {
   std::string rows;
   for (const Flag& flag : AllFlags()) {
     if (flag.group != group || !Contains(flag.commands, command.id)) continue;
-    rows += Row(SpellWithValue(flag), flag.help);
+    rows += TwoColumns(SpellWithValue(flag), flag.help, width);
   }
   return rows.empty() ? "" : fmt::format("\n{}:\n{}", TitleOf(group), rows);
 }
@@ -116,7 +106,9 @@ std::string UsageOf(const Command& command) {
 }
 
 std::string SpellWithValue(const Flag& flag) {
-  return flag.value == nullptr ? Spell(flag) : fmt::format("{} {}", Spell(flag), flag.value);
+  const std::string letter = SpellLetter(flag);
+  const std::string names = letter.empty() ? Spell(flag) : letter + ", " + Spell(flag);
+  return flag.value == nullptr ? names : fmt::format("{} {}", names, flag.value);
 }
 
 std::string CommandsWith(const Flag& flag) {
@@ -128,25 +120,29 @@ std::string CommandsWith(const Flag& flag) {
   return names;
 }
 
-std::string HelpText() {
-  std::string text =
-      fmt::format("convgrad: {}\n\nUsage: convgrad COMMAND [FLAG]...\n\nCommands:\n", kSummary);
+std::string HelpText(size_t width) {
+  std::string text = Wrap(fmt::format("convgrad: {}", kSummary), 2, width) +
+                     "\n\nUsage: convgrad COMMAND [FLAG]...\n\nCommands:\n";
   for (const Command& command : AllCommands()) {
-    text += Row(fmt::format("{} {}", command.name, command.operands), command.summary);
+    text +=
+        TwoColumns(fmt::format("{} {}", command.name, command.operands), command.summary, width);
   }
-  text +=
-      "\n'convgrad help COMMAND' lists its flags, which may come in any order.\n\nExit codes:\n";
+  text += "\n" +
+          Wrap("'convgrad help COMMAND' lists its flags, which may come in any order.", 0, width) +
+          "\n\nTopics:\n";
+  for (const Topic& topic : AllTopics()) text += TwoColumns(topic.name, topic.summary, width);
+  text += "\n'convgrad help TOPIC' explains it.\n\nExit codes:\n";
   for (const ExitCodeRow& row : kExitCodes) {
-    text += Row(std::to_string(static_cast<int>(row.code)), row.meaning);
+    text += TwoColumns(std::to_string(static_cast<int>(row.code)), row.meaning, width);
   }
-  text += Row(kSignalExitCodes, kSignalMeaning);
+  text += TwoColumns(kSignalExitCodes, kSignalMeaning, width);
   return text + Examples(AllCommands().front());
 }
 
-std::string HelpText(const Command& command) {
-  std::string text = fmt::format("convgrad {}: {}\n\nUsage: {}\n", command.name, command.summary,
-                                 UsageOf(command));
-  for (const FlagGroup group : kGroups) text += FlagRows(command, group);
+std::string HelpText(const Command& command, size_t width) {
+  std::string text = Wrap(fmt::format("convgrad {}: {}", command.name, command.summary), 2, width) +
+                     fmt::format("\n\nUsage: {}\n", UsageOf(command));
+  for (const FlagGroup group : kGroups) text += FlagRows(command, group, width);
   return text + Examples(command);
 }
 
@@ -163,16 +159,50 @@ std::string ManualPage() {
          ManualExamples();
 }
 
+namespace {
+
+// For programs, not people: `help --format`.
+std::string HelpIn(const std::string& format) {
+  const std::vector<std::string> choices = ChoicesOf(InfoOf(FlagId::kFormat));
+  const std::vector<std::string_view> names(choices.begin(), choices.end());
+  switch (ParseChoice("--format", format, names)) {
+    case 0: return ManualPage();
+    case 1: return ReferencePages();
+    case 2: return BashCompletions();
+    case 3: return ZshCompletions();
+    default: return FishCompletions();
+  }
+}
+
+[[noreturn]] void ThrowUnknownSubject(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const Command& command : AllCommands()) names.push_back(command.name);
+  for (const Topic& topic : AllTopics()) names.push_back(topic.name);
+  const auto nearest = Nearest(name, names);
+  ThrowUsage("command/unknown", fmt::format("help '{}'", name.substr(0, 100)),
+             "there is no such command or topic",
+             nearest ? fmt::format("did you mean {}?", *nearest) : "'convgrad help' lists them");
+}
+
+std::string HelpOn(const std::string& name, size_t width) {
+  if (const Topic* topic = FindTopic(name)) return RenderMarkdown(topic->page(), width);
+  for (const Command& command : AllCommands()) {
+    if (name == command.name) return HelpText(command, width);
+  }
+  ThrowUnknownSubject(name);
+}
+
+}  // namespace
+
 ExitCode Help(Session& session) {
   const Arguments& arguments = session.arguments;
-  if (arguments.Has(FlagId::kMan)) {
-    session.console.Print(ManualPage());
-  } else if (arguments.Has(FlagId::kMarkdown)) {
-    session.console.Print(ReferencePages());
+  const size_t width = Console::Width();
+  if (const std::string* format = arguments.Find(FlagId::kFormat)) {
+    session.console.Print(HelpIn(*format));
   } else if (arguments.operands().empty()) {
-    session.console.Print(HelpText());
+    session.console.Print(HelpText(width));
   } else {
-    session.console.Print(HelpText(FindCommand(arguments.operands().front())));
+    session.console.Print(HelpOn(arguments.operands().front(), width));
   }
   return ExitCode::kOk;
 }

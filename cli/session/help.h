@@ -25,13 +25,14 @@ std::span<const FlagGroup> AllFlagGroups();
 
 // "convgrad diff A B [FLAG]...".
 std::string UsageOf(const Command& command);
-// "--strides N,...".
+// "--strides N,...", "-o, --output F".
 std::string SpellWithValue(const Flag& flag);
 // The names of the commands that a flag has an effect on: "run, check".
 std::string CommandsWith(const Flag& flag);
 
-std::string HelpText();
-std::string HelpText(const Command& command);
+// For a terminal of so many columns.
+std::string HelpText(size_t width);
+std::string HelpText(const Command& command, size_t width);
 // The manual page as roff source.
 std::string ManualPage();
 

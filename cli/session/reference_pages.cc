@@ -15,7 +15,7 @@
 namespace convgrad::cli {
 namespace {
 
-constexpr const char* kWrittenByTheTool = "\nPrinted by `convgrad help --markdown`.\n";
+constexpr const char* kWrittenByTheTool = "\nPrinted by `convgrad help --format markdown`.\n";
 
 // `text` with a backslash before each of `letters`.
 std::string Escape(std::string_view text, std::string_view letters) {
@@ -63,15 +63,7 @@ std::string FlagSections() {
   return page;
 }
 
-std::string ExitCodeSection() {
-  std::string page = "\n## Exit codes\n\n| code | meaning |\n|---|---|\n";
-  for (const ExitCodeRow& row : AllExitCodes()) {
-    page += fmt::format("| {} | {} |\n", static_cast<int>(row.code), row.meaning);
-  }
-  return page + fmt::format("| {} | {} |\n", kSignalExitCodes, kSignalMeaning);
-}
-
-// What stands for a flag's value in a manifest.
+// Names what stands for a flag's value in a manifest.
 const char* JsonOf(FlagKind kind) {
   switch (kind) {
     case FlagKind::kSwitch:
@@ -85,38 +77,11 @@ const char* JsonOf(FlagKind kind) {
     case FlagKind::kOperand: return R"(a path, or `{"fill": SPEC, "shape": [...], "seed": N}`)";
     case FlagKind::kSizes: return "an array of whole numbers, or a path";
     case FlagKind::kGolden: return R"(a path, or `{"sha256": HASH}`)";
+    case FlagKind::kReads: return "an array of paths, or one";
     case FlagKind::kRead:
     case FlagKind::kWritten: return "a path";
   }
   return "";
-}
-
-std::string ManifestKeysPage() {
-  std::string page = fmt::format(
-      "\n# Keys of a manifest's cases\n{}\n[manifest.md](manifest.md) says what is around them.\n\n"
-      "| key | value | |\n|---|---|---|\n"
-      "| `op` | a string | the operation, by any of its names |\n"
-      "| `tags` | an array of strings | what `--tag` selects by |\n",
-      kWrittenByTheTool);
-  for (const Flag& flag : AllFlags()) {
-    if (!IsCaseKey(flag)) continue;
-    page +=
-        fmt::format("| {} | {} | {} |\n", Code(KeyOf(flag)), JsonOf(flag.kind), Cell(flag.help));
-  }
-  return page;
-}
-
-std::string OperationSection() {
-  std::string page = "\n## Operations\n\n| operation | also | takes | gives |\n|---|---|---|---|\n";
-  for (const OpInfo& op : AllOps()) {
-    std::vector<std::string> operands = {NameOf(op.operands[0]), NameOf(op.operands[1])};
-    if (op.sizes_flag != nullptr) operands.push_back(op.sizes_flag);
-    page += fmt::format("| {} | {} | {} | `{}` |\n", Code(op.name), Codes(op.aliases),
-                        Codes(operands), op.result);
-  }
-  return page +
-         "\nEach name may have `tf.nn.`, `tf.compat.v1.nn.`, `tf.compat.v2.nn.` or `tf.raw_ops.` "
-         "before it.\n";
 }
 
 std::string TypeSection() {
@@ -158,6 +123,44 @@ std::string AlgorithmSection() {
 }
 
 }  // namespace
+
+std::string OperationSection() {
+  std::string page = "\n## Operations\n\n| operation | also | takes | gives |\n|---|---|---|---|\n";
+  for (const OpInfo& op : AllOps()) {
+    std::vector<std::string> operands = {NameOf(op.operands[0]), NameOf(op.operands[1])};
+    if (op.sizes_flag != nullptr) operands.push_back(op.sizes_flag);
+    page += fmt::format("| {} | {} | {} | `{}` |\n", Code(op.name), Codes(op.aliases),
+                        Codes(operands), op.result);
+  }
+  return page +
+         "\nEach name may have `tf.nn.`, `tf.compat.v1.nn.`, `tf.compat.v2.nn.` or `tf.raw_ops.` "
+         "before it.\n";
+}
+
+std::string ExitCodeSection() {
+  std::string page = "\n## Exit codes\n\n| code | meaning |\n|---|---|\n";
+  for (const ExitCodeRow& row : AllExitCodes()) {
+    page += fmt::format("| {} | {} |\n", static_cast<int>(row.code), row.meaning);
+  }
+  return page + fmt::format("| {} | {} |\n", kSignalExitCodes, kSignalMeaning);
+}
+
+std::string ManifestKeysPage() {
+  std::string page = fmt::format(
+      "\n# Keys of a manifest's cases\n{}\n[manifest.md](manifest.md) says what is around them.\n\n"
+      "| key | value | |\n|---|---|---|\n"
+      "| `op` | a string | the operation, by any of its names |\n"
+      "| `tags` | an array of strings | what `--tag` selects by |\n"
+      "| `count` | a whole number | how often the problem comes in the log that `import` took it "
+      "from: `bench` weights by it; default 1 |\n",
+      kWrittenByTheTool);
+  for (const Flag& flag : AllFlags()) {
+    if (!IsCaseKey(flag)) continue;
+    page +=
+        fmt::format("| {} | {} | {} |\n", Code(KeyOf(flag)), JsonOf(flag.kind), Cell(flag.help));
+  }
+  return page;
+}
 
 std::string ReferencePages() {
   return fmt::format("# Commands and flags\n{}", kWrittenByTheTool) + CommandSection() +

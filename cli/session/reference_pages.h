@@ -6,6 +6,11 @@
 
 namespace convgrad::cli {
 
+// Parts of them: a section, which begins with a heading of the second level, or a page.
+std::string OperationSection();
+std::string ExitCodeSection();
+std::string ManifestKeysPage();
+
 // All of them as Markdown, one after the other; each begins with a heading of the first level.
 std::string ReferencePages();
 

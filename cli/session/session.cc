@@ -12,11 +12,13 @@
 #include "base/output_file.h"
 #include "base/parallel.h"
 #include "cli/options/commands.h"
+#include "cli/page/page.h"
 #include "cli/record/golden_record.h"
 #include "cli/record/machine.h"
 #include "cli/session/help.h"
 #include "cli/session/signals.h"
 #include "cli/text/values.h"
+#include "files/tensor_path.h"
 
 namespace convgrad::cli {
 namespace {
@@ -31,12 +33,6 @@ void Record(Report& report, const Error& error) {
     return;
   }
   RecordError(report.cases.back(), error);
-}
-
-Error InterruptedError() {
-  const int signal = CaughtSignal();
-  return Error(static_cast<ExitCode>(128 + signal), "interrupted", "interrupted",
-               fmt::format("by signal {} (SIG{})", signal, sigabbrev_np(signal)));
 }
 
 // Runs `step`, which returns an exit code or nothing.
@@ -82,12 +78,15 @@ void CheckFiles(const Arguments& arguments) {
   for (const Flag& flag : AllFlags()) {
     const std::string* path = arguments.Find(flag.id);
     if (path == nullptr || FileOf(flag) == FlagFile::kNone) continue;
-    (FileOf(flag) == FlagFile::kRead ? inputs : outputs).push_back({Spell(flag), *path});
+    std::vector<NamedPath>& files = FileOf(flag) == FlagFile::kRead ? inputs : outputs;
+    for (const std::string& file : FilesIn(flag, *path)) {
+      files.push_back({Spell(flag), TensorFileOf(file)});
+    }
     if (flag.id == FlagId::kExpect) inputs.push_back({"the golden's record", RecordPathOf(*path)});
   }
   const bool names_op = arguments.command() != nullptr && !arguments.command()->operands_are_files;
   for (size_t i = names_op ? 1 : 0; i < arguments.operands().size(); ++i) {
-    inputs.push_back({"operand", arguments.operands()[i]});
+    inputs.push_back({"operand", TensorFileOf(arguments.operands()[i])});
   }
   CheckDistinctFiles(inputs, outputs);
   CheckStandardOutput(arguments);
@@ -103,26 +102,28 @@ ExitCode Dispatch(Session& session) {
     return ExitCode::kOk;
   }
   if (arguments.Has(FlagId::kHelp)) {
-    session.console.Print(arguments.command() == nullptr ? HelpText()
-                                                         : HelpText(*arguments.command()));
+    session.console.Print(arguments.command() == nullptr
+                              ? HelpText(Console::Width())
+                              : HelpText(*arguments.command(), Console::Width()));
     return ExitCode::kOk;
   }
   return arguments.command()->run(session);
 }
 
-// Where the report goes; null without one, or where the flag itself will be refused.
-const std::string* ReportPath(const Arguments& arguments) {
+// Where the file of a flag goes; null without one, or where the flag itself will be refused.
+const std::string* PathOf(const Arguments& arguments, FlagId id) {
   const Command* command = arguments.command();
-  const std::string* path = arguments.Find(FlagId::kReport);
-  const bool is_known =
-      command == nullptr || Contains(InfoOf(FlagId::kReport).commands, command->id);
+  const std::string* path = arguments.Find(id);
+  const bool is_known = command == nullptr || Contains(InfoOf(id).commands, command->id);
   return is_known && path != nullptr && !path->empty() ? path : nullptr;
 }
 
 // Before anything else, so that a report can be written of everything that goes wrong.
 void PrepareReport(const Arguments& arguments) {
   CheckFiles(arguments);
-  if (const std::string* path = ReportPath(arguments)) CheckOutputPath(*path);
+  for (const FlagId id : {FlagId::kReport, FlagId::kHtml}) {
+    if (const std::string* path = PathOf(arguments, id)) CheckOutputPath(*path);
+  }
 }
 
 void WriteReport(Session& session) {
@@ -130,15 +131,36 @@ void WriteReport(Session& session) {
     session.report_writer->Finish(session.report);
     return;
   }
-  const std::string* path = ReportPath(session.arguments);
+  const std::string* path = PathOf(session.arguments, FlagId::kReport);
   if (path == nullptr || session.report_is_written) return;
   WriteTextFile(*path, RenderReport(session.report));
+}
+
+void WritePage(Session& session) {
+  const std::string* path = PathOf(session.arguments, FlagId::kHtml);
+  if (path == nullptr) return;
+  const Report& report = session.report;
+  if (!session.page) {
+    session.page = std::make_unique<PageData>();
+    session.page->Begin(report.command_line);
+    for (const CaseRecord& entry : report.cases) session.page->Add(RenderEntry(entry));
+  }
+  if (!session.report_is_written) {
+    session.page->Describe(RenderContext(report), report.error ? RenderError(*report.error) : "");
+  }
+  WriteTextFile(*path, RenderPage(*session.page));
 }
 
 }  // namespace
 
 ExitCode AttemptCase(Session& session, const std::function<ExitCode()>& step) {
   return Attempt(session, step);
+}
+
+Error InterruptedError(const std::string& so_far, const std::string& fix) {
+  const int signal = CaughtSignal();
+  return Error(static_cast<ExitCode>(128 + signal), "interrupted", "interrupted",
+               fmt::format("by signal {} (SIG{}){}", signal, sigabbrev_np(signal), so_far), fix);
 }
 
 // A reader that has seen enough ends the program quietly, as it would any other.
@@ -180,6 +202,7 @@ int RunTool(std::vector<std::string> words) {
     code = Worse(code, attempt([&] {
                    if (session.outcome_reports) session.outcome_reports->Write();
                  }));
+    code = Worse(code, attempt([&] { WritePage(session); }));
   }
   code = Worse(code, attempt([&] { session.console.Flush(); }));
   if (CaughtSignal() != 0) EndBySignal(CaughtSignal());

@@ -9,6 +9,7 @@
 
 #include "cli/console/console.h"
 #include "cli/options/arguments.h"
+#include "cli/page/page_data.h"
 #include "cli/report/outcome_reports.h"
 #include "cli/report/report.h"
 #include "cli/report/report_writer.h"
@@ -23,13 +24,18 @@ struct Session {
   // Of a batch: writes the report while cases finish.
   std::unique_ptr<ReportWriter> report_writer = nullptr;
   std::unique_ptr<OutcomeReports> outcome_reports = nullptr;
+  // Of a batch or a merge: what --html shows; of other commands it is the report.
+  std::unique_ptr<PageData> page = nullptr;
 };
 
 // Runs one case of several: whatever it throws is shown and goes into its entry of the report, and
 // the next case can follow, unless the process was asked to end (StopRequested()).
 ExitCode AttemptCase(Session& session, const std::function<ExitCode()>& step);
 
-// What was thrown, as an Error: internal unless it is one already.
+// The error of a process that was asked to end; `so_far` is added to the reason.
+Error InterruptedError(const std::string& so_far = "", const std::string& fix = "");
+
+// Turns what was thrown into an Error: internal unless it is one already.
 Error Translate(const std::exception& exception);
 
 // The error of a case that took too long, which is a status of its own.

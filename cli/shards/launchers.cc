@@ -41,6 +41,8 @@ constexpr Launcher kLaunchers[] = {
     {"PMI", "PMI_RANK", "PMI_SIZE", nullptr, nullptr, nullptr, 0, nullptr, false, Nesting::kNone},
     {"GoogleTest", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS", nullptr, nullptr, nullptr, 0, nullptr,
      false, Nesting::kNone},
+    {"GitLab", "CI_NODE_INDEX", "CI_NODE_TOTAL", nullptr, nullptr, nullptr, 1, nullptr, false,
+     Nesting::kNone},
     {"Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", nullptr, nullptr, nullptr, nullptr, 0,
      nullptr, false, Nesting::kNone},
     {"AWS Batch array", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JOB_ARRAY_SIZE", nullptr, nullptr,
@@ -60,6 +62,7 @@ struct Position {
   const Launcher* launcher;
   int64_t index, count;
   std::string origin;
+  int64_t first, step;  // of the launcher's indices
 };
 
 const char* Find(const Environment& environment, const char* name) {
@@ -109,8 +112,12 @@ std::optional<Position> Locate(const Launcher& launcher, const Environment& envi
         fmt::format("is none of the indices from {} by {} of a {}", first, step, launcher.name),
         kExplicitly);
   }
-  return Position{&launcher, (index - first) / step, CountOf(launcher, count, first, step, last),
-                  fmt::format("{}: {}={}", launcher.name, launcher.index, index)};
+  return Position{&launcher,
+                  (index - first) / step,
+                  CountOf(launcher, count, first, step, last),
+                  fmt::format("{}: {}={}", launcher.name, launcher.index, index),
+                  first,
+                  step};
 }
 
 // A launcher inside another one: each outer part has all inner ones. What else repeats the inner
@@ -128,9 +135,10 @@ void Nest(std::vector<Position>& positions) {
     return position.launcher == outer.launcher ||
            (position.index == inner.index && position.count == inner.count);
   });
-  positions.insert(positions.begin(),
-                   {outer.launcher, outer.index * inner.count + inner.index,
-                    outer.count * inner.count, fmt::format("{}; {}", outer.origin, inner.origin)});
+  positions.insert(
+      positions.begin(),
+      {outer.launcher, outer.index * inner.count + inner.index, outer.count * inner.count,
+       fmt::format("{}; {}", outer.origin, inner.origin), outer.first, outer.step});
 }
 
 std::vector<Position> LocateAll(const Environment& environment) {
@@ -151,7 +159,17 @@ std::vector<Position> LocateAll(const Environment& environment) {
              kExplicitly);
 }
 
+// Some tasks of an array that were submitted again look like a whole one.
+void CheckIsWhole(const Position& position) {
+  if (position.first <= std::max<int64_t>(position.step, 1)) return;
+  ThrowUsage("shard/gaps", position.origin,
+             fmt::format("its indices begin at {}: some tasks of an array, submitted again?",
+                         position.first),
+             "give --shard i/n with the n of the first time; auto/N if these N are all");
+}
+
 void CompleteCount(Position& position, std::optional<int64_t> count) {
+  if (!count) CheckIsWhole(position);
   if (position.count == 0 && !count) {
     ThrowUsage("shard/no-count", "--shard auto",
                fmt::format("{} does not tell how many there are", position.launcher->name),

@@ -2,21 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "base/error.h"
 #include "base/output_file.h"
+#include "cli/text/environment.h"
 #include "cli/text/values.h"
 
 namespace convgrad::cli {
-namespace {
-
-const char* VariableOf(const char* name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
-  return std::getenv(name);
-}
-
-}  // namespace
 
 Shard ParseShard(const std::string& text, const Environment& environment) {
   if (text == "auto") return DetectShard(environment, std::nullopt);
@@ -35,10 +26,10 @@ Shard ParseShard(const std::string& text, const Environment& environment) {
 }
 
 Shard ChooseShard(const std::string& text, const Console& console) {
-  const Shard shard = ParseShard(text, VariableOf);
+  const Shard shard = ParseShard(text, FindVariable);
   console.Note(fmt::format("shard {}{}", NameOf(shard),
                            shard.origin.empty() ? "" : fmt::format(" ({})", shard.origin)));
-  const char* status_file = VariableOf("GTEST_SHARD_STATUS_FILE");
+  const char* status_file = FindVariable("GTEST_SHARD_STATUS_FILE");
   if (status_file != nullptr && *status_file != '\0') WriteTextFile(status_file, "");
   return shard;
 }

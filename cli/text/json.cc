@@ -3,7 +3,7 @@
 namespace convgrad::cli {
 namespace {
 
-// Whether more brackets are open somewhere; of a text that is no JSON, anything.
+// Says whether more brackets are open somewhere; of a text that is no JSON, anything.
 bool IsTooDeep(std::string_view text) {
   int depth = 0;
   bool in_string = false;

@@ -6,23 +6,17 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/text/trim.h"
 
 namespace convgrad::cli {
 namespace {
-
-std::string_view Trim(std::string_view text) {
-  constexpr const char* kBlanks = " \t\r\n";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 int DepthChange(char letter) {
   if (letter == '[' || letter == '(') return 1;
   return letter == ']' || letter == ')' ? -1 : 0;
 }
 
-// Whether the first bracket is closed by the last character.
+// Says whether the last character closes the first bracket.
 bool IsBracketed(std::string_view text) {
   if (text.size() < 2) return false;
   const bool match =
@@ -66,7 +60,7 @@ class ListParser {
  private:
   static constexpr size_t kShown = 100;
 
-  // What stands between the commas outside inner brackets. In brackets, a comma may end the list,
+  // Returns what the commas outside inner brackets part. In brackets, a comma may end the list,
   // as in Python's (1,).
   static std::vector<std::string_view> ItemsOf(std::string_view text) {
     const bool bracketed = IsBracketed(text);

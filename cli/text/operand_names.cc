@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "files/tensor_path.h"
+
 namespace convgrad::cli {
 namespace {
 
@@ -13,7 +15,7 @@ struct Word {
   Role role;
 };
 
-// What people call these tensors.
+// People call the tensors so.
 constexpr Word kWords[] = {
     {"input", Role::kInput},      {"inputs", Role::kInput},
     {"image", Role::kInput},      {"images", Role::kInput},
@@ -41,9 +43,10 @@ std::vector<std::string> WordsOf(const std::string& path) {
 
 }  // namespace
 
-std::optional<Role> RoleInName(const std::string& path) {
+std::optional<Role> RoleInName(const std::string& text) {
+  const TensorPath path = ParseTensorPath(text);
   std::optional<Role> role;
-  for (const std::string& word : WordsOf(path)) {
+  for (const std::string& word : WordsOf(path.name.value_or(path.file))) {
     const auto* known = std::find_if(std::begin(kWords), std::end(kWords),
                                      [&](const Word& one) { return one.text == word; });
     if (known == std::end(kWords)) continue;

@@ -8,8 +8,8 @@
 
 namespace convgrad::cli {
 
-// The operand that the path's last part names: "conv1_weights.npy" the filter, "x.npy" the input,
-// "dy.npy" out_backprop; none where it names no operand or several.
-std::optional<Role> RoleInName(const std::string& path);
+// The operand that the path's last part names: "conv1_weights.npy" and "layer.npz:conv1_weights"
+// the filter, "x.npy" the input, "dy.npy" out_backprop; none where it names no operand or several.
+std::optional<Role> RoleInName(const std::string& text);
 
 }  // namespace convgrad::cli

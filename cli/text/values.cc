@@ -9,18 +9,13 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "cli/text/trim.h"
 
 namespace convgrad::cli {
 namespace {
 
 std::string Given(const std::string& flag, std::string_view text) {
   return fmt::format("{} '{}'", flag, text.substr(0, 100));
-}
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 std::string Lower(std::string_view text) {

@@ -7,7 +7,7 @@
 # Adds the test NAME: 'convgrad batch MANIFEST' passes. With SHARDS n they are n tests, NAME.1 to
 # NAME.n, which 'ctest -j' runs side by side. MANIFEST is relative to the calling CMakeLists.txt;
 # relative outputs of its cases go to the binary directory. ARGS are further flags, e.g.
-# ARGS --tag smoke --strict.
+# ARGS --tag smoke --allow-suspect.
 #
 #   convgrad_add_manifest(NAME MANIFEST [SHARDS n] [TIMEOUT seconds] [LABELS label...] [ARGS flag...])
 function(convgrad_add_manifest name manifest)

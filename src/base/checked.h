@@ -39,6 +39,11 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+// floor(a / b) for b > 0.
+constexpr int64_t FloorDiv(int64_t a, int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
 // a rounded up to a multiple of b, for a >= 0, b > 0.
 constexpr int64_t RoundUp(int64_t a, int64_t b) {
   return CeilDiv(a, b) * b;

@@ -60,9 +60,9 @@ std::string EscapeControls(const std::string& text) {
 
 Error::Error(ExitCode exit_code, std::string code, const std::string& what, const std::string& why,
              const std::string& fix)
-    : exit_code_(exit_code), code_(std::move(code)) {
+    : exit_code_(exit_code), code_(std::move(code)), fix_(EscapeControls(fix)) {
   message_ = fmt::format("{}: {}{}{}", EscapeControls(what), EscapeControls(why),
-                         fix.empty() ? "" : "; ", EscapeControls(fix));
+                         fix_.empty() ? "" : "; ", fix_);
 }
 
 void ThrowUsage(const std::string& code, const std::string& what, const std::string& why,

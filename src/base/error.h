@@ -38,11 +38,14 @@ class Error : public std::exception {
   const std::string& code() const { return code_; }
   // "WHAT: WHY; FIX" on one line; control characters of the parts are escaped.
   const std::string& message() const { return message_; }
+  // The FIX, as the message has it; empty without one.
+  const std::string& fix() const { return fix_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
   ExitCode exit_code_;
   std::string code_;
+  std::string fix_;
   std::string message_;
 };
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -23,6 +25,20 @@ FileDescriptor OpenForReading(const std::string& path) {
     if (errno != EINTR) ThrowSystemError(path, "opened", errno);
     RetryUnlessStopped();
   }
+}
+
+// The descriptor of this process that a path of the form /dev/fd/N names, if it is a pipe's.
+std::optional<int> PipeAt(const std::string& path) {
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(folder)) continue;
+    int number = -1;
+    const char* end = path.data() + path.size();
+    const auto [after, error] = std::from_chars(path.data() + folder.size(), end, number);
+    struct stat status;
+    if (error != std::errc() || after != end || number < 0) return std::nullopt;
+    if (fstat(number, &status) == 0 && S_ISFIFO(status.st_mode)) return number;
+  }
+  return std::nullopt;
 }
 
 const char* KindOf(mode_t mode) {
@@ -42,6 +58,10 @@ bool SameContent(const struct stat& a, const struct stat& b) {
 
 }  // namespace
 
+bool IsStream(const std::string& path) {
+  return path == "-" || PipeAt(path);
+}
+
 InputFile::InputFile(std::string name, FileDescriptor descriptor)
     : name_(std::move(name)), descriptor_(std::move(descriptor)) {
   if (fstat(descriptor_.get(), &opened_as_) != 0) ThrowSystemError(name_, "examined", errno);
@@ -49,13 +69,14 @@ InputFile::InputFile(std::string name, FileDescriptor descriptor)
 
 std::shared_ptr<InputFile> InputFile::Open(const std::string& path) {
   const bool is_stdin = path == "-";
+  const std::optional<int> pipe = is_stdin ? STDIN_FILENO : PipeAt(path);
   FileDescriptor descriptor =
-      is_stdin ? FileDescriptor(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) : OpenForReading(path);
+      pipe ? FileDescriptor(fcntl(*pipe, F_DUPFD_CLOEXEC, 3)) : OpenForReading(path);
   const std::string name = is_stdin ? "standard input" : path;
   if (!descriptor.is_open()) ThrowSystemError(name, "read", errno);
   std::shared_ptr<InputFile> file(new InputFile(name, std::move(descriptor)));
   const mode_t mode = file->opened_as_.st_mode;
-  if (S_ISDIR(mode) || (!is_stdin && !S_ISREG(mode))) {
+  if (S_ISDIR(mode) || (!pipe && !S_ISREG(mode))) {
     ThrowIo(
         "io/not-a-file", name, fmt::format("it is {}", KindOf(mode)),
         is_stdin ? "redirect a file or a pipe" : "name a regular file, or '-' for standard input");
@@ -70,10 +91,28 @@ std::shared_ptr<InputFile> InputFile::Open(const std::string& path) {
 }
 
 int64_t InputFile::Read(void* into, int64_t bytes) {
+  char* const target = static_cast<char*>(into);
+  const int64_t peeked = std::min(bytes, std::ssize(peeked_));
+  std::copy_n(peeked_.data(), peeked, target);
+  peeked_.erase(0, static_cast<size_t>(peeked));
+  return peeked + ReadOn(target + peeked, bytes - peeked);
+}
+
+std::string_view InputFile::Peek(int64_t bytes) {
+  const int64_t before = std::ssize(peeked_);
+  if (before < bytes) {
+    peeked_.resize(static_cast<size_t>(bytes));
+    const int64_t got = ReadOn(peeked_.data() + before, bytes - before);
+    peeked_.resize(static_cast<size_t>(before + got));
+  }
+  return std::string_view(peeked_).substr(0, static_cast<size_t>(bytes));
+}
+
+// From the file itself.
+int64_t InputFile::ReadOn(char* into, int64_t bytes) {
   int64_t done = 0;
   while (done < bytes) {
-    const ssize_t got =
-        read(descriptor_.get(), static_cast<char*>(into) + done, static_cast<size_t>(bytes - done));
+    const ssize_t got = read(descriptor_.get(), into + done, static_cast<size_t>(bytes - done));
     if (got == 0) break;
     if (got > 0) {
       done += got;

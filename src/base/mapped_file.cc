@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -81,8 +82,8 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
   if (!from_memory) raise(SIGBUS);  // else the faulting access happens again
 }
 
-// Whether a file read ahead of its use would still be there when it is used: of a larger one the
-// end would push out the beginning, and all of it be read twice.
+// Says whether a file read ahead of its use would still be there when it is used: the end of a
+// larger one would push out its beginning, and all of it be read twice.
 bool FitsInMemory(size_t bytes) {
   constexpr size_t kNoQuestion = size_t{256} << 20;
   return bytes <= kNoQuestion || static_cast<int64_t>(bytes) <= AvailableMemory() / 2;
@@ -122,11 +123,6 @@ std::shared_ptr<const MappedFile> MappedFile::Map(int descriptor, int64_t size) 
   }
   slots[slot].end = reinterpret_cast<uintptr_t>(start) + file_bytes;
   slots[slot].begin = reinterpret_cast<uintptr_t>(start);
-  if (FitsInMemory(file_bytes)) {
-    // Reads the file now, in large pieces, so that loading is not counted as computing.
-    if (madvise(start, file_bytes, MADV_POPULATE_READ) != 0)
-      madvise(start, file_bytes, MADV_WILLNEED);
-  }
   return std::shared_ptr<const MappedFile>(
       new MappedFile(static_cast<const std::byte*>(start), size, reserved, slot));
 }
@@ -135,6 +131,15 @@ MappedFile::~MappedFile() {
   // Out of the list first: the addresses may belong to someone else as soon as they are unmapped.
   FreeSlot(slot_);
   munmap(const_cast<std::byte*>(data_), reserved_bytes_);
+}
+
+void MappedFile::ReadAhead(int64_t offset, int64_t bytes) const {
+  const auto page = static_cast<int64_t>(PageBytes());
+  const int64_t begin = offset / page * page;
+  const auto length = static_cast<size_t>(std::min(offset + bytes, size_) - begin);
+  if (offset >= size_ || !FitsInMemory(length)) return;
+  void* const start = const_cast<std::byte*>(data_) + begin;
+  if (madvise(start, length, MADV_POPULATE_READ) != 0) madvise(start, length, MADV_WILLNEED);
 }
 
 bool MappedFile::damaged() const {

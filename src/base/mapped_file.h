@@ -26,6 +26,10 @@ class MappedFile {
   int64_t size() const { return size_; }
   bool damaged() const;
 
+  // Reads this part of the file now, in large pieces, so that loading is not counted as computing;
+  // nothing where it would not fit in memory.
+  void ReadAhead(int64_t offset, int64_t bytes) const;
+
  private:
   MappedFile(const std::byte* data, int64_t size, size_t reserved_bytes, int slot)
       : data_(data), size_(size), reserved_bytes_(reserved_bytes), slot_(slot) {}

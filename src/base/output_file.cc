@@ -24,8 +24,9 @@ void SyncDirectory(int directory, const std::string& path) {
   const FileDescriptor listed(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!listed.is_open() && errno == EACCES) return;
   if (!listed.is_open()) ThrowSystemError(path, "made durable", errno);
-  if (fsync(listed.get()) != 0 && errno != EINVAL && errno != ENOTSUP && errno != ENOSYS) {
-    ThrowSystemError(path, "made durable", errno);
+  while (fsync(listed.get()) != 0) {
+    if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return;
+    if (errno != EINTR) ThrowSystemError(path, "made durable", errno);
   }
 }
 
@@ -119,8 +120,12 @@ void OutputFile::Commit() {
     stream_.Close();
     return;
   }
-  // After a failed fsync the kernel may have dropped the data: never try twice.
-  if (fsync(temporary_.descriptor()) != 0) ThrowSystemError(name_, "made durable", errno);
+  // After a failed fsync the kernel may have dropped the data: only one that a signal interrupted
+  // is tried again.
+  while (fsync(temporary_.descriptor()) != 0) {
+    if (errno != EINTR) ThrowSystemError(name_, "made durable", errno);
+    RetryUnlessStopped();
+  }
   CheckFlushed();
   const int error = temporary_.RenameTo(file_name_, !options_.no_clobber);
   if (error != 0) ThrowSystemError(name_, "put in place", error);

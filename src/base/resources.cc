@@ -39,7 +39,7 @@ int64_t AvailableMemory() {
   const int64_t available =
       std::min({AvailableAddressSpace(), CgroupMemory(),
                 ReadField("/proc/meminfo", "MemAvailable:", 1024).value_or(kUnlimited)});
-  // What freed blocks hold is there for the next ones.
+  // Memory that freed blocks hold is there for the next ones.
   return available > kUnlimited / 2 ? available : available + KeptMemoryBytes();
 }
 

@@ -32,7 +32,7 @@ constexpr size_t kRandomDigits = 16;  // hexadecimal
 // process's cleaning, takes it away.
 constexpr int kMaxTries = 100;
 
-// What a signal handler reads: fixed memory, filled before `live` is set. A name is never used
+// A signal handler reads this: fixed memory, filled before `live` is set. A name is never used
 // twice, so removing one that has just been renamed does nothing.
 struct Slot {
   std::atomic<bool> taken;

@@ -27,7 +27,7 @@ template <const Algorithm& kAlgorithm>
 Algorithm ForGrouped() {
   Algorithm algorithm = kAlgorithm;
   algorithm.can = [](const Problem& problem, const KernelTable& kernels) {
-    // Of larger filters and strides, the lists of what columns meet are longer than they are worth.
+    // The lists of what columns meet are longer than worth it for larger filters and strides.
     constexpr int64_t kMostTaps = 1 << 16, kMostStride = 1 << 12;
     const ConvGeometry& g = problem.geometry;
     return g.group_in_c == 1 && std::max(g.kernel_h, g.kernel_w) <= kMostTaps &&

@@ -69,7 +69,7 @@ void CheckTensor(const Problem& problem, const char* name, const Shape& shape,
                         ToString(tensor.shape()), InfoOf(problem.dtype).name, ToString(shape)));
 }
 
-// What is asked for, or the first that can do the problem.
+// Finds the one that is asked for, or the first that can do the problem.
 const Algorithm& FirstOf(const Problem& problem, const Execution& execution,
                          const KernelTable& kernels) {
   if (execution.algorithm) {

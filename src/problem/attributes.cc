@@ -25,10 +25,6 @@ void CheckLimit(const char* attribute, const Values& values) {
   }
 }
 
-DataFormat OtherFormat(DataFormat format) {
-  return format == DataFormat::kNHWC ? DataFormat::kNCHW : DataFormat::kNHWC;
-}
-
 // Whether 4 strides or dilations are 1 in the batch and channel dimensions.
 bool IsOneOutside(const Values& values, const ImageAxes& axes) {
   return values[axes.batch] == 1 && values[axes.channel] == 1;

@@ -16,6 +16,10 @@ struct Attributes {
 
 Attributes CheckAttributes(const ConvSpec& spec);
 
+constexpr DataFormat OtherFormat(DataFormat format) {
+  return format == DataFormat::kNHWC ? DataFormat::kNCHW : DataFormat::kNHWC;
+}
+
 // Positions of the dimensions of image tensors.
 struct ImageAxes {
   int batch, height, width, channel;

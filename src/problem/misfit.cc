@@ -60,10 +60,6 @@ bool IsPlausible(ConvSpec spec) {
   return filter[axes.height] <= image.h && filter[axes.width] <= image.w;
 }
 
-DataFormat OtherFormat(DataFormat format) {
-  return format == DataFormat::kNHWC ? DataFormat::kNCHW : DataFormat::kNHWC;
-}
-
 void AddOtherFormat(const ConvSpec& spec, std::vector<Variation>& variations) {
   Variation other = {spec, ""};
   other.spec.data_format = OtherFormat(spec.data_format);

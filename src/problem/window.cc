@@ -4,13 +4,10 @@
 #include <numeric>
 #include <utility>
 
+#include "base/checked.h"
+
 namespace convgrad {
 namespace {
-
-// floor(a / b) for b > 0.
-int64_t FloorDiv(int64_t a, int64_t b) {
-  return a / b - (a % b < 0 ? 1 : 0);
-}
 
 // Sum of floor((slope * i + start) / divisor) over i in [0, n), all arguments non-negative and
 // divisor positive: Euclid's algorithm on (slope, divisor), each step swapping the axes of the

@@ -42,7 +42,9 @@ TEST(KilledWriterTest, LeavesTheOldFileOrACompleteOne) {
   const std::string path = directory / "out.npy";
   WriteNpy(path, Filled(0));
   int files_left = 0;
-  for (int kill_count = 0; kill_count < 400; ++kill_count) {
+  constexpr int kLeastKills = 400, kMostKills = 10'000;  // a busy machine starts few in time
+  for (int kill_count = 0; kill_count < kLeastKills || (files_left == 0 && kill_count < kMostKills);
+       ++kill_count) {
     const pid_t writer = fork();
     if (writer == 0) WriteForEver(path);
     usleep(static_cast<useconds_t>(random() % 6000));
@@ -91,7 +93,7 @@ TEST(KilledWriterTest, TwoWritersLeaveOneCompleteFile) {
   for (pid_t& writer : writers) {
     writer = fork();
     if (writer != 0) continue;
-    for (float value = 1; value <= 60; ++value) WriteNpy(path, Filled(value));
+    for (int value = 1; value <= 60; ++value) WriteNpy(path, Filled(static_cast<float>(value)));
     _exit(0);
   }
   int status = 0;

@@ -28,7 +28,8 @@ using testing::IsEmpty;
 struct Calls {
   std::vector<std::string> log;
   int file_sync_error = 0, directory_sync_error = 0;  // error numbers; 0: as the system does
-  int num_locked_by_others = 0;                       // of the next locks
+  int file_sync_interrupts = 0, directory_sync_interrupts = 0;
+  int num_locked_by_others = 0;  // of the next locks
   int num_locks = 0;
   bool has_no_links = false;  // as some file systems say of every file
   int status_error = 0;
@@ -64,6 +65,11 @@ int fsync(int descriptor) {
   calls.log.push_back(is_file ? "file of " + std::to_string(convgrad::SizeOf(descriptor)) +
                                     " bytes durable"
                               : "directory durable");
+  int& interrupts = is_file ? calls.file_sync_interrupts : calls.directory_sync_interrupts;
+  if (interrupts > 0) {
+    --interrupts;
+    return convgrad::Fail(EINTR);
+  }
   const int error = is_file ? calls.file_sync_error : calls.directory_sync_error;
   return error != 0 ? convgrad::Fail(error) : static_cast<int>(syscall(SYS_fsync, descriptor));
 }
@@ -134,6 +140,14 @@ TEST_F(OutputCallsTest, ANameThatIsNotDurableIsAnError) {
   EXPECT_EQ(WriteCode(), "io/failed");
   calls.directory_sync_error = EINVAL;  // a file system that can't
   EXPECT_EQ(WriteCode(), "");
+}
+
+TEST_F(OutputCallsTest, ASignalMakesNothingLessDurable) {
+  calls.file_sync_interrupts = calls.directory_sync_interrupts = 2;
+  EXPECT_EQ(WriteCode(), "");
+  EXPECT_EQ(calls.log.size(), 7u);  // each sync three times
+  EXPECT_EQ(calls.log.back(), "directory durable");
+  EXPECT_EQ(ReadBytes(path_), "text");
 }
 
 TEST_F(OutputCallsTest, AFileThatAnotherCleaningHoldsIsLeftToIt) {

@@ -72,7 +72,9 @@ void MeetOnce(Team& team) {
 TEST(Team, HelpersStayForTheNextLoop) {
   ThreadTeam helped(2, milliseconds{1'000});
   for (int i = 0; i < 100; ++i) MeetOnce(helped.team);
-  EXPECT_EQ(helped.num_summoned, 1);
+  // A helper that does not stay is summoned for each loop; one that a busy machine held up for as
+  // long as it stays, now and then.
+  EXPECT_LE(helped.num_summoned, 10);
 }
 
 // The caller is done long before its helper.

@@ -66,8 +66,8 @@ CaseJob SquareJob(int size, std::vector<std::string> more = {}) {
 }
 
 TEST(BatchCase, WaitingForATurnIsNotItsTime) {
-  const Batch batch({"--timeout", "1s"});
-  RecordingTurns turns(milliseconds{1'200});
+  const Batch batch({"--timeout", "2s"});
+  RecordingTurns turns(milliseconds{2'200});
   const CaseEnding ending = batch.runner.Run(SquareJob(8), turns);
   EXPECT_EQ(ending.status, CaseStatus::kComputed) << ending.why;
 }
@@ -78,7 +78,7 @@ TEST(BatchCase, NorIsItInAWorker) {
   RecordingTurns turns(milliseconds{5'200});  // more than is granted to end after a timeout
   Worker worker(batch.words, batch.options, batch.runner);
   const CaseJob job = JobOf({"--algorithm", "reference", "--threads", "1", "--input",
-                             "fill:normal@1,100,100,4", "--filter", "fill:normal@15,15,4,4"});
+                             "fill:normal@1,100,100,4", "--filter", "fill:normal@9,9,4,4"});
   const CaseEnding ending = worker.Run(job, turns);
   EXPECT_EQ(ending.status, CaseStatus::kComputed) << ending.why;
 }

@@ -128,7 +128,7 @@ TEST_F(ManifestTest, TextsThatAreNoManifest) {
       {"", With("\"isa\": \"a\nb\""), "3:10", "close it before the end of the line"},
       {"", With(R"("isa": "\x41")"), "3:9", "no such escape"},
       {"", With(R"("isa": "\u12G4")"), "3:9", "four hexadecimal digits"},
-      {"", With("\"strict\": True"), "3:11", "'True' is no JSON value"},
+      {"", With("\"allow_suspect\": True"), "3:18", "'True' is no JSON value"},
   };
   for (const BadText& bad : kTexts) {
     SCOPED_TRACE(bad.id);
@@ -158,7 +158,7 @@ TEST_F(ManifestTest, KeysAndValuesThatAreRefused) {
       {"M22", With("\"strides\": \"2\""), "3:12", "not a string"},
       {"M22", With("\"strides\": [1, \"2\"]"), "3:16", "not a string"},
       {"M22", Cases("{\"dtype\": 1}"), "3:11", "dtype: wants a string, not a number"},
-      {"M22", With("\"strict\": 1"), "3:11", "wants true or false"},
+      {"M22", With("\"allow_suspect\": 1"), "3:18", "wants true or false"},
       {"M22", With("\"expect\": [1]"), "3:11", "a path or an object with the key sha256"},
       {"M22", With("\"tags\": \"smoke\""), "3:9", "an array of strings"},
       {"M22", Cases("7"), "3:1", "an object is wanted here, not a number"},
@@ -303,7 +303,7 @@ TEST_F(ManifestTest, ACaseIsACommandLine) {
    {"name": "block1/dw", "op": "depthwise_conv2d_backprop_filter", "tags": ["smoke"],
     "input": "block 1/x.npy", "filter_sizes": [3, 3, 32, 1], "out_backprop": "/abs/dy.npy",
     "output": "dw.npy", "expect": "golden/dw.npy", "tolerance": "ulp:4", "strides": 1},
-   {"name": "probe", "op": "conv2d_backprop_input", "input_sizes": "sizes.npy", "strict": false,
+   {"name": "probe", "op": "conv2d_backprop_input", "input_sizes": "sizes.npy", "allow_suspect": false,
     "filter": {"fill": "integer", "shape": [3, 3, 128, 128], "seed": 1}, "seed": 9,
     "out_backprop": {"fill": "uniform:-1:1"}, "isa": "auto", "max_memory": "1GiB", "threads": 2},
    {"name": "hash", "op": "conv2d", "input": "-x", "filter": "fill:ones", "probe": false,

@@ -186,6 +186,26 @@ TEST_F(MergeTest, ErrorsBesideTheCasesAreRefused) {
   EXPECT_THAT(Refusal({a, Write("b.json", report)}), HasSubstr("merge/missing: case 1"));
 }
 
+TEST_F(MergeTest, WhatIsMissingMayBeAllowed) {
+  const std::string a = Write("a.json", MakeReport("2/3", {0, 1}));
+  Json report = MakeReport("3/3", {4});
+  report["error"] = {{"code", "interrupted"}, {"message", "interrupted: by signal 15"}};
+  const std::string b = Write("b.json", report);
+  const MergedReport merged({b, a}, /*allow_missing=*/true);
+  EXPECT_EQ(Names(merged), "case 0;case 1;case 4;");
+  EXPECT_EQ(merged.num_planned(), 6);
+  ASSERT_EQ(merged.Warnings().size(), 3u);
+  EXPECT_THAT(merged.Warnings()[0], HasSubstr("shard 1: missing"));
+  EXPECT_THAT(merged.Warnings()[1], HasSubstr("case 2 to 3, 5 (as"));
+  EXPECT_THAT(merged.Warnings()[2], HasSubstr("by signal 15"));
+  ASSERT_TRUE(merged.incomplete());
+  EXPECT_EQ(merged.incomplete()->code, "merge/missing");
+  EXPECT_EQ(merged.exit_code(), ExitCode::kData);
+  // What does not fit together stays refused.
+  EXPECT_THROW(MergedReport({a, a}, true), Error);
+  EXPECT_FALSE(MergedReport({Write("c.json", MakeReport("1/1", {0}, 1))}, true).incomplete());
+}
+
 TEST_F(MergeTest, PlansAreRefused) {
   Json report = MakeReport(nullptr, {0, 1, 2}, 3);
   report["context"]["plan"]["shards"] = Json::array({{{"shard", "1/1"}}});

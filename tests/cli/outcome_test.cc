@@ -40,7 +40,7 @@ Json FailedEntry(const std::string& name, const std::string& status, int exit_co
                         {"expected", nullptr},
                         {"actual_bits", "0x1"},
                         {"expected_bits", "0x2"}}}}},
-                    {"where", "the last row"}};
+                    {"where", {{"text", "the last row"}}}};
   return entry;
 }
 
@@ -96,6 +96,16 @@ TEST(JunitTest, AnyTextIsLegalXml) {
     EXPECT_TRUE(letter == '\n' || static_cast<unsigned char>(letter) >= 32);
 }
 
+TEST(JunitTest, YoursIsNotTheGolden) {
+  Json entry = FailedEntry("bad", "FAILED", 1);
+  entry["check"]["against"] = "exact value";
+  JunitReport report("suite.json");
+  report.Add(OutcomeOf(entry));
+  EXPECT_THAT(report.Render(),
+              AllOf(HasSubstr("at [0,1], yours is 2.5 (0x1), the exact value null (0x2)"),
+                    HasSubstr("where: the last row")));
+}
+
 TEST(JunitTest, WhatWasHeldAgainstNothingIsNotGreen) {
   JunitReport report("suite.json");
   report.Add(OutcomeOf(Entry("unchecked", "COMPUTED", 0)));
@@ -123,6 +133,19 @@ TEST(SummaryTest, ShowsWhatDidNotPass) {
               AllOf(HasSubstr("1 of 2 cases did not pass"), HasSubstr("| FAILED | 1 |"),
                     HasSubstr("<code>a&#124;b&#96;&#42;&#95;&#60;x&#62;</code>"),
                     HasSubstr("1 of 9 elements is wrong"), HasSubstr("Repeat them alone")));
+}
+
+TEST(SummaryTest, SaysWhyAndHowToAccept) {
+  Json entry = FailedEntry("bad", "FAILED", 1);
+  entry["check"]["diagnosis"] = {
+      {"hypothesis", "halved"}, {"explains", "exactly"}, {"sentence", "all are half"}};
+  entry["pending"] = {{"path", "p/g.npy.new"}, {"accept", "convgrad accept p/g.npy.new"}};
+  SummaryPage summary("m");
+  summary.Add(OutcomeOf(entry));
+  EXPECT_THAT(summary.Render(),
+              AllOf(HasSubstr("<br>explained by halved, exactly&#58; all are half"),
+                    HasSubstr("Accept the results that wait for review"),
+                    HasSubstr("convgrad accept p/g.npy.new\n</pre>")));
 }
 
 TEST(SummaryTest, StaysShort) {

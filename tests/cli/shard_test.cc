@@ -93,6 +93,32 @@ TEST(ShardTest, SlurmArray) {
   EXPECT_EQ(Outcome("auto", SlurmArray(5, 4, 1, 4, 1)), "shard/range");
 }
 
+// --array=3, --array=3-5 and --array=3-7:2 of what was --array=1-8, submitted again.
+TEST(ShardTest, SomeTasksOfAnArrayAreNoWhole) {
+  for (const Variables& array :
+       {SlurmArray(3, 1, 3, 3, 1), SlurmArray(3, 3, 3, 5, 1), SlurmArray(5, 3, 3, 7, 2)}) {
+    EXPECT_EQ(Outcome("auto", array), "shard/gaps");
+    EXPECT_THAT(MessageOf("auto", array), HasSubstr("--shard i/n"));
+    EXPECT_EQ(Outcome("auto/8", array), "shard/disagree");
+  }
+  EXPECT_EQ(Outcome("auto/3", SlurmArray(4, 3, 3, 5, 1)), "2/3");
+  EXPECT_EQ(Outcome("auto", With(SlurmArray(3, 1, 3, 3, 1),
+                                 {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}})),
+            "shard/gaps");
+  EXPECT_EQ(
+      Outcome("auto", {{"SGE_TASK_ID", "3"}, {"SGE_TASK_FIRST", "3"}, {"SGE_TASK_LAST", "3"}}),
+      "shard/gaps");
+}
+
+TEST(ShardTest, GitLab) {
+  EXPECT_EQ(Outcome("auto", {{"CI_NODE_INDEX", "1"}, {"CI_NODE_TOTAL", "3"}}), "1/3");
+  EXPECT_EQ(Outcome("auto", {{"CI_NODE_INDEX", "3"}, {"CI_NODE_TOTAL", "3"}}), "3/3");
+  EXPECT_EQ(Outcome("auto", {{"CI_NODE_INDEX", "4"}, {"CI_NODE_TOTAL", "3"}}), "shard/range");
+  EXPECT_EQ(Outcome("auto", {{"CI_NODE_INDEX", "0"}, {"CI_NODE_TOTAL", "3"}}), "shard/gaps");
+  // Of a job without `parallel`.
+  EXPECT_EQ(Outcome("auto", {{"CI_NODE_TOTAL", "1"}}), "shard/no-launcher");
+}
+
 TEST(ShardTest, SlurmTasks) {
   const Variables tasks = {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "3"}};
   EXPECT_EQ(Outcome("auto", tasks), "3/3");

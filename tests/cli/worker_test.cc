@@ -123,11 +123,22 @@ TEST_F(WorkerTest, HowItsProcessEnds) {
   EXPECT_EQ(ending.exit_code, ExitCode::kIo);
   EXPECT_THAT(ending.why, HasSubstr("ended with exit code 4; see its message"));
   ending = RunIn(kEnds);
-  EXPECT_EQ(ending.exit_code, ExitCode::kInternal);
-  EXPECT_THAT(ending.why, HasSubstr("ended with exit code 0; please report it"));
+  EXPECT_EQ(ending.exit_code, ExitCode::kIo);
+  EXPECT_THAT(ending.why, HasSubstr("ended before it answered; run it again"));
   ending = RunIn(kHangsUp);
-  EXPECT_EQ(ending.exit_code, ExitCode::kInternal);
-  EXPECT_THAT(ending.why, HasSubstr("no longer answers"));
+  EXPECT_EQ(ending.exit_code, ExitCode::kIo);
+  EXPECT_THAT(ending.why, HasSubstr("closed its connection, but did not end; run it again"));
+}
+
+// As if the process had ended with bytes unread; here it still waits.
+TEST_F(WorkerTest, AConnectionThatIsResetIsNoDefect) {
+  for (const int error : {ECONNRESET, EPIPE}) {
+    receive_error = error;
+    const CaseEnding ending = RunIn(kAnswers);
+    EXPECT_EQ(ending.status, CaseStatus::kError);
+    EXPECT_EQ(ending.exit_code, ExitCode::kIo);
+    EXPECT_THAT(ending.why, HasSubstr("its connection, but did not end; run it again"));
+  }
 }
 
 TEST_F(WorkerTest, ASocketThatCannotBeUsedIsNoEndOfTheProcess) {

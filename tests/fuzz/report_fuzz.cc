@@ -1,11 +1,34 @@
 // Any bytes as the report of a shard, alone or merged with itself, or, up to a line feed and after
-// it, as those of two shards: refused, or a report whose entries are all JSON.
+// it, as those of two shards: refused, or a report whose entries are all JSON, and whose page's
+// data can't end the element that they stand in.
 #include <vector>
 
+#include "cli/page/page_data.h"
 #include "cli/report/merge.h"
+#include "cli/text/json.h"
 #include "fuzz/fuzzing.h"
 
 namespace convgrad::fuzzing {
+namespace {
+
+void CheckPage(const cli::MergedReport& merged) {
+  cli::PageData page;
+  page.Begin("any.json");
+  merged.ForEachEntry([&](std::string_view entry) {
+    try {
+      page.Add(entry);
+    } catch (const Error&) {
+      // It lacks what a page needs.
+    }
+  });
+  page.Describe(cli::DumpJson(merged.Context("convgrad merge")), "");
+  const std::string data = page.Render(size_t{1} << 16);
+  cli::ParseJson(data);
+  Expect(data.find('<') == std::string::npos, "data that may end their element");
+}
+
+}  // namespace
+
 bool Check(Bytes bytes) {
   static const Scratch scratch;
   const unsigned num_shards = 1 + bytes.Choose(3);
@@ -28,6 +51,7 @@ bool Check(Bytes bytes) {
       ++entries;
     });
     Expect(entries == merged.num_cases(), "another number of entries");
+    CheckPage(merged);
   });
 }
 

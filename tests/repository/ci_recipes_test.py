@@ -13,6 +13,8 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
+import tool_environment
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "data" / "golden" / "manifest.json"
 
@@ -83,21 +85,23 @@ class Recipes(unittest.TestCase):
         for part in ("2 of 3 cases did not pass", "<code>net/wrong</code>", "| FAILED | 1 |"):
             self.assertIn(part, text)
 
-    def run_pytest(self, manifest):
+    def run_pytest(self, manifest, *flags):
+        """With the plugin as it lies in the source, which needs nothing but pytest and the tool."""
         pytest = pytest_command()
         if pytest is None:
             self.skipTest("no pytest: 'scripts/install-packages test' installs python3-pytest")
-        recipe = ROOT / "tests" / "consumer" / "test_goldens.py"
-        return self.run_in_folder(*pytest, "-q", "-p", "no:cacheprovider", recipe,
-                                  CONVGRAD_MANIFEST=str(manifest))
+        return self.run_in_folder(
+            *pytest, "-q", "-p", "no:cacheprovider", "-p", "pytest_convgrad", "--rootdir",
+            manifest.parent, "-o", f"convgrad_manifests={manifest.name}", *flags, manifest,
+            PYTHONPATH=str(ROOT / "python"), PYTHONDONTWRITEBYTECODE="1")
 
     def test_pytest_shows_each_case(self):
         done = self.run_pytest(GOLDENS)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("88 passed", done.stdout)
+        self.assertIn("87 passed", done.stdout)
         done = self.run_pytest(self.three_endings())
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("2 failed, 1 passed, 1 skipped", done.stdout)
+        self.assertIn("2 failed, 1 skipped", done.stdout)
         for part in ("repeat alone: ", "the data hash is not the golden's", "missing.npy"):
             self.assertIn(part, done.stdout)
 
@@ -113,14 +117,19 @@ class Recipes(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("explained by pads-", done.stdout)
 
-    def test_pytest_is_red_without_a_manifest(self):
+    def test_pytest_records_goldens(self):
+        manifest = self.write_manifest([{"name": "kept", "expect": "kept.npy"}])
+        for flags, status in ((), 1), (("--convgrad-record",), 0), ((), 0):
+            self.assertEqual(self.run_pytest(manifest, *flags).returncode, status)
+
+    def test_pytest_is_red_without_cases(self):
         malformed = self.folder / "malformed.json"
         malformed.write_text('{"schema": "convgrad-manifest/1", "cases": [{"name": ]}')
-        for manifest in (self.folder / "missing.json", malformed, self.write_manifest([])):
+        for manifest in malformed, self.write_manifest([]):
             done = self.run_pytest(manifest)
-            self.assertEqual(done.returncode, 1, done.stdout)
-            self.assertIn("1 failed", done.stdout)
-        self.assertIn("no case ran", done.stdout)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn("1 error", done.stdout)
+        self.assertIn("no case would run", done.stdout)
 
     def test_gnu_parallel_runs_shards(self):
         if not shutil.which("parallel"):
@@ -136,22 +145,49 @@ class Recipes(unittest.TestCase):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("2 of 2 shards did not pass", done.stderr)
 
-    def test_the_kubernetes_job_counts_alike_everywhere(self):
+    def kubernetes_job(self):
+        """The job's text, and what its container does to a manifest in this folder."""
         job = (ROOT / "scripts" / "shards-kubernetes.yaml").read_text()
-        counts = re.findall(r"^  (?:completions|parallelism): (\d+)|auto/(\d+)", job, re.MULTILINE)
-        self.assertGreaterEqual(len(counts), 4)
-        self.assertEqual(len({first or second for first, second in counts}), 1, counts)
         script = re.search(r"^            - \|\n((?:              .*\n)+)", job, re.MULTILINE).group(1)
-        manifest = self.write_manifest([{"name": f"case{i}", "seed": i} for i in range(3)])
-        script = script.replace("/batch/manifest.json", str(manifest)).replace(
-            "/batch", str(self.folder))
-        for index in range(8):
-            done = self.run_in_folder("sh", "-c", script, JOB_COMPLETION_INDEX=str(index))
-            self.assertEqual(done.returncode, 0, done.stderr)
-        parts = sorted((self.folder / "results").glob("shard-*.json"))
+        return job, script.replace("/batch", str(self.folder))
+
+    def run_pods(self, script, shards=8):
+        return [self.run_in_folder("sh", "-c", script, JOB_COMPLETION_INDEX=str(index),
+                                   SHARDS=str(shards)).returncode for index in range(shards)]
+
+    def test_the_kubernetes_job_counts_alike_everywhere(self):
+        job, script = self.kubernetes_job()
+        counts = re.findall(r'^  (?:completions|parallelism): (\d+)|value: "(\d+)"|-of-(\d+)', job,
+                            re.MULTILINE)
+        self.assertGreaterEqual(len(counts), 4)
+        self.assertEqual(len({"".join(count) for count in counts}), 1, counts)
+        self.write_manifest([{"name": f"case{i}", "seed": i} for i in range(3)])
+        self.assertEqual(self.run_pods(script), [0] * 8)
+        parts = sorted((self.folder / "results").glob("shard-*-of-8.json"))
         merged = self.run_in_folder("convgrad", "merge", *parts)
         self.assertEqual(merged.returncode, 0, merged.stderr)
         self.assertEqual(len(json.loads(merged.stdout)["benchmarks"]), 3)
+        # Another number of shards, dealt otherwise, leaves what these have done alone.
+        self.assertEqual(self.run_pods(script, 2), [0, 0])
+        self.assertEqual(len(list((self.folder / "results").glob("shard-*.events.jsonl"))), 10)
+
+    def test_the_kubernetes_job_fails_where_a_result_is_wrong(self):
+        job, script = self.kubernetes_job()
+        final = {action: {int(code) for code in codes.split(", ")} for action, codes in re.findall(
+            r"- action: (\w+)\n        onExitCodes:\n(?:          \w+: \w+\n)+          "
+            r"values: \[(.*)\]", job)}
+        self.assertEqual(set(final), {"FailJob", "FailIndex"})
+        # All codes but those that another attempt may change: resources, and signals.
+        codes = set(map(int, re.findall(r"^\| (\d+) \|", (
+            ROOT / "docs" / "reference" / "command-line.md").read_text(), re.MULTILINE)))
+        bench_alone = {5}
+        self.assertEqual(final["FailJob"] | final["FailIndex"], codes - {0, 4} - bench_alone)
+        self.assertIn("backoffLimitPerIndex", job)  # which FailIndex needs
+        self.three_endings()
+        codes = self.run_pods(script)
+        self.assertEqual(sorted(codes), [0] * 6 + [1, 4])
+        self.assertIn(1, final["FailIndex"])
+        self.assertFalse({0, 4} & (final["FailIndex"] | final["FailJob"]))
 
 
 if __name__ == "__main__":
@@ -159,6 +195,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as programs:
         pathlib.Path(programs, "convgrad").symlink_to(binary)
         os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
-        # The flags under test refuse nothing there, but a CI's own setting must not matter.
-        os.environ.pop("CI", None)
+        tool_environment.clear()
         unittest.main()

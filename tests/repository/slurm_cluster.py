@@ -1,9 +1,11 @@
 """A real Slurm of two nodes on this machine, reachable from this machine alone."""
+import contextlib
 import os
 import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -43,6 +45,11 @@ def reason_to_skip():
         return f"no {', '.join(missing)}: 'scripts/install-packages test' installs slurm-wlm"
     if not os.path.ismount("/sys/fs/cgroup"):
         return "slurmd does not start where nothing is mounted on /sys/fs/cgroup"
+    for host in ("localhost", socket.gethostname()):
+        try:
+            socket.gethostbyname(host)
+        except OSError:
+            return f"slurmctld does not start where {host} has no address"
     return None if os.geteuid() == 0 else "only root can start Slurm's daemons"
 
 
@@ -50,13 +57,22 @@ def find(name):
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 
 
+def free_ports(count):
+    """Ports of this machine that nobody uses."""
+    with contextlib.ExitStack() as opened:
+        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
 class Cluster:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.environment = os.environ | {"SLURM_CONF": f"{folder}/slurm.conf"}
-        port = 16000 + 3 * (os.getpid() % 10000)
+        port, port1, port2 = free_ports(3)
         (self.folder / "slurm.conf").write_text(
-            CONFIGURATION.format(folder=folder, port=port, port1=port + 1, port2=port + 2))
+            CONFIGURATION.format(folder=folder, port=port, port1=port1, port2=port2))
         (self.folder / "state").mkdir()
 
     def __enter__(self):
@@ -83,7 +99,7 @@ class Cluster:
             raise RuntimeError(f"{program} {arguments}: {done.stderr}")
         return done.stdout.strip()
 
-    def wait_for(self, what, is_there, seconds=60):
+    def wait_for(self, what, is_there, seconds=180):
         end = time.monotonic() + seconds
         while not is_there():
             if time.monotonic() > end:

@@ -11,10 +11,11 @@ import tempfile
 import unittest
 
 import slurm_cluster
+import tool_environment
 
 CONVGRAD = None
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "shards-slurm"
-SHARDS, CASES = 4, 32
+SHARDS, CASES = 4, 64
 
 # What differs between any two runs: times, and what depends on what else ran.
 VOLATILE = ("real_time", "cpu_time", "bytes_per_second", "gflops", "timing", "threads", "resumed")
@@ -52,9 +53,10 @@ class Slurm(unittest.TestCase):
         return subprocess.run(["convgrad", *map(str, arguments)], cwd=self.folder, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True)
 
-    def submit(self, cluster):
-        return cluster.submit(f"--array=1-{SHARDS}", "--cpus-per-task=2", "--no-requeue",
-                              f"--output={self.folder}/%A_%a.log", SCRIPT, self.manifest, "results")
+    def submit(self, cluster, array=f"1-{SHARDS}"):
+        return cluster.submit(f"--array={array}", "--cpus-per-task=2", "--no-requeue",
+                              f"--output={self.folder}/%A_%a.log", SCRIPT, self.manifest, "results",
+                              str(SHARDS))
 
     def finished(self):
         """Cases by shard that have finished so far."""
@@ -62,7 +64,7 @@ class Slurm(unittest.TestCase):
                 for file in (self.folder / "results").glob("*.events.jsonl")}
 
     def merge(self):
-        return self.convgrad("merge", *sorted((self.folder / "results").glob("shard-*.json")))
+        return self.convgrad("merge", *sorted((self.folder / "results").glob(f"shard-*-of-{SHARDS}.json")))
 
     def test_a_node_dies_and_the_array_is_resumed(self):
         with slurm_cluster.Cluster(self.folder) as cluster:
@@ -78,13 +80,23 @@ class Slurm(unittest.TestCase):
             self.assertEqual(refused.returncode, 3, refused.stderr)
             self.assertIn("missing", refused.stderr)
 
-            cluster.wait_for_job(self.submit(cluster))
+            # The tasks that were lost, alone and one by one; the others have their reports.
+            reports = self.folder / "results"
+            lost = [i for i in range(1, SHARDS + 1)
+                    if not (reports / f"shard-{i}-of-{SHARDS}.json").exists()]
+            self.assertNotEqual(lost, [])
+            kept = {file: file.read_bytes() for file in reports.glob("shard-*.json")}
+            for task in lost:
+                cluster.wait_for_job(self.submit(cluster, array=task))
             print("finished when the node died:", killed, "and in the end:", self.finished())
         merged = self.merge()
         self.assertEqual(merged.returncode, 0, merged.stderr + self.logs())
         merged = json.loads(merged.stdout)
         resumed = sum(entry.get("resumed", False) for entry in merged["benchmarks"])
-        self.assertGreaterEqual(resumed, sum(killed.values()))
+        for file, content in kept.items():
+            self.assertEqual(file.read_bytes(), content, "another task's report was written again")
+        self.assertGreaterEqual(resumed, sum(
+            killed.get(f"shard-{i}-of-{SHARDS}.events.jsonl", 0) for i in lost))
 
         whole = self.convgrad("batch", self.manifest, "--report", "-")
         self.assertEqual(whole.returncode, 0, whole.stderr)
@@ -100,4 +112,5 @@ if __name__ == "__main__":
     if reason:
         print(f"skipped: {reason}")
         sys.exit(77)
+    tool_environment.clear()
     unittest.main()

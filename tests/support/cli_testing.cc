@@ -1,14 +1,18 @@
 #include "support/cli_testing.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
+#include <string_view>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
@@ -34,13 +38,38 @@ std::string FindBinary() {
 
 const std::string kBinary = FindBinary();  // before anything changes the working directory
 
+// Leaves of the environment what programs need to start: the tool reads other variables too
+// (docs/reference/environment.md), and those of a CI system or a cluster are none of the test's.
+void KeepNeededVariables() {
+  constexpr std::string_view kNeeded[] = {"PATH=", "HOME=", "TMPDIR=", "LD_", "ASAN_",    "UBSAN_",
+                                          "LSAN_", "TSAN_", "LANG=",   "LC_", "CONVGRAD_"};
+  std::vector<std::string> others;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text(*variable);
+    const bool is_needed =
+        std::any_of(std::begin(kNeeded), std::end(kNeeded),
+                    [&](std::string_view start) { return text.starts_with(start); });
+    if (!is_needed) others.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& name : others) unsetenv(name.c_str());
+}
+
+// What else a process gets from whoever runs the tests: file modes, and files that were left open.
+void ForgetParents() {
+  umask(022);
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+}
+
 // In the child: everything up to the shell.
 [[noreturn]] void BecomeShell(const std::string& folder, const std::string& command,
                               const std::string& out, const std::string& err) {
   const std::string path =
       std::filesystem::path(Binary()).parent_path().string() + ":" + std::getenv("PATH");
   setenv("PATH", path.c_str(), 1);
-  unsetenv("GITHUB_ACTIONS");  // which asks for annotations
+  KeepNeededVariables();
+  setenv("HOME", folder.c_str(), 1);
+  setenv("XDG_CACHE_HOME", PeaksFolder().c_str(), 1);
+  ForgetParents();
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
   dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
@@ -80,6 +109,10 @@ std::string Binary() {
   return kBinary;
 }
 
+std::string PeaksFolder() {
+  return std::filesystem::path(Binary()).parent_path() / "peaks_of_tests";
+}
+
 ShellResult CliTest::ShIn(const std::string& folder, const std::string& command) const {
   const ScratchDirectory streams;
   const pid_t child = fork();
@@ -101,6 +134,12 @@ ShellResult CliTest::Interrupt(const std::string& command, const std::string& si
             signal + " $child; wait $child; code=$?; cat err >&2; rm err; exit $code");
 }
 
+std::string CliTest::OnOneCpu() const {
+  const ShellResult allowed = Sh("taskset -cp $$ | sed 's/.*: //; s/[-,].*//'");
+  if (allowed.exit_code != 0 || allowed.out.empty()) return "";
+  return "taskset -c " + allowed.out.substr(0, allowed.out.size() - 1) + " ";
+}
+
 pid_t CliTest::Start(std::vector<std::string> arguments) const {
   arguments.insert(arguments.begin(), "convgrad");
   std::vector<char*> words;
@@ -114,6 +153,8 @@ pid_t CliTest::Start(std::vector<std::string> arguments) const {
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) std::signal(signal, SIG_DFL);
   const int null = open("/dev/null", O_RDWR);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
+  KeepNeededVariables();
+  ForgetParents();
   if (chdir(scratch_.path().c_str()) == 0) execv(Binary().c_str(), words.data());
   _exit(127);
 }

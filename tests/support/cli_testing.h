@@ -27,6 +27,10 @@ struct ShellResult {
 // or else the one of this build.
 std::string Binary();
 
+// Where `bench` keeps the machine's peaks, which take most of a second: beside the binary, for all
+// tests, each of which may be a process of its own.
+std::string PeaksFolder();
+
 // For Interrupt: --verbose says what memory a case takes when all is ready to compute it.
 inline constexpr const char* kIsComputing = "grep -q memory: err";
 
@@ -40,6 +44,10 @@ class CliTest : public ::testing::Test {
   // sees its process id as $child and its messages in the file `err`; after a minute in any case.
   ShellResult Interrupt(const std::string& command, const std::string& signal,
                         const std::string& condition = kIsComputing) const;
+
+  // Words before a command that let it use but one of the CPUs that this process may use; none
+  // where there is no taskset.
+  std::string OnOneCpu() const;
 
   // Starts the tool itself in the scratch directory, without a shell that signals would go to, and
   // without its messages.

@@ -27,6 +27,12 @@ struct Mistake {
   Misround sum;                    // after each addition
   Misround result;                 // of each number that is stored
   std::function<double(int64_t)> image_weight;
+  // Of the element's number before `result`, and of what is stored at last.
+  std::function<double(int64_t element, double sum)> finish, stored;
+  // Whether a product is left out, by the places of its input, filter and output.
+  std::function<bool(const Index4& x, const Index4& w, const Index4& y)> is_left_out;
+  // Where a row or column beyond the input is taken from; null: there is a zero.
+  int64_t (*beyond)(int64_t at, int64_t size) = nullptr;
 
   explicit Mistake(const Problem& problem) : geometry(problem.geometry) {}
 };
@@ -53,9 +59,11 @@ class MistakenKernel {
     VisitFloat(problem_.dtype, [&](auto tag) {
       using Stored = typename decltype(tag)::Type;
       for (int64_t e = 0; e < result.num_elements(); ++e) {
-        const double sum = sums_[static_cast<size_t>(From(e))];
-        const double finished = mistake_.result ? mistake_.result(sum) : sum;
-        result.mutable_data<Stored>()[e] = Narrow<Stored>(finished);
+        double number = sums_[static_cast<size_t>(From(e))];
+        if (mistake_.finish) number = mistake_.finish(e, number);
+        if (mistake_.result) number = mistake_.result(number);
+        if (mistake_.stored) number = mistake_.stored(e, number);
+        result.mutable_data<Stored>()[e] = Narrow<Stored>(number);
       }
     });
     return result;
@@ -65,11 +73,11 @@ class MistakenKernel {
   void AddPixel(int64_t n, int64_t i, int64_t j) {
     const ConvGeometry& g = mistake_.geometry;
     for (int64_t r = 0; r < g.kernel_h; ++r) {
-      const int64_t h = i * g.stride_h + r * g.dilation_h - g.pad_top;
-      if (h < 0 || h >= g.in_h) continue;
+      const int64_t h = Inside(i * g.stride_h + r * g.dilation_h - g.pad_top, g.in_h);
+      if (h < 0) continue;
       for (int64_t t = 0; t < g.kernel_w; ++t) {
-        const int64_t w = j * g.stride_w + t * g.dilation_w - g.pad_left;
-        if (w < 0 || w >= g.in_w) continue;
+        const int64_t w = Inside(j * g.stride_w + t * g.dilation_w - g.pad_left, g.in_w);
+        if (w < 0) continue;
         for (int64_t o = 0; o < g.out_c; ++o) {
           for (int64_t q = 0; q < g.group_in_c; ++q) {
             const int64_t c = o / g.group_out_c * g.group_in_c + q;
@@ -80,12 +88,19 @@ class MistakenKernel {
     }
   }
 
+  // -1 where there is nothing.
+  int64_t Inside(int64_t at, int64_t size) const {
+    if (at >= 0 && at < size) return at;
+    return mistake_.beyond == nullptr ? -1 : mistake_.beyond(at, size);
+  }
+
   Index4 FilterIndex(int64_t r, int64_t t, int64_t q, int64_t o) const {
     const int64_t multiplier = problem_.geometry.group_out_c;
     return depthwise_ ? Index4{r, t, o / multiplier, o % multiplier} : Index4{r, t, q, o};
   }
 
   void AddTerm(const Index4& x, const Index4& w, const Index4& y) {
+    if (mistake_.is_left_out && mistake_.is_left_out(x, w, y)) return;
     switch (direction_) {
       case Direction::kForward: return Add(At(Role::kOutBackprop, y), Input(x) * Filter(w), y[0]);
       case Direction::kBackpropInput: return Add(At(Role::kInput, x), Filter(w) * Output(y), x[0]);

@@ -1,10 +1,13 @@
-// What the tests of verdicts share: operands of integers, how a golden is judged that was summed in
-// nothing narrower, and the largest term of an element.
+// What the tests of verdicts share: operands of integers, single sums, how a golden is judged that
+// was summed in nothing narrower, and the largest term of an element.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
+#include "conv/compute.h"
 #include "support/foreign_sums.h"
 #include "support/operands.h"
 #include "verify/compare/compare.h"
@@ -43,6 +46,29 @@ inline double LargestTerm(const Problem& problem, const Operands& operands, int6
     }
   });
   return largest;
+}
+
+// One sum of `terms` products, a 1x1 convolution.
+inline Problem DotProblem(DType dtype, size_t terms) {
+  ConvSpec spec;
+  spec.op = Op::kConv2D;
+  spec.dtype = dtype;
+  spec.input = Shape{1, 1, 1, static_cast<int64_t>(terms)};
+  spec.filter = Shape{1, 1, static_cast<int64_t>(terms), 1};
+  return MakeProblem(spec);
+}
+
+// The verdict on a golden that holds one sum of products.
+inline CheckResult CheckDot(DType dtype, const std::vector<double>& x, const std::vector<double>& y,
+                            double golden, std::optional<Accumulator> accumulator = std::nullopt) {
+  const Problem problem = DotProblem(dtype, x.size());
+  const Tensor first = TensorOf(dtype, problem.InputShape(), x);
+  const Tensor second = TensorOf(dtype, problem.FilterShape(), y);
+  const Tensor actual = Compute(problem, first, second, Execution{});
+  CompareOptions options;
+  options.golden_accumulator = accumulator;
+  return CompareToGolden(problem, first, second, actual, TensorOf(dtype, {1, 1, 1, 1}, {golden}),
+                         options, Parallel(1));
 }
 
 }  // namespace convgrad::testing

@@ -94,7 +94,7 @@ TEST_F(CliMemoryTest, MappedOperandsNeedNone) {
 TEST_F(CliMemoryTest, EndsWhereverMemoryRunsOut) {
   if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
   const std::string command =
-      "timeout -s KILL 10 convgrad run conv2d_backprop_filter --padding SAME --input "
+      "timeout -s KILL 60 convgrad run conv2d_backprop_filter --padding SAME --input "
       "fill:normal@2,16,16,16"
       " --filter-sizes 3,3,16,16 --out-backprop fill:normal --threads 2";
   const testing::ShellResult free = Sh(command);
@@ -118,7 +118,8 @@ TEST_F(CliMemoryTest, TheReportSaysHowManyThreadsThereWere) {
       " conv2d --padding SAME --input fill:normal@1,32,32,16 --filter fill:normal@3,3,16,16"
       " --threads 16 --report r.json";
   for (const std::string command : {"run", "bench --max-time 0.1"}) {
-    const testing::ShellResult result = Sh("ulimit -v 600000; convgrad " + command + flags);
+    const testing::ShellResult result =
+        Sh("ulimit -s 8192; ulimit -v 600000; convgrad " + command + flags);
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const nlohmann::json entry = Report().at("benchmarks").at(0);
     EXPECT_LT(entry.at("run").at("threads"), 16) << command;

@@ -8,44 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "support/cli_testing.h"
+#include "support/record_testing.h"
 
 namespace convgrad::testing {
 namespace {
 
-using nlohmann::json;
 using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class RecordTest : public CliTest {
- protected:
-  static json Case(const std::string& name, const std::string& expect) {
-    return {{"name", name},
-            {"op", "conv2d"},
-            {"padding", "SAME"},
-            {"input", "x.npy"},
-            {"filter", {{"fill", "normal"}, {"shape", {3, 3, 3, 4}}}},
-            {"expect", expect}};
-  }
-  void WriteManifest(const std::vector<json>& cases) const {
-    WriteBytes(Path("m.json"), json({{"schema", "convgrad-manifest/1"}, {"cases", cases}}).dump());
-  }
-  // The case "a" of an input that follows from `seed`.
-  void WriteCase(int seed = 0) const {
-    WriteManifest(std::vector<json>{Case("a", "g.npy")});
-    const std::string gen = "convgrad gen --fill normal --shape 1,6,6,3 --output x.npy --seed ";
-    ASSERT_EQ(Sh(gen + std::to_string(seed)).exit_code, 0);
-  }
-  // The only entry of the report, which says why where it is an error.
-  json Entry(const std::string& flags, int exit_code) const {
-    const ShellResult result = Sh("unset CI; convgrad batch m.json --report r.json " + flags);
-    EXPECT_EQ(result.exit_code, exit_code) << flags << "\n" << result.out << result.err;
-    return Report()["benchmarks"][0];
-  }
-  json Record() const { return json::parse(ReadBytes(Path("g.npy.golden.json"))); }
-};
 
 TEST_F(RecordTest, WhatIsRecordedIsVerifiedByBits) {
   WriteCase();
@@ -66,10 +37,26 @@ TEST_F(RecordTest, WhatIsRecordedIsVerifiedByBits) {
   // Again, by other means: not a byte changes, nor is anything written.
   const std::string golden = ReadBytes(Path("g.npy")), text = ReadBytes(Path("g.npy.golden.json"));
   const auto written = std::filesystem::last_write_time(Path("g.npy.golden.json"));
-  EXPECT_EQ(Entry("--record --threads 3 --isa scalar", 0)["status"], "RECORDED");
+  EXPECT_EQ(Entry("--record --threads 3 --isa scalar --reason again", 0)["status"], "KEPT");
   EXPECT_EQ(ReadBytes(Path("g.npy")), golden);
   EXPECT_EQ(ReadBytes(Path("g.npy.golden.json")), text);
   EXPECT_EQ(std::filesystem::last_write_time(Path("g.npy.golden.json")), written);
+  // Nor where another version recorded it.
+  json older = Record();
+  older["version"] = "0.0.1";
+  WriteBytes(Path("g.npy.golden.json"), older.dump());
+  EXPECT_EQ(Entry("--record", 0)["status"], "KEPT");
+  EXPECT_EQ(Record()["version"], "0.0.1");
+  // Of other inputs it says what is no longer true, though the golden is the same.
+  json other = Record();
+  other["inputs"][0]["sha256"] = std::string(64, '0');
+  WriteBytes(Path("g.npy.golden.json"), other.dump());
+  EXPECT_EQ(Entry("--record", 0)["status"], "RECORDED");
+  EXPECT_EQ(ReadBytes(Path("g.npy.golden.json")), text);
+  // What lost a half is not whole.
+  ASSERT_EQ(Sh("rm g.npy").exit_code, 0);
+  EXPECT_EQ(Entry("--record", 0)["status"], "RECORDED");
+  EXPECT_EQ(ReadBytes(Path("g.npy")), golden);
 }
 
 TEST_F(RecordTest, ChangedInputsAreNamedAndReplacingIsRefused) {
@@ -208,119 +195,6 @@ TEST_F(RecordTest, RefusedAsAWhole) {
   WriteManifest(std::vector<json>{Case("a", "../record_test_golden.npy")});
   refused(record, "may not leave");
   EXPECT_THAT(Files(), ElementsAre("m.json", "x.npy"));
-}
-
-// Results that differ are left for review, and accepted by the command that the batch prints.
-TEST_F(RecordTest, PendingResultsWaitForReview) {
-  std::filesystem::create_directory(Path("golden"));
-  WriteCase();
-  WriteManifest(std::vector<json>{Case("right", "golden/b.npy")});
-  Entry("--record", 0);
-  WriteManifest(
-      {Case("missing", "golden/a.npy"), Case("right", "golden/b.npy"),
-       Case("wrong", "golden/c.npy"), Case("broken", "golden/d.npy"),
-       Case("up", "../" + std::filesystem::path(Path("")).parent_path().filename().string() +
-                      "/golden/e.npy")});
-  const auto gen = [this](const std::string& shape, const std::string& name) {
-    ASSERT_EQ(
-        Sh("convgrad gen --fill ones --shape " + shape + " --output golden/" + name).exit_code, 0);
-  };
-  gen("1,6,6,4", "c.npy");
-  gen("1,6,6,5", "e.npy");
-  WriteBytes(Path("golden/d.npy"), "broken");
-  const std::string goldens = Sh("cat golden/*").out;
-  for (const char* flags : {"", " --isolate"}) {
-    const ShellResult result =
-        Sh(std::string("CI=true convgrad batch m.json --report r.json --events e.jsonl --resume "
-                       "--write-pending review/new --junit j.xml") +
-           flags);
-    EXPECT_EQ(result.exit_code, 3) << result.err;
-    EXPECT_THAT(result.out,
-                HasSubstr("  accept   mv review/new/golden/a.npy.new golden/a.npy && "));
-    EXPECT_THAT(ReadBytes(Path("j.xml")), HasSubstr("mv review/new/golden/c.npy.new golden/c.npy"));
-    EXPECT_EQ(Sh("cat golden/*").out, goldens);
-    const json entries = Report()["benchmarks"];
-    EXPECT_EQ(entries[0]["error"]["code"], "golden/missing");
-    EXPECT_EQ(entries[0]["status"], "FAILED");
-    EXPECT_EQ(entries[0]["pending"]["path"], "review/new/golden/a.npy.new");
-    EXPECT_FALSE(entries[1].contains("pending"));
-    EXPECT_EQ(entries[2]["check"]["status"], "FAILED");
-    EXPECT_EQ(entries[3]["exit_code"], 3);
-    // The result is the same in all, and so is what is left of it.
-    for (const char* name : {"golden/a.npy", "golden/c.npy", "golden/d.npy"}) {
-      EXPECT_EQ(ReadBytes(Path(std::string("review/new/") + name + ".new")),
-                ReadBytes(Path("golden/b.npy")));
-    }
-    EXPECT_TRUE(Exists("review/new/__"));
-    EXPECT_EQ(Sh("rm -r review").exit_code, 0);
-  }
-  EXPECT_EQ(Sh("convgrad batch m.json --report r.json --write-pending review").exit_code, 3);
-  std::string accept;
-  const json report = Report();
-  for (const json& entry : report["benchmarks"]) {
-    if (entry.contains("pending")) accept += entry["pending"]["accept"].get<std::string>() + "\n";
-  }
-  ASSERT_EQ(Sh("set -e\n" + accept).exit_code, 0);
-  EXPECT_EQ(Sh("convgrad batch m.json --report r.json").exit_code, 0);
-  const json accepted = Report();
-  for (const json& entry : accepted["benchmarks"]) EXPECT_EQ(entry["check"]["policy"], "bits");
-}
-
-TEST_F(RecordTest, PendingResultsMayBeginWithADashAndNeedADirectory) {
-  WriteCase();
-  ASSERT_EQ(Sh("sed -i s:g.npy:-new/-g.npy: m.json && "
-               "convgrad batch m.json --report r.json --write-pending -d")
-                .exit_code,
-            1);
-  const std::string accept = Report()["benchmarks"][0]["pending"]["accept"];
-  EXPECT_EQ(Sh(accept).exit_code, 0) << accept;
-  EXPECT_EQ(Sh("convgrad batch m.json").exit_code, 0);
-}
-
-TEST_F(RecordTest, PendingResultsTouchNothingElse) {
-  WriteCase();
-  const auto refused = [this](const std::string& flags, const std::string& words) {
-    const ShellResult result = Sh("unset CI; convgrad batch m.json --write-pending " + flags);
-    EXPECT_EQ(result.exit_code, 2) << flags;
-    EXPECT_THAT(result.err, HasSubstr(words));
-  };
-  refused("p --record", "--record makes the results goldens at once");
-  refused("p --no-hash", "--no-hash");
-  WriteManifest({Case("a", "g.npy"), Case("b", "p/g.npy.new")});
-  refused("p", "depends on the order");
-  json writes = Case("b", "h.npy");
-  writes["output"] = "p/g.npy.new";
-  WriteManifest({Case("a", "g.npy"), writes});
-  ASSERT_EQ(Sh("mkdir p").exit_code, 0);
-  refused("p", "it is where a result is left for review");
-}
-
-// What is left for review stays in its directory, whatever links lie there.
-TEST_F(RecordTest, PendingResultsFollowNoLinkOut) {
-  WriteManifest({Case("a", "golden/a.npy"), Case("b", "b.npy")});
-  ASSERT_EQ(Sh("convgrad gen --fill normal --shape 1,6,6,3 --output x.npy").exit_code, 0);
-  const std::string run = "convgrad batch m.json --report r.json --write-pending review";
-  const std::vector<std::string> links = {
-      "mkdir review outside; ln -s ../outside review/golden",
-      "mkdir -p review/golden outside; ln -s ../../outside/a review/golden/a.npy.new",
-      "mkdir -p review/golden outside; ln -s ../../outside/a review/golden/a.npy.new.golden.json"};
-  for (const std::string& link : links) {
-    ASSERT_EQ(Sh(link).exit_code, 0);
-    const ShellResult result = Sh(run);
-    EXPECT_EQ(result.exit_code, 2) << link;
-    EXPECT_THAT(result.out + result.err, HasSubstr("a symbolic link leads out of review"));
-    EXPECT_TRUE(std::filesystem::is_empty(Path("outside"))) << link;
-    const json entries = Report()["benchmarks"];
-    EXPECT_EQ(entries[0]["error"]["code"], "pending/outside");
-    EXPECT_EQ(entries[1]["pending"]["path"], "review/b.npy.new");
-    ASSERT_EQ(Sh("rm -r review outside").exit_code, 0);
-  }
-  // The directory itself may be a link, and links may stay in it.
-  ASSERT_EQ(
-      Sh("mkdir -p elsewhere/there; ln -s elsewhere review; ln -s there review/golden; " + run)
-          .exit_code,
-      1);
-  EXPECT_TRUE(Exists("elsewhere/there/a.npy.new"));
 }
 
 // Killed while goldens are replaced: each file is the old or the new one as a whole, and where the

@@ -228,7 +228,7 @@ TEST_F(RunTest, BFloat16ComesAndGoesInThreeForms) {
     const ShellResult refused = Sh(inspect);
     EXPECT_EQ(refused.exit_code, 3);
     EXPECT_THAT(refused.err, HasSubstr("--dtype"));
-    EXPECT_THAT(Ok(inspect + " --dtype bfloat16").out, HasSubstr("range       1 to 1"));
+    EXPECT_THAT(Ok(inspect + " --dtype bfloat16").out, HasSubstr("range        1 to 1"));
   }
 }
 
@@ -345,7 +345,7 @@ TEST_F(RunTest, InspectShowsHeaderStatisticsAndHash) {
   const std::string text = Ok("convgrad inspect v.npy x.npy").out;
   EXPECT_THAT(text, HasSubstr("float32"));
   EXPECT_THAT(text, HasSubstr("1 NaN, 1 +inf, 0 -inf"));
-  EXPECT_THAT(text, HasSubstr("range       -2 to 0"));
+  EXPECT_THAT(text, HasSubstr("range        -2 to 0"));
   EXPECT_THAT(text, HasSubstr(DataHash(ReadNpy(Path("v.npy")).tensor)));
   EXPECT_THAT(text, HasSubstr("[1,3,3,1]"));
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 
 #include "support/cli_testing.h"
@@ -12,7 +13,9 @@ namespace convgrad::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ShardsTest : public CliTest {
  protected:
@@ -213,6 +216,83 @@ TEST_F(ShardsTest, TheMergeExitsAsTheWorstCaseDid) {
   EXPECT_EQ(Sh("convgrad batch m.json --shard 2/2 --report 2.json").exit_code, 4);
   EXPECT_EQ(Sh("convgrad merge 1.json 2.json --report all.json --junit j.xml").exit_code, 4);
   EXPECT_THAT(ReadBytes(Path("j.xml")), HasSubstr("<error message="));
+}
+
+TEST_F(ShardsTest, TheMergeNamesWhatIsNotRight) {
+  WriteBytes(Path("m.json"),
+             R"({"schema": "convgrad-manifest/1", "defaults": {"op": "conv2d", "padding": "SAME",
+      "filter": "fill:ones@1,1,1,1"}, "cases": [{"name": "right", "input": "fill:ones@1,2,2,1"},
+      {"name": "gone", "input": "none.npy"}, {"name": "also right", "input": "fill:ones@1,3,3,1"}]})");
+  for (const int i : {1, 2, 3}) {
+    Sh(fmt::format("convgrad batch m.json --shard {0}/3 --report {0}.json", i));
+  }
+  ShellResult result = Sh("convgrad merge 1.json 2.json 3.json --report all.json");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("ERROR  gone\n  reason   none.npy: "),
+                                HasSubstr("\n  repeat   "), Not(HasSubstr("right"))));
+  // The report has standard output to itself; --quiet hides nothing that is not right.
+  for (const char* flags : {"", "--quiet", "--report all.json --quiet"}) {
+    result = Sh(fmt::format("convgrad merge 1.json 2.json 3.json {}", flags));
+    EXPECT_THAT(result.err, HasSubstr("ERROR  gone\n")) << flags;
+    EXPECT_EQ(result.out.find("ERROR  gone"), std::string::npos) << flags;
+  }
+  result = Sh("GITHUB_ACTIONS=true convgrad merge 1.json 2.json 3.json --report all.json");
+  EXPECT_THAT(result.err, HasSubstr("::error title=ERROR gone::none.npy: "));
+}
+
+TEST_F(ShardsTest, APartialLookSaysThatItIsOne) {
+  WriteManifest("m.json", 6);
+  Sh("for i in 1 3; do convgrad batch m.json --shard $i/3 --report $i.json; done");
+  EXPECT_EQ(Sh("convgrad merge 1.json 3.json --report look.json").exit_code, 3);
+  const ShellResult result =
+      Sh("convgrad merge 1.json 3.json --allow-missing --report look.json --summary look.md");
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: shard 2: missing"));
+  EXPECT_THAT(result.err, HasSubstr("merged 4 cases of 2 shards, a part of the whole; the worst"));
+  const json look = Report("look.json");
+  EXPECT_EQ(look["error"]["code"], "merge/missing");
+  EXPECT_EQ(look["benchmarks"].size(), 4u);
+  EXPECT_THAT(ReadBytes(Path("look.md")), HasSubstr("2 of 6 cases missing: 0 of 4 cases passed"));
+  // No whole can be made of it.
+  EXPECT_EQ(Sh("convgrad merge look.json").exit_code, 3);
+}
+
+// A part whose cases all pass says nothing of the others.
+TEST_F(ShardsTest, AllowingWhatIsMissingMakesNoPass) {
+  WriteManifest("m.json", 6);
+  Sh("for i in 1 2; do convgrad batch m.json --shard $i/2 --report $i.json; done");
+  EXPECT_EQ(Sh("convgrad merge 1.json 2.json --allow-missing --report all.json").exit_code, 0);
+  EXPECT_FALSE(Report("all.json").contains("error"));
+  EXPECT_EQ(Sh("convgrad merge 1.json --allow-missing --report part.json").exit_code, 3);
+}
+
+TEST_F(ShardsTest, EventsOfAnotherDealAreNotContinued) {
+  WriteManifest("m.json", 6);
+  const auto batch = [&](const std::string& flags) {
+    return Sh("convgrad batch m.json --events e.jsonl --report r.json " + flags);
+  };
+  EXPECT_EQ(batch("--shard 3/3").exit_code, 0);
+  const std::string events = ReadBytes(Path("e.jsonl"));
+  for (const char* other : {"--shard 1/1", "", "--shard 3/4", "--shard 2/3"}) {
+    for (const char* resume : {"", " --resume"}) {
+      const ShellResult result = batch(std::string(other) + resume);
+      EXPECT_EQ(result.exit_code, 3) << other;
+      EXPECT_THAT(result.err, HasSubstr("it has the events of shard 3/3, this is "));
+      EXPECT_EQ(Report()["error"]["code"], "events/other-shard");
+      EXPECT_EQ(ReadBytes(Path("e.jsonl")), events);
+    }
+  }
+  EXPECT_EQ(batch("--shard 3/3 --resume").exit_code, 0);
+  for (const json& entry : Report()["benchmarks"]) {
+    EXPECT_EQ(entry["resumed"], true);
+    EXPECT_FALSE(entry.contains("shard"));
+  }
+  std::istringstream lines(events);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(json::parse(line)["shard"], "3/3");
+  }
+  Sh("convgrad batch m.json --events whole.jsonl");
+  EXPECT_EQ(Sh("convgrad batch m.json --events whole.jsonl --resume --shard 1/2").exit_code, 3);
 }
 
 TEST_F(ShardsTest, ShardsFromLaunchers) {

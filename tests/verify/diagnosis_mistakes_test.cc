@@ -4,24 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <string>
 #include <utility>
 
 #include "support/diagnosis_testing.h"
 #include "support/mistaken_kernel.h"
-#include "support/random_problem.h"
 
 namespace convgrad::testing {
 namespace {
-
-struct Mishap {
-  std::string name;  // of the hypothesis that must be named
-  // False where the mistake can't be made on this problem.
-  std::function<bool(const Problem&, Mistake&)> make;
-};
 
 double Truncated(double value, int bits, int least_exponent) {
   if (value == 0 || !std::isfinite(value)) return value;
@@ -227,59 +216,8 @@ const Mishap kMishaps[] = {
     {"narrow-sums", SumInFloat16},
 };
 
-struct Score {
-  int64_t tried = 0;       // wrong by the verdict
-  int64_t named = 0;       // by this name, or with it among those that explain it as well
-  int64_t equivalent = 0;  // by another name only
-};
-
-Score TryMishap(const Mishap& mishap, int num_problems, uint64_t seed) {
-  RandomProblemOptions options;
-  options.max_terms = 20'000;
-  options.allow_empty = false;
-  RandomProblems problems(seed, options);
-  Score score;
-  for (int i = 0; i < num_problems; ++i) {
-    const auto number = static_cast<uint64_t>(i);
-    const Problem problem = i % 3 == 2 ? SquareProblem(number / 3) : problems.Next();
-    // Where a handful of numbers is all there is, nothing is certain.
-    if (problem.ResultBytes() / InfoOf(problem.dtype).bytes < 24) continue;
-    Mistake mistake(problem);
-    if (!mishap.make(problem, mistake)) continue;
-    const auto operands_seed = static_cast<uint64_t>(i);
-    const Operands operands = i % 2 == 0 ? RandomOperands(problem, operands_seed, Values::kOrdinary)
-                                         : IntegerOperands(problem, operands_seed);
-    const Tensor golden = MakeMistake(problem, operands, mistake);
-    const Outcome outcome = Judge(problem, operands, golden, WideSums(problem.dtype));
-    if (outcome.verdict != Verdict::kFailed) continue;
-    ++score.tried;
-    score.named += outcome.Names(mishap.name);
-    score.equivalent += outcome.diagnosis && !outcome.Names(mishap.name);
-    if (!outcome.Names(mishap.name) && std::getenv("CONVGRAD_DIAGNOSES") != nullptr) {
-      std::printf("%s: %s on problem %d: %s\n", mishap.name.c_str(),
-                  outcome.diagnosis ? outcome.diagnosis->hypothesis.c_str() : "nothing", i,
-                  problem.ToLine().c_str());
-    }
-  }
-  return score;
-}
-
 TEST(Diagnosis, NamesTheUsualMistakes) {
-  Score all;
-  for (const Mishap& mishap : kMishaps) {
-    const Score score = TryMishap(mishap, NumProblems(), 20261121);
-    std::printf("%-24s tried %3ld, named %3ld, by another name %3ld\n", mishap.name.c_str(),
-                score.tried, score.named, score.equivalent);
-    EXPECT_GT(score.tried, 0) << mishap.name;
-    // Small tensors of few bits prove little, cut-off integers least of all.
-    EXPECT_GE(10 * (score.named + score.equivalent), 6 * score.tried) << mishap.name;
-    all.tried += score.tried;
-    all.named += score.named;
-    all.equivalent += score.equivalent;
-  }
-  std::printf("all: tried %ld, named %ld, by another name %ld\n", all.tried, all.named,
-              all.equivalent);
-  EXPECT_GE(100 * (all.named + all.equivalent), 97 * all.tried);
+  ExpectNamed(kMishaps, 20261121);
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ TEST(Where, NamesThePlaceInAnOutput) {
     EXPECT_EQ(where([](const Shape& at) { return at[3] == 5; }), "one channel (5)");
     EXPECT_EQ(where([](const Shape& at) { return (at[1] + at[2] + at[3]) % 7 == 0; }), "scattered");
     EXPECT_EQ(where([](const Shape& at) { return (at[1] + at[2]) % 7 == 3 && at[3] % 15 == 1; }),
-              "scattered in [0..2,0..7,0..8,1..16]");
+              "scattered in channels 1..16 of 19");
+    EXPECT_EQ(where([](const Shape& at) { return at[3] >= 17; }), "channels 17..18 of 19");
   }
 }
 
@@ -71,7 +72,69 @@ TEST(Where, NamesBlocksAndBoxes) {
             "one block of 64 channels (0..63)");
   EXPECT_EQ(
       Where(problem, [](const Shape& at) { return at[1] / 4 == 1 && at[2] > 2 && at[2] < 6; }),
-      "all of [0..1,4..7,3..5,0..127]");
+      "rows 4..7 of 8, columns 3..5 of 9");
+  // Numbers near zero hide in tolerances.
+  EXPECT_EQ(Where(problem, [](const Shape& at) { return at[1] > 5 && at[3] % 16 != at[2]; }),
+            "nearly all of rows 6..7 of 8");
+  EXPECT_EQ(Where(problem,
+                  [](const Shape& at) {
+                    return at[0] == 1 && at[3] == 9 && at[1] == 2 && at[2] % 4 == 0;
+                  }),
+            "one image (1), one row (2), every 4th column (from 0), one channel (9)");
+  EXPECT_EQ(Where(problem,
+                  [](const Shape& at) {
+                    return at[0] == 1 && at[3] == 9 && at[1] / 2 == 1 && at[2] / 2 == 1 &&
+                           at[1] + at[2] != 6;
+                  }),
+            "scattered in one image (1), rows 2..3 of 8, columns 2..3 of 9, one channel (9)");
+  // Within a block, but not all of it.
+  EXPECT_EQ(Where(problem, [](const Shape& at) { return at[3] >= 3 && at[3] <= 5; }),
+            "channels 3..5 of 128");
+}
+
+TEST(Where, NamesWhatComesAgain) {
+  ConvSpec spec;
+  spec.op = Op::kConv2D;
+  spec.input = Shape{4, 9, 12, 4};
+  spec.filter = Shape{1, 1, 4, 64};
+  const Problem problem = MakeProblem(spec);
+  const auto where = [&](const auto& is_bad) { return Where(problem, is_bad); };
+  EXPECT_EQ(where([](const Shape& at) { return at[1] % 2 == 1; }), "every 2nd row (from 1)");
+  EXPECT_EQ(where([](const Shape& at) { return at[2] % 3 == 0 && (at[1] + at[3]) % 3 == 1; }),
+            "scattered in every 3rd column (from 0)");
+  EXPECT_EQ(where([](const Shape& at) { return at[3] % 16 >= 13; }), "channels 13..15 of every 16");
+  EXPECT_EQ(where([](const Shape& at) { return at[3] % 8 == 1 || at[3] % 8 == 6; }),
+            "channels 1, 6 of every 8");
+  EXPECT_EQ(where([](const Shape& at) { return at[3] % 4 == 0 && at[3] >= 16 && at[3] < 40; }),
+            "every 4th channel (16 to 36)");
+  // Twice is no rule.
+  EXPECT_EQ(where([](const Shape& at) { return at[0] == 0 || at[0] == 2; }),
+            "scattered in images 0..2 of 4");
+}
+
+TEST(Where, IsDataToo) {
+  ConvSpec spec;
+  spec.op = Op::kConv2D;
+  spec.input = Shape{2, 9, 12, 4};
+  spec.filter = Shape{1, 1, 4, 24};
+  const Layout layout(MakeProblem(spec));
+  Whereabouts bad;
+  EXPECT_TRUE(bad.LeastBox(layout).axes.empty());
+  for (int64_t i = 0; i < 2 * 9 * 12 * 24; ++i) {
+    const Shape at = layout.IndexOf(i);
+    if (at[1] % 2 == 1 && at[3] >= 3 && at[3] <= 5) bad.Add(layout, i);
+  }
+  const Box box = bad.LeastBox(layout);
+  ASSERT_EQ(box.axes.size(), 4u);
+  EXPECT_TRUE(box.is_filled);
+  EXPECT_TRUE(box.axes[0].IsWhole());
+  EXPECT_EQ(box.axes[1].axis, "row");
+  EXPECT_EQ(box.axes[1].period, 2);
+  EXPECT_EQ(box.axes[1].of_period, std::vector<int64_t>{1});
+  EXPECT_EQ(box.axes[3].axis, "channel");
+  EXPECT_EQ(box.axes[3].first, 3);
+  EXPECT_EQ(box.axes[3].last, 5);
+  EXPECT_EQ(box.axes[3].size, 24);
 }
 
 TEST(Picture, ShowsTheTwoAxesThatTellMost) {

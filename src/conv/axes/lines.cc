@@ -10,11 +10,6 @@
 namespace convgrad {
 namespace {
 
-// Quotient rounded down, for b > 0.
-int64_t FloorDiv(int64_t a, int64_t b) {
-  return a / b - (a % b < 0);
-}
-
 int64_t NumPhases(const Dimension& d) {
   return d.forward ? 1 : std::min(d.stride, d.in);
 }

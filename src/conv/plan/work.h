@@ -34,6 +34,11 @@ inline constexpr std::array<const char*, kNumWorkKinds> kWorkKindNames = {
     "plane_load", "shifted_fma", "segment",   "fold",       "call",    "copied",
     "transposed", "scattered",   "run",       "task",       "far_line"};
 
+// Multiplies counts whose product an integer may not hold.
+double Product(auto... factors) {
+  return (static_cast<double>(factors) * ...);
+}
+
 // As issued: surplus lanes and multiplied padding count, and where a loop waits for its own sums,
 // what could have been issued meanwhile. Of all threads together.
 class Work {

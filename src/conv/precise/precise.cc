@@ -82,7 +82,7 @@ std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& k
   return std::make_unique<CompensatedPlan<RunCertifiedCompensated>>(problem, num_threads);
 }
 
-// What the bits of `double` are, element by element.
+// Defines the bits of `double`, element by element.
 std::unique_ptr<Plan> PlanDoubleReference(const Problem& problem, const KernelTable& kernels,
                                           int num_threads) {
   if (TakesWidened(problem)) {

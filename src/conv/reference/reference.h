@@ -4,14 +4,43 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/checked.h"
 #include "conv/plan/algorithm.h"
+#include "order/canonical_order.h"
 #include "order/rounding.h"
 #include "order/term_walk.h"
 
 namespace convgrad {
+
+// Follows the canonical tree of one element: chains of fused multiply-adds, folded block by block.
+template <class Stored>
+class ChainVisitor {
+ public:
+  using Compute = ComputeType<Stored>;
+
+  ChainVisitor(const Stored* first, const Stored* second) : first_(first), second_(second) {}
+
+  void Term(int64_t first, int64_t second) {
+    chain_ = std::fma(static_cast<Compute>(Widen(first_[first])),
+                      static_cast<Compute>(Widen(second_[second])), chain_);
+  }
+  void EndBlock() {
+    fold_.AddBlock(chain_);
+    chain_ = 0;
+  }
+  void EndRun() { fold_.EndRun(); }
+  double Result() const { return fold_.Result(); }
+
+ private:
+  const Stored* first_;
+  const Stored* second_;
+  Compute chain_ = 0;
+  std::conditional_t<std::is_same_v<Stored, double>, FoldDouble, FoldFloat> fold_;
+};
 
 // Every element of the result by a `Visitor(first, second)` of its own, the operands as Stored:
 // its Result(), a double, is rounded to the type.

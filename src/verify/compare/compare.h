@@ -6,15 +6,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "problem/geometry.h"
+#include "tensor/statistics.h"
 #include "tensor/tensor.h"
-#include "verify/compare/tally.h"
 #include "verify/compare/tolerance.h"
 #include "verify/diagnosis/diagnosis.h"
 #include "verify/truth/bound.h"
+#include "verify/where/axis_pattern.h"
+#include "verify/where/error_profile.h"
 #include "verify/where/heat_map.h"
 
 namespace convgrad {
@@ -22,16 +25,26 @@ namespace convgrad {
 struct CompareOptions {
   Tolerance tolerance;
   // What the golden's maker summed in; none: float64 for float64, else float32.
-  std::optional<DType> golden_accumulator;
+  std::optional<Accumulator> golden_accumulator;
+  // What the maker of the tensor under test rounded its float32 operands to before it multiplied;
+  // for reports: CompareToExact is given operands that are rounded.
+  std::optional<FloatFormat> operand_rounding;
+  // Below these odds, of the whole tensor under any order of summation, it is FAILED.
+  double odds = kDefaultOdds;
   // What this program's own result was computed with.
   Precision precision = Precision::kStandard;
   // Recorded by this program with the same algo and precision: then `auto` means bits.
   bool golden_is_ours = false;
-  bool keep_errors = false;  // for CheckResult::errors
+  bool keep_errors = false;   // for CheckResult::errors
+  bool keep_profile = false;  // for CheckResult::profile; takes 12 bytes an element meanwhile
 };
 
 const char* NameOf(Verdict verdict);  // "PASSED", "SUSPECT", "FAILED"
-ExitCode ExitCodeOf(Verdict verdict, bool strict);
+ExitCode ExitCodeOf(Verdict verdict, bool allow_suspect);
+
+// What a tensor was held against.
+enum class Against { kGolden, kReference, kExactValue, kFile };
+const char* NameOf(Against against);  // "golden", "reference", "exact value", "file"
 
 // The element that is worst by one measure.
 struct WorstElement {
@@ -44,8 +57,11 @@ struct WorstElement {
 struct CheckResult {
   std::string
       policy;  // the level that judged: "bits", "exact class", "bound", or "ulp:4" and so on
+  Against against = Against::kGolden;
+  DType actual_type = DType::kFloat32, expected_type = DType::kFloat32;  // of what was compared
   Verdict status = Verdict::kPassed;
-  std::string reason;  // one sentence; exactly "incomparable" for another shape or dtype
+  std::string
+      reason;  // one sentence; exactly "incomparable" for another shape, or a dtype of integers
   std::string detail;  // a second one, for people: what is incomparable, what would help; or empty
 
   struct Counts {
@@ -68,23 +84,37 @@ struct CheckResult {
 
   std::string
       where;  // of the failing, else the suspect elements: "border", "one tap (...)", ...; or ""
+  Box box;    // the same as data
   std::optional<HeatMap> picture;  // of the same elements; none where it would show nothing
   // If asked for: each element's error as a float32, by the measure of the level: of its bound
   // (bound, exact class), in ULP (bits, ulp), absolute, relative, or of what rtol and atol allow.
   // Infinite where no such number exists.
   std::optional<Tensor> errors;
+  // If asked for: where the errors are how large, and the worst elements by the same measure.
+  std::optional<ErrorProfile> profile;
+  std::vector<WorstElement> worst_elements;
   // The smallest single missing term that this check could have seen; NaN where nothing was
   // compared with the data.
   double power = 0;
   // How many terms of average size the loosest element's bound could hide; over 1, a probe with
   // integer data sees more.
   double hidden_terms = 0;
+  // Of anyone's tensor that was judged by the data: what its sums were taken to be rounded to, and
+  // how likely errors like its are, at most, under any order of such sums.
+  struct Odds {
+    FloatFormat accumulator;
+    std::optional<FloatFormat> operands;  // what they were rounded to first
+    double at_most, limit;
+  };
+  std::optional<Odds> odds;
   // Of a golden that did not pass; Compare...() leave it to their caller.
   std::optional<Diagnosis> diagnosis;
 };
 
 // A result against a golden of the same problem. `first` and `second` are the operands. `actual` is
-// held to this program's own error promise at the same time.
+// held to this program's own error promise at the same time. A golden of another float type is held
+// to the rounding of the type whose numbers it has, and to sums in float64 if it or the problem is
+// of float64, else in float32.
 CheckResult CompareToGolden(const Problem& problem, const Tensor& first, const Tensor& second,
                             const Tensor& actual, const Tensor& golden,
                             const CompareOptions& options, const Parallel& parallel);
@@ -94,7 +124,17 @@ CheckResult CompareToReference(const Problem& problem, const Tensor& first, cons
                                const Tensor& actual, const CompareOptions& options,
                                const Parallel& parallel);
 
-// Two tensors of which nothing else is known; integer types too. `auto` means bits.
+// Someone else's result, `yours`, which is under test, against the exact values, each rounded once:
+// judged as a golden is. Its shape is the result's; its type is one of floats.
+CheckResult CompareToExact(const Problem& problem, const Tensor& first, const Tensor& second,
+                           const Tensor& yours, const CompareOptions& options,
+                           const Parallel& parallel);
+
+// The verdict on someone's result that is not of floats or not of the shape `wanted`.
+CheckResult Incomparable(const Problem& problem, const Tensor& yours, const Shape& wanted);
+
+// Two tensors of which nothing else is known; integer types too. `auto` means bits. Of floats of
+// two types the coarser has the ULP, and bits are equal where numbers are.
 CheckResult CompareTensors(const Tensor& actual, const Tensor& expected,
                            const CompareOptions& options, const Parallel& parallel);
 

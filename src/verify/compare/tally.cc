@@ -3,16 +3,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "verify/compare/other_type.h"
+
 namespace convgrad {
 
+Distance Tally::MeasureAcross(double actual_value, double expected_value, DType actual_type,
+                              DType expected_type, int64_t element) {
+  const Distance distance =
+      DistanceIn(CoarserOf(actual_type, expected_type), actual_value, expected_value);
+  MeasureValues(distance, actual_value, expected_value, actual_type, expected_type, element);
+  return distance;
+}
+
 void Tally::MeasureValues(const Distance& distance, double actual_value, double expected_value,
-                          DType dtype, int64_t element) {
+                          DType actual_type, DType expected_type, int64_t element) {
   ++elements;
   nan += std::isnan(actual_value) || std::isnan(expected_value);
   inf += std::isinf(actual_value) || std::isinf(expected_value);
-  if (InfoOf(dtype).is_float) {
-    actual.Add(actual_value, dtype);
-    expected.Add(expected_value, dtype);
+  if (InfoOf(actual_type).is_float) {
+    actual.Add(actual_value, actual_type);
+    expected.Add(expected_value, expected_type);
   }
   if (distance.same_value()) return;
   ++differ;
@@ -42,9 +52,11 @@ void Tally::Join(const Tally& other) {
   suspect.Join(other.suspect);
   fail.Join(other.fail);
   exact_class += other.exact_class;
-  own_suspect += other.own_suspect;
   own_fail += other.own_fail;
   narrow_explains += other.narrow_explains;
+  unusual += other.unusual;
+  other_suspect += other.other_suspect;
+  odds.Join(other.odds);
   least_seen = std::min(least_seen, other.least_seen);
   hidden_terms = std::max(hidden_terms, other.hidden_terms);
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "tensor/statistics.h"
+#include "verify/odds/odds_tally.h"
 #include "verify/truth/bound.h"
 #include "verify/truth/distance.h"
 #include "verify/where/where.h"
@@ -38,9 +39,12 @@ struct Tally {
   Whereabouts suspect, fail;
 
   int64_t exact_class = 0;  // elements that were judged as such
-  int64_t own_suspect = 0;  // elements at which this program's own result is
   int64_t own_fail = 0;
-  int64_t narrow_explains = 0;  // failing ones that a 16-bit accumulator could give
+  int64_t narrow_explains = 0;  // of anyone's that did not pass: sums in its type could give them
+  // Suspects of which odds tell: anyone's beyond what is usual; and others: by overflow on the way,
+  // flushed numbers, our own.
+  int64_t unusual = 0, other_suspect = 0;
+  OddsTally odds;
   double least_seen = std::numeric_limits<double>::infinity();  // smallest error that would be seen
   double hidden_terms = 0;  // most terms of average size that a bound could hide
 
@@ -48,15 +52,18 @@ struct Tally {
   template <class Stored>
   Distance Measure(Stored actual_value, Stored expected_value, DType dtype, int64_t element) {
     const Distance distance = DistanceBetween(actual_value, expected_value);
-    MeasureValues(distance, ValueOf(actual_value), ValueOf(expected_value), dtype, element);
+    MeasureValues(distance, ValueOf(actual_value), ValueOf(expected_value), dtype, dtype, element);
     return distance;
   }
+  // The same of floats of two types.
+  Distance MeasureAcross(double actual_value, double expected_value, DType actual_type,
+                         DType expected_type, int64_t element);
   void Count(Verdict verdict, const Layout& layout, int64_t element);
   void Join(const Tally& other);
 
  private:
   void MeasureValues(const Distance& distance, double actual_value, double expected_value,
-                     DType dtype, int64_t element);
+                     DType actual_type, DType expected_type, int64_t element);
 };
 
 }  // namespace convgrad

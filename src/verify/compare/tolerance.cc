@@ -77,6 +77,30 @@ std::string Tolerance::ToString() const {
   ThrowInternal("unknown kind of tolerance");
 }
 
+const char* Tolerance::Measure() const {
+  switch (kind) {
+    case Kind::kAbs: return "abs";
+    case Kind::kRel: return "rel";
+    case Kind::kNumpy: return "tolerance";
+    case Kind::kAuto:
+    case Kind::kBits:
+    case Kind::kUlp: break;
+  }
+  return "ulp";
+}
+
+double Tolerance::Limit() const {
+  switch (kind) {
+    case Kind::kUlp: return static_cast<double>(ulp);
+    case Kind::kAbs: return absolute;
+    case Kind::kRel: return relative;
+    case Kind::kNumpy: return 1;
+    case Kind::kAuto:
+    case Kind::kBits: break;
+  }
+  return 0;
+}
+
 Tolerance ParseTolerance(std::string_view text) {
   using Kind = Tolerance::Kind;
   Tolerance tolerance;
@@ -100,13 +124,14 @@ Tolerance ParseTolerance(std::string_view text) {
   return tolerance;
 }
 
-DType ParseAccumulator(std::string_view text) {
+Accumulator ParseAccumulator(std::string_view text) {
   if (text == "f16") return DType::kFloat16;
   if (text == "bf16") return DType::kBFloat16;
+  if (text == "tf32") return {DType::kFloat32, /*tf32=*/true};
   if (text == "f32") return DType::kFloat32;
   if (text == "f64") return DType::kFloat64;
   ThrowUsage("accumulator/unknown", fmt::format("golden accumulator '{}'", text),
-             "there is no such type", "use one of: f16, bf16, f32, f64");
+             "there is no such type", "use one of: f16, bf16, tf32, f32, f64");
 }
 
 }  // namespace convgrad

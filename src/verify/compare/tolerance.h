@@ -5,9 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "tensor/dtype.h"
+#include "verify/truth/float_format.h"
 
 namespace convgrad {
+
+// A tensor whose errors are less likely is FAILED, unless told otherwise.
+inline constexpr double kDefaultOdds = 1e-12;
 
 struct Tolerance {
   // kAuto takes the sharpest level that applies: bits, exact class, bound.
@@ -20,13 +23,18 @@ struct Tolerance {
 
   // What ParseTolerance reads back.
   std::string ToString() const;
+
+  // What errors are shares of by it, "ulp", "abs", "rel" or "tolerance" (what it allows), and the
+  // largest that passes.
+  const char* Measure() const;
+  double Limit() const;
 };
 
 // "auto", "bits", "ulp:4", "abs:1e-6", "rel:1e-5", "rtol:1e-5,atol:1e-8" (either order). Throws
 // usage "tolerance/syntax" for anything else, negative, infinite and NaN numbers among it.
 Tolerance ParseTolerance(std::string_view text);
 
-// "f16", "bf16", "f32" or "f64". Throws usage "accumulator/unknown".
-DType ParseAccumulator(std::string_view text);
+// "f16", "bf16", "tf32", "f32" or "f64". Throws usage "accumulator/unknown".
+Accumulator ParseAccumulator(std::string_view text);
 
 }  // namespace convgrad

@@ -26,17 +26,41 @@ std::string UsedOfBound(double used) {
 }
 
 const char* AccumulatorFlag(DType dtype) {
-  return dtype == DType::kFloat16 ? "f16" : "bf16";
+  switch (dtype) {
+    case DType::kFloat16: return "f16";
+    case DType::kBFloat16: return "bf16";
+    case DType::kFloat64: return "f64";
+    default: return "f32";
+  }
 }
 
 // What the elements were held to.
 enum class Yardstick { kBound, kExactClass, kExactSum };
 
-std::string PassedReason(const Tally& tally, Yardstick yardstick) {
+std::string OddsText(double odds) {
+  if (odds <= kLeastOdds) return fmt::format("below {:.0e}", kLeastOdds);
+  return fmt::format("{:.1g} at most", odds);
+}
+
+// Why numbers farther off than is usual are right all the same.
+std::string ExcusedReason(const Tally& tally, const OddsVerdict& odds, const char* accumulator) {
+  if (!odds.plain_order.empty()) {
+    return fmt::format("the very numbers that {} sums one after another give, {}; {}", accumulator,
+                       odds.plain_order, UsedOfBound(tally.bound.value));
+  }
+  return fmt::format(
+      "no farther off than {} sums of these terms in their own order, which lose small terms one "
+      "after another against a large sum; {}",
+      accumulator, UsedOfBound(tally.bound.value));
+}
+
+std::string PassedReason(const Tally& tally, const OddsVerdict& odds, Yardstick yardstick,
+                         const char* accumulator) {
   if (tally.elements == 0) return "there are no elements to compare";
   const std::string all = All(tally.elements);
   switch (yardstick) {
     case Yardstick::kBound:
+      if (odds.is_excused) return ExcusedReason(tally, odds, accumulator);
       return fmt::format("within the error that its own terms allow in {}; {}", all,
                          UsedOfBound(tally.bound.value));
     case Yardstick::kExactClass:
@@ -48,10 +72,15 @@ std::string PassedReason(const Tally& tally, Yardstick yardstick) {
   ThrowInternal("unknown yardstick");
 }
 
-std::string SuspectReason(const Tally& tally, DType dtype) {
-  if (tally.narrow_explains > 0) {
-    return fmt::format("{} right only if summed in {}",
-                       SomeAre(tally.narrow_explains, tally.elements), InfoOf(dtype).name);
+std::string SuspectReason(const Tally& tally, const OddsVerdict& odds) {
+  if (tally.other_suspect == 0) {
+    const std::string what = tally.unusual > 0
+                                 ? SomeAre(tally.unusual, tally.elements)
+                                 : fmt::format("{} together are", All(tally.elements));
+    return fmt::format(
+        "{} farther off than rounding usually goes, though some order of summation could go there "
+        "(odds {}); {}",
+        what, OddsText(odds.odds), UsedOfBound(tally.bound.value));
   }
   const std::string some = SomeAre(tally.suspect.count(), tally.elements);
   if (std::isinf(tally.bound.value)) {
@@ -60,23 +89,44 @@ std::string SuspectReason(const Tally& tally, DType dtype) {
   if (tally.bound.value > 1) {
     return some + " right only if its maker flushes subnormal numbers to zero";
   }
-  return fmt::format(
-      "{} farther off than rounding usually goes, though some order of summation "
-      "could go there; {}",
-      some, UsedOfBound(tally.bound.value));
+  return fmt::format("{} farther off than rounding usually goes; {}", some,
+                     UsedOfBound(tally.bound.value));
 }
 
-std::string FailedReason(const Tally& tally, DType accumulator, Yardstick yardstick) {
+const char* WordsFor(OddsVerdict::Test test) {
+  switch (test) {
+    case OddsVerdict::Test::kWorst: return "of the worst element";
+    case OddsVerdict::Test::kSquares: return "of all elements' errors together";
+    case OddsVerdict::Test::kMean: return "of errors that lie to one side";
+  }
+  ThrowInternal("unknown test of odds");
+}
+
+std::string FailedReason(const Tally& tally, const OddsVerdict& odds, Yardstick yardstick,
+                         const char* accumulator) {
   const std::string some = SomeAre(tally.fail.count(), tally.elements);
   switch (yardstick) {
     case Yardstick::kBound:
+      if (tally.fail.count() == 0) {
+        return fmt::format("no order of {} summation goes so far, but for odds {} ({}); {}",
+                           accumulator, OddsText(odds.odds), WordsFor(odds.test),
+                           UsedOfBound(tally.bound.value));
+      }
       return fmt::format("{} farther off than any order of {} summation goes; {}", some,
-                         InfoOf(accumulator).name, UsedOfBound(tally.bound.value));
+                         accumulator, UsedOfBound(tally.bound.value));
     case Yardstick::kExactClass:
       return some + " not the exact value, which every order of summation gives on such data";
     case Yardstick::kExactSum: return some + " not the exact sum, rounded once to nearest";
   }
   ThrowInternal("unknown yardstick");
+}
+
+// Whether all that did not pass could be sums in the stored type itself, which is another than what
+// was taken for the accumulator.
+bool IsNarrow(const Tally& tally, DType dtype, const CheckResult& result) {
+  if (!result.odds || FormatOf(dtype) == result.odds->accumulator) return false;
+  return tally.narrow_explains > 0 &&
+         tally.narrow_explains >= tally.fail.count() + tally.suspect.count();
 }
 
 }  // namespace
@@ -90,29 +140,45 @@ const char* NameOf(Verdict verdict) {
   ThrowInternal("unknown verdict");
 }
 
-void ExplainByData(const Tally& tally, DType dtype, DType accumulator, bool exact_sums,
-                   CheckResult& result) {
+const char* NameOf(Against against) {
+  switch (against) {
+    case Against::kGolden: return "golden";
+    case Against::kReference: return "reference";
+    case Against::kExactValue: return "exact value";
+    case Against::kFile: return "file";
+  }
+  ThrowInternal("unknown side of a comparison");
+}
+
+void ExplainByData(const Tally& tally, const OddsVerdict& odds, DType dtype,
+                   const FloatFormat& accumulator, bool exact_sums, CheckResult& result) {
   const bool exact_class = tally.exact_class == tally.elements;
   const Yardstick yardstick = exact_class  ? Yardstick::kExactClass
                               : exact_sums ? Yardstick::kExactSum
                                            : Yardstick::kBound;
   result.policy = exact_class ? "exact class" : "bound";
   switch (result.status) {
-    case Verdict::kPassed: result.reason = PassedReason(tally, yardstick); break;
-    case Verdict::kSuspect: result.reason = SuspectReason(tally, dtype); break;
-    case Verdict::kFailed: result.reason = FailedReason(tally, accumulator, yardstick); break;
+    case Verdict::kPassed:
+      result.reason = PassedReason(tally, odds, yardstick, accumulator.name);
+      break;
+    case Verdict::kSuspect: result.reason = SuspectReason(tally, odds); break;
+    case Verdict::kFailed:
+      result.reason = FailedReason(tally, odds, yardstick, accumulator.name);
+      break;
   }
   if (tally.own_fail > 0) {
     result.detail = fmt::format(
         "the computed result itself breaks this program's promise at {} of {} elements: please "
         "report it",
         tally.own_fail, tally.elements);
-  } else if (tally.narrow_explains > 0 &&
-             tally.narrow_explains >= tally.fail.count() + tally.suspect.count()) {
+  } else if (result.status != Verdict::kPassed && IsNarrow(tally, dtype, result)) {
     result.detail = fmt::format(
-        "a kernel that sums in {} could give this; --golden-accumulator {} "
-        "judges by such sums",
+        "sums in {} could give this; if they are meant, --golden-accumulator {} judges by them",
         InfoOf(dtype).name, AccumulatorFlag(dtype));
+  } else if (result.status == Verdict::kSuspect) {
+    result.detail =
+        "these data do not decide: results on small integers, where every order of summation gives "
+        "the same value, would (gen --fill integer)";
   } else if (tally.hidden_terms > 1) {
     result.detail = fmt::format(
         "the loosest bound could hide {:.3g} terms of average size; a probe with integer data sees "

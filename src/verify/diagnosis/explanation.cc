@@ -1,9 +1,10 @@
 #include "verify/diagnosis/explanation.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
+
+#include "verify/truth/rounded.h"
 
 namespace convgrad {
 namespace {
@@ -20,26 +21,6 @@ int UnitOf(std::optional<int> unit_exponent, double factor) {
 
 double LeastNormal(DType dtype) {
   return std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
-}
-
-// high, with a last bit that tells whether low is zero: rounding it again to a format at least two
-// bits shorter is then rounding high + low once (Boldo and Melquiond, "Emulation of FMA and
-// correctly rounded sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57
-// (2008)).
-double RoundToOdd(double high, double low) {
-  const uint64_t bits = std::bit_cast<uint64_t>(high);
-  if (low == 0 || !std::isfinite(high) || (bits & 1) != 0) return high;
-  const bool away_from_zero = (low > 0) == (high > 0);
-  return std::bit_cast<double>(away_from_zero ? bits + 1 : bits - 1);
-}
-
-// The sum rounded to `dtype`, to nearest even; unlike Truth::rounded, to any type and of sums that
-// no oracle has seen.
-double Rounded(const Truth& truth, DType dtype) {
-  if (dtype == DType::kFloat64) return std::ldexp(truth.high, truth.exponent);
-  const double odd = std::ldexp(RoundToOdd(truth.high, truth.low), truth.exponent);
-  return VisitFloat(dtype,
-                    [&](auto tag) { return Widen(Narrow<typename decltype(tag)::Type>(odd)); });
 }
 
 bool IsOfType(double value, DType dtype) {
@@ -62,6 +43,7 @@ Explanation::Explanation(const Alternative& alternative, DType accumulator,
     : stored_(alternative.stored),
       finish_(alternative.finish),
       factor_(alternative.factor),
+      ceiling_(alternative.ceiling),
       judge_(ForeignArithmetic(stored_, alternative.accumulator.value_or(accumulator)),
              UnitOf(unit_exponent, factor_)),
       unrounded_(ForeignArithmetic(DType::kFloat64, accumulator), UnitOf(unit_exponent, factor_)) {}
@@ -79,7 +61,7 @@ bool Explanation::Explains(double value, const Truth& truth) const {
 }
 
 bool Explanation::Finished(double value, const Truth& truth) const {
-  const double rounded = Rounded(truth, stored_);
+  const double rounded = RoundedTo(truth, stored_);
   const auto passes = [&] { return judge_.Of(value, truth, rounded).verdict == Verdict::kPassed; };
   switch (finish_) {
     case Finish::kTruncated: return IsTruncated(value, truth);
@@ -90,9 +72,9 @@ bool Explanation::Finished(double value, const Truth& truth) const {
     }
     case Finish::kRectified:
       if (value == 0 && rounded <= 0) return true;
-      return !(value < 0) && passes();
+      if (value == ceiling_ && rounded >= ceiling_) return true;
+      return !(value < 0) && !(value > ceiling_) && passes();
     case Finish::kRounded:
-    case Finish::kSequential:
     case Finish::kNarrowSums: break;
   }
   return passes();
@@ -102,25 +84,24 @@ bool Explanation::Finished(double value, const Truth& truth) const {
 // are is.
 bool Explanation::IsTruncated(double value, const Truth& truth) const {
   if (!std::isfinite(value) || !std::isfinite(truth.high)) {
-    return judge_.Of(value, truth, Rounded(truth, stored_)).verdict == Verdict::kPassed;
+    return judge_.Of(value, truth, RoundedTo(truth, stored_)).verdict == Verdict::kPassed;
   }
   const double exact = std::ldexp(truth.high, truth.exponent);
   const double beyond = NextAway(value == 0 ? std::copysign(0.0, exact) : value, stored_);
   const double sum = std::clamp(exact, std::min(value, beyond), std::max(value, beyond));
-  return unrounded_.Of(sum, truth, Rounded(truth, DType::kFloat64)).verdict == Verdict::kPassed;
+  return unrounded_.Of(sum, truth, RoundedTo(truth, DType::kFloat64)).verdict == Verdict::kPassed;
 }
 
 bool Explanation::IsExact(double value, const Truth& truth) const {
   if (finish_ == Finish::kNarrowSums) return false;
   if (finish_ != Finish::kRounded) return true;  // no further from it than Explains demands
-  const double rounded = Rounded(factor_ == 1 ? truth : Scaled(truth), stored_);
+  const double rounded = RoundedTo(factor_ == 1 ? truth : Scaled(truth), stored_);
   return value == rounded || (std::isnan(value) && std::isnan(rounded));
 }
 
 double Explanation::Surprise(const Truth& truth) const {
   constexpr double kMost = 24;
   if (finish_ == Finish::kTruncated || !std::isfinite(truth.high)) return 1;
-  if (finish_ == Finish::kSequential) return 2;
   const Truth scaled = Scaled(truth);
   const double size = std::ldexp(std::max(scaled.norm, std::fabs(scaled.high)), truth.exponent);
   const Judgement judgement = judge_.Of(0, scaled, 0);

@@ -29,6 +29,7 @@ class Explanation {
   DType stored_;
   Finish finish_;
   double factor_;
+  double ceiling_;
   Judge judge_;
   Judge unrounded_;  // of sums before the last rounding
 };

@@ -120,8 +120,8 @@ void AddDilations(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   const char* const ignored =
       "the golden's maker ignored dilations, as TensorFlow's depthwise gradients do: make it with "
       "a filter that has the gaps written out, or check with --dilations 1";
-  const auto add = [&](const char* name, const char* sentence, std::array<int64_t, 2> dilations,
-                       bool refit) {
+  const auto add = [&](const char* name, const std::string& sentence,
+                       std::array<int64_t, 2> dilations, bool refit) {
     if (dilations == std::array<int64_t, 2>{g.dilation_h, g.dilation_w}) return;
     Alternative alternative(problem);
     ConvGeometry& other = alternative.problem.geometry;
@@ -133,7 +133,18 @@ void AddDilations(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
     }
     hypotheses.push_back({name, sentence, std::move(alternative)});
   };
+  const std::vector<std::array<int64_t, 2>> likely = {{2, 2}, {3, 3}, {g.stride_h, g.stride_w}};
   for (const bool refit : {true, false}) {
+    if (g.dilation_h == 1 && g.dilation_w == 1) {
+      for (const auto& [height, width] : likely) {
+        if (height == 1 && width == 1) continue;
+        add("dilation-added",
+            fmt::format("the golden was made with dilations {},{}, where there are none here: "
+                        "leave them out there, or check with --dilations {},{}",
+                        height, width, height, width),
+            {height, width}, refit);
+      }
+    }
     add("dilation-ignored", ignored, {1, 1}, refit);
     add("dilations-swapped", "the golden's dilations of rows and columns are exchanged",
         {g.dilation_w, g.dilation_h}, refit);
@@ -252,6 +263,9 @@ std::vector<Hypothesis> AllHypotheses(const Problem& problem) {
   AddScalings(problem, hypotheses);
   AddAttributes(problem, hypotheses);
   AddRearrangements(problem, hypotheses);
+  AddRelayoutsAndShifts(problem, hypotheses);
+  AddOmissions(problem, hypotheses);
+  AddActivations(problem, hypotheses);
   AddRoundings(problem, hypotheses);
   return hypotheses;
 }

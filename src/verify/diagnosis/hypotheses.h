@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ namespace convgrad {
 
 // Which element of a tensor is seen at a position; -1: none, there is a zero.
 using Source = std::function<int64_t(int64_t position)>;
+// Of a result: none, and what is there says nothing.
+inline constexpr int64_t kAnything = -2;
 // What becomes of the number at an element.
 using Change = std::function<double(int64_t element, double value)>;
 
@@ -39,20 +42,18 @@ struct View {
   }
 };
 
+// A number that was added to a sum, as a golden tells it: within `slack` of `value`.
+struct Bias {
+  double value = 0, slack = 0;
+};
+
 // The last step from the exact sum to the number that is stored.
 enum class Finish {
   kRounded,     // to nearest
   kTruncated,   // towards zero
   kFlushed,     // to nearest, subnormal numbers to zero
-  kRectified,   // to nearest, negative numbers to zero
-  kSequential,  // no exact sum: each term is added in turn, and each sum rounded
-  kNarrowSums,  // some order of that, unknown
-};
-
-// How a narrow sum was taken, for kSequential.
-struct SumOrder {
-  bool reversed = false;  // the last term first
-  bool fused = false;     // a product is not rounded before it is added
+  kRectified,   // to nearest, negative numbers to zero, those beyond the ceiling to it
+  kNarrowSums,  // no exact sum: each sum on the way rounded, in an order that is not known
 };
 
 // What was computed instead.
@@ -60,16 +61,19 @@ struct Alternative {
   // The right computation, to be changed in one respect.
   explicit Alternative(const Problem& right) : problem(right), stored(right.dtype) {}
 
-  // Sizes are those of tensors that exist; pads, strides and dilations need not fit them.
+  // Sizes are those of tensors that exist, or of an operand that `source` makes larger; pads,
+  // strides and dilations need not fit them.
   Problem problem;
   bool operands_are_swapped = false;
   View first, second;  // of the problem's operands, after swapping
   Source result;       // the element of its result that the golden shows at a position
   // What the golden's numbers were before they were misread, from their bits; null: as they are.
   std::function<double(uint64_t bits)> golden;
-  double factor = 1;  // of every sum
+  double factor = 1;                           // of every sum
+  std::function<Bias(int64_t position)> bias;  // added to a position's sum; null: none
+  int64_t fitted = 0;                          // numbers of the bias, each read from the golden
   Finish finish = Finish::kRounded;
-  SumOrder order;
+  double ceiling = std::numeric_limits<double>::infinity();  // for kRectified
   // The golden's numbers all are of this type, at most as wide as its own.
   DType stored;
   // Given where it differs from what the golden's maker is said to sum in.
@@ -88,8 +92,14 @@ std::vector<Hypothesis> AllHypotheses(const Problem& problem);
 // Its parts, in that order.
 void AddAttributes(const Problem& problem, std::vector<Hypothesis>& hypotheses);
 void AddRearrangements(const Problem& problem, std::vector<Hypothesis>& hypotheses);
+void AddRelayoutsAndShifts(const Problem& problem, std::vector<Hypothesis>& hypotheses);
+void AddOmissions(const Problem& problem, std::vector<Hypothesis>& hypotheses);
 void AddScalings(const Problem& problem, std::vector<Hypothesis>& hypotheses);
+void AddActivations(const Problem& problem, std::vector<Hypothesis>& hypotheses);
 void AddRoundings(const Problem& problem, std::vector<Hypothesis>& hypotheses);
+
+// Two mistakes at once, of those that often come together.
+std::vector<Hypothesis> LikelyPairs(const Problem& problem);
 
 // Where `role` is the result of the problem, the golden is what was mistaken, else an operand.
 bool IsResult(const Problem& problem, Role role);

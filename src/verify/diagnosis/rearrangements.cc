@@ -2,82 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <string>
 #include <utility>
 
-#include "base/checked.h"
+#include "verify/diagnosis/axes.h"
 #include "verify/diagnosis/hypotheses.h"
 
 namespace convgrad {
 namespace {
-
-using Index = std::array<int64_t, 4>;
-
-// A tensor's axes by meaning: image, row, column, channel; a filter's kernel row, kernel column,
-// input channel, and output channel or multiplier.
-struct Axes {
-  Index sizes;
-  std::array<int, 4> place;  // of each in the tensor's shape
-
-  int64_t At(const Index& index) const {
-    Index in_order, sizes_in_order;
-    for (size_t axis = 0; axis < 4; ++axis) {
-      in_order[static_cast<size_t>(place[axis])] = index[axis];
-      sizes_in_order[static_cast<size_t>(place[axis])] = sizes[axis];
-    }
-    int64_t element = 0;
-    for (size_t axis = 0; axis < 4; ++axis)
-      element = element * sizes_in_order[axis] + in_order[axis];
-    return element;
-  }
-  Index IndexOf(int64_t element) const {
-    std::array<size_t, 4> meaning{};
-    for (size_t axis = 0; axis < 4; ++axis) meaning[static_cast<size_t>(place[axis])] = axis;
-    Index index{};
-    for (size_t at = 4; at-- > 0;) {
-      const int64_t size = sizes[meaning[at]];
-      index[meaning[at]] = element % size;
-      element /= size;
-    }
-    return index;
-  }
-};
-
-Axes AxesOf(const Problem& problem, Role role) {
-  const ConvGeometry& g = problem.geometry;
-  if (role == Role::kFilter) {
-    const Shape shape = problem.FilterShape();
-    return {{shape[0], shape[1], shape[2], shape[3]}, {0, 1, 2, 3}};
-  }
-  const std::array<int, 4> place = problem.data_format == DataFormat::kNHWC
-                                       ? std::array<int, 4>{0, 1, 2, 3}
-                                       : std::array<int, 4>{0, 2, 3, 1};
-  if (role == Role::kInput) return {{g.batch, g.in_h, g.in_w, g.in_c}, place};
-  return {{g.batch, g.out_h, g.out_w, g.out_c}, place};
-}
-
-const char* SubjectOf(const Problem& problem, Role role) {
-  if (IsResult(problem, role)) return "the golden";
-  return role == Role::kInput ? "the input" : role == Role::kFilter ? "the filter" : "out_backprop";
-}
-
-bool HasRole(const Problem& problem, Role role) {
-  const Role result = InfoOf(problem.op).direction == Direction::kForward ? Role::kOutBackprop
-                      : InfoOf(problem.op).direction == Direction::kBackpropInput ? Role::kInput
-                                                                                  : Role::kFilter;
-  return !IsResult(problem, role) || role == result;
-}
-
-// The computation with one tensor, operand or result, seen through `source`.
-Alternative WithSource(const Problem& problem, Role role, Source source) {
-  Alternative alternative(problem);
-  if (IsResult(problem, role)) {
-    alternative.result = std::move(source);
-  } else {
-    ViewOf(alternative, role).source = std::move(source);
-  }
-  return alternative;
-}
 
 // --- elements that move inside their tensor ---
 
@@ -128,6 +60,25 @@ void InterleaveGroups(const Problem& problem, const Index& sizes, Index& index) 
   const int64_t groups = problem.geometry.groups, members = sizes[3] / groups;
   index[3] = index[3] % members * groups + index[3] / members;
 }
+void ReverseGroups(const Problem& problem, const Index& sizes, Index& index) {
+  const int64_t groups = problem.geometry.groups, members = sizes[3] / groups;
+  index[3] = (groups - 1 - index[3] / members) * members + index[3] % members;
+}
+void FirstGroup(const Problem& problem, const Index& sizes, Index& index) {
+  index[3] %= sizes[3] / problem.geometry.groups;
+}
+// A depthwise filter has its groups along the input channels, any other along the output's.
+void ReverseFilterGroups(const Problem& problem, const Index& sizes, Index& index) {
+  if (!InfoOf(problem.op).depthwise) return ReverseGroups(problem, sizes, index);
+  index[2] = sizes[2] - 1 - index[2];
+}
+void FirstFilterGroup(const Problem& problem, const Index& sizes, Index& index) {
+  if (!InfoOf(problem.op).depthwise) return FirstGroup(problem, sizes, index);
+  index[2] = 0;
+}
+void ReverseImages(const Problem&, const Index& sizes, Index& index) {
+  index[0] = sizes[0] - 1 - index[0];
+}
 void DealGroups(const Problem& problem, const Index& sizes, Index& index) {
   const int64_t groups = problem.geometry.groups, members = sizes[3] / groups;
   index[3] = index[3] % groups * members + index[3] / groups;
@@ -164,6 +115,18 @@ constexpr Move kMoves[] = {
      "had the channels of its groups interleaved", "reorder the channels on one side"},
     {"group-order", Role::kInput, HasGroups, DealGroups,
      "had its channels dealt out to the groups in turn", "reorder the channels on one side"},
+    {"group-order", Role::kOutBackprop, HasGroups, ReverseGroups, "had its groups in reverse order",
+     "reorder the channels on one side"},
+    {"group-order", Role::kInput, HasGroups, ReverseGroups, "had its groups in reverse order",
+     "reorder the channels on one side"},
+    {"group-order", Role::kFilter, HasGroups, ReverseFilterGroups,
+     "had its groups in reverse order", "reorder the channels on one side"},
+    {"first-group", Role::kInput, HasGroups, FirstGroup,
+     "held the channels of group 0 for every group", "look for a missing offset of the group"},
+    {"first-group", Role::kOutBackprop, HasGroups, FirstGroup,
+     "held the channels of group 0 for every group", "look for a missing offset of the group"},
+    {"first-group", Role::kFilter, HasGroups, FirstFilterGroup, "held group 0 for every group",
+     "look for a missing offset of the group"},
     {"channels-reversed", Role::kInput, HasFewChannels, ReverseChannels,
      "had its channels in reverse order, BGR for RGB", kEitherSide},
     {"image-transposed", Role::kInput, IsSquareImage, TransposeImage,
@@ -174,6 +137,10 @@ constexpr Move kMoves[] = {
     {"image-flipped", Role::kOutBackprop, Always, ReverseRows, "were upside down", kEitherSide},
     {"image-flipped", Role::kInput, Always, ReverseColumns, "were mirrored", kEitherSide},
     {"image-flipped", Role::kOutBackprop, Always, ReverseColumns, "were mirrored", kEitherSide},
+    {"images-reversed", Role::kInput, Always, ReverseImages, "held its images in reverse order",
+     kEitherSide},
+    {"images-reversed", Role::kOutBackprop, Always, ReverseImages,
+     "held its images in reverse order", kEitherSide},
     {"image-repeated", Role::kInput, Always, FirstImage, "held the first image again and again",
      "look for a batch stride of 0"},
     {"image-repeated", Role::kOutBackprop, Always, FirstImage,
@@ -197,179 +164,37 @@ void AddMoves(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   }
 }
 
-// --- numbers in the memory order of another layout, under the same shape ---
-
-struct Relayout {
-  const char* name;
-  Role role;
-  bool only_depthwise;
-  std::array<int, 4> order;  // the axes, by meaning, from outermost to innermost
-  const char* what;
-  const char* remedy;
-};
-
-constexpr Relayout kRelayouts[] = {
-    {"filter-multiplier-order",
-     Role::kFilter,
-     true,
-     {0, 1, 3, 2},
-     "held its numbers in the order [height,width,multiplier,channel]",
-     "swap its last two axes with a transpose, not a reshape"},
-    {"filter-depthwise-oihw",
-     Role::kFilter,
-     true,
-     {2, 3, 0, 1},
-     "held its numbers in the order [channel,multiplier,height,width], as PyTorch's [C*M,1,kh,kw]",
-     "give it as it was with --filter-format OIHW"},
-    {"filter-oihw",
-     Role::kFilter,
-     false,
-     {3, 2, 0, 1},
-     "held its numbers in OIHW order",
-     "convert with numpy.transpose(f, (2,3,1,0)), not with a reshape, or give it as it was with "
-     "--filter-format OIHW"},
-    {"filter-ohwi",
-     Role::kFilter,
-     false,
-     {3, 0, 1, 2},
-     "held its numbers in OHWI order",
-     "convert with numpy.transpose(f, (1,2,3,0)), not with a reshape, or give it as it was with "
-     "--filter-format OHWI"},
-    {"filter-hwoi",
-     Role::kFilter,
-     false,
-     {0, 1, 3, 2},
-     "held its numbers in HWOI order",
-     "convert with numpy.transpose(f, (0,1,3,2)), not with a reshape"},
-    {"input-nchw",
-     Role::kInput,
-     false,
-     {0, 3, 1, 2},
-     "held its numbers in NCHW order",
-     "transpose it, a reshape is not enough"},
-    {"output-nchw",
-     Role::kOutBackprop,
-     false,
-     {0, 3, 1, 2},
-     "held its numbers in NCHW order",
-     "transpose it, a reshape is not enough"},
-    {"input-nhwc",
-     Role::kInput,
-     false,
-     {0, 1, 2, 3},
-     "held its numbers in NHWC order",
-     "transpose it, a reshape is not enough"},
-    {"output-nhwc",
-     Role::kOutBackprop,
-     false,
-     {0, 1, 2, 3},
-     "held its numbers in NHWC order",
-     "transpose it, a reshape is not enough"},
-};
-
-// The place of each axis, by meaning, in a layout.
-std::array<int, 4> PlacesIn(const std::array<int, 4>& order) {
-  std::array<int, 4> place{};
-  for (int at = 0; at < 4; ++at) place[static_cast<size_t>(order[static_cast<size_t>(at)])] = at;
-  return place;
-}
-
-// Both ways: numbers written in the other layout and read in ours, and the reverse.
-void AddBothWays(const Problem& problem, const Relayout& relayout, const Axes& ours,
-                 std::vector<Hypothesis>& hypotheses) {
-  const Axes theirs = {ours.sizes, PlacesIn(relayout.order)};
-  const auto add = [&](const Axes& from, const Axes& to) {
-    hypotheses.push_back(
-        {relayout.name,
-         fmt::format("as if {} {} under its shape: {}", SubjectOf(problem, relayout.role),
-                     relayout.what, relayout.remedy),
-         WithSource(problem, relayout.role,
-                    [from, to](int64_t position) { return to.At(from.IndexOf(position)); })});
-  };
-  add(ours, theirs);
-  add(theirs, ours);
-}
-
-void AddRelayouts(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
-  for (const Relayout& relayout : kRelayouts) {
-    if (!HasRole(problem, relayout.role)) continue;
-    if (relayout.only_depthwise && !InfoOf(problem.op).depthwise) continue;
-    const Axes ours = AxesOf(problem, relayout.role);
-    if (ours.place == PlacesIn(relayout.order)) continue;
-    AddBothWays(problem, relayout, ours, hypotheses);
-  }
-  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
-    if (!HasRole(problem, role)) continue;
-    const Axes ours = AxesOf(problem, role);
-    std::array<int, 4> reversed{};
-    for (size_t axis = 0; axis < 4; ++axis) {
-      reversed[static_cast<size_t>(3 - ours.place[axis])] = static_cast<int>(axis);
-    }
-    AddBothWays(problem,
-                {"fortran-order", role, false, reversed, "held its numbers in Fortran order",
-                 "save it with numpy.ascontiguousarray"},
-                ours, hypotheses);
-  }
-}
-
-// --- numbers one place off ---
-
-constexpr const char* kImageAxes[] = {"image", "row", "column", "channel"};
-constexpr const char* kFilterAxes[] = {"kernel row", "kernel column", "input channel",
-                                       "output channel"};
-
-void AddShift(const Problem& problem, Role role, size_t axis, int64_t step,
-              std::vector<Hypothesis>& hypotheses) {
+// Two images in each other's place: of the result, or for a sum over images of one operand.
+void AddExchangedImages(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
+  constexpr int64_t kFewImages = 8, kMostImages = 32;
+  const bool is_sum = InfoOf(problem.op).direction == Direction::kBackpropFilter;
+  const Role role = is_sum ? Role::kInput : ResultRole(problem);
   const Axes axes = AxesOf(problem, role);
-  if (axes.sizes[axis] < 2) return;
-  const char* name = role == Role::kFilter ? kFilterAxes[axis] : kImageAxes[axis];
-  for (const bool around : {true, false}) {
-    const auto source = [axes, axis, step, around](int64_t position) {
+  const int64_t batch = problem.geometry.batch;
+  const auto add = [&](int64_t one, int64_t other) {
+    const auto source = [=](int64_t position) {
       Index index = axes.IndexOf(position);
-      const int64_t size = axes.sizes[axis];
-      index[axis] += step;
-      if (around) index[axis] = (index[axis] + size) % size;
-      const bool inside = index[axis] >= 0 && index[axis] < size;
-      return inside ? axes.At(index) : int64_t{-1};
+      if (index[0] == one || index[0] == other) index[0] = one + other - index[0];
+      return axes.At(index);
     };
-    hypotheses.push_back(
-        {"shifted",
-         fmt::format(
-             "as if {} were shifted by one {} towards its {}, {}: look for an index off by one",
-             SubjectOf(problem, role), name, step > 0 ? "start" : "end",
-             around ? "the last coming round" : "with zeros moving in"),
-         WithSource(problem, role, source)});
+    hypotheses.push_back({"images-exchanged",
+                          fmt::format("as if {} had images {} and {} exchanged: {}",
+                                      SubjectOf(problem, role), one, other, kEitherSide),
+                          WithSource(problem, role, source)});
+  };
+  // All pairs of a few, else neighbours, and the first with the last.
+  for (int64_t one = 0; one < std::min(batch, kMostImages); ++one) {
+    const int64_t end = batch <= kFewImages ? batch : std::min(one + 2, batch);
+    for (int64_t other = one + 1; other < end; ++other) add(one, other);
   }
-}
-
-void AddShifts(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
-  for (const Role role : {Role::kInput, Role::kFilter, Role::kOutBackprop}) {
-    if (!HasRole(problem, role)) continue;
-    for (const size_t axis : {size_t{1}, size_t{2}, size_t{3}, size_t{0}}) {
-      for (const int64_t step : {-1, 1}) AddShift(problem, role, axis, step, hypotheses);
-    }
-    const Shape shape = problem.ShapeOf(role);
-    const int64_t size = *CheckedProduct(shape);
-    for (const int64_t step : {-1, 1}) {
-      const auto source = [size, step](int64_t position) {
-        const int64_t from = position + step;
-        return from < size ? from : int64_t{-1};
-      };
-      hypotheses.push_back(
-          {"data-offset",
-           fmt::format("as if {} were read one element too {}: look for a header of another size",
-                       SubjectOf(problem, role), step > 0 ? "late" : "early"),
-           WithSource(problem, role, source)});
-    }
-  }
+  if (batch > kFewImages) add(0, batch - 1);
 }
 
 }  // namespace
 
 void AddRearrangements(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   AddMoves(problem, hypotheses);
-  AddRelayouts(problem, hypotheses);
-  AddShifts(problem, hypotheses);
+  AddExchangedImages(problem, hypotheses);
 }
 
 }  // namespace convgrad

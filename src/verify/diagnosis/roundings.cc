@@ -132,15 +132,6 @@ void AddFlushes(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   add("operands and results", std::move(both));
 }
 
-void AddRectified(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
-  if (InfoOf(problem.op).direction != Direction::kForward) return;
-  Alternative alternative(problem);
-  alternative.finish = Finish::kRectified;
-  hypotheses.push_back({"rectified",
-                        "negative numbers are zero in the golden: a ReLU was applied to it",
-                        std::move(alternative)});
-}
-
 template <class Stored>
 double FromSwappedBits(uint64_t bits) {
   uint64_t swapped = 0;
@@ -170,58 +161,40 @@ void AddMisreadings(const Problem& problem, std::vector<Hypothesis>& hypotheses)
                         std::move(other)});
 }
 
-// Sums in a type that no one said: which order explains the golden's bits, or else whether some
-// order could.
+// Sums in a narrower type, in an order that is not known. In the stored type itself any noise of
+// that size would look like them.
 void AddNarrowSums(const Problem& problem, DType accumulator, bool narrow_operands,
                    std::vector<Hypothesis>& hypotheses) {
   Alternative alternative(problem);
-  alternative.accumulator = accumulator;
-  if (InfoOf(accumulator).bytes < InfoOf(problem.dtype).bytes) {
-    alternative.stored = accumulator;
-    if (narrow_operands) {
-      ChangeOperands(alternative, accumulator == DType::kFloat32    ? ThroughType<float>
-                                  : accumulator == DType::kBFloat16 ? ThroughType<BFloat16>
-                                                                    : ThroughType<Float16>);
-    }
+  alternative.accumulator = alternative.stored = accumulator;
+  if (narrow_operands) {
+    ChangeOperands(alternative, accumulator == DType::kFloat32    ? ThroughType<float>
+                                : accumulator == DType::kBFloat16 ? ThroughType<BFloat16>
+                                                                  : ThroughType<Float16>);
   }
-  const std::string sums = fmt::format("the golden was summed in {}{}", InfoOf(accumulator).name,
-                                       narrow_operands ? ", on operands rounded to it" : "");
-  const std::string remedy =
-      fmt::format("sum in float32, or judge by such sums with --golden-accumulator {}",
-                  accumulator == DType::kFloat16    ? "f16"
-                  : accumulator == DType::kBFloat16 ? "bf16"
-                                                    : "f32");
-  alternative.finish = Finish::kSequential;
-  for (const bool reversed : {false, true}) {
-    for (const bool fused : {false, true}) {
-      alternative.order = {reversed, fused};
-      hypotheses.push_back({"narrow-sums",
-                            fmt::format("{}, one term after another{}{}: {}", sums,
-                                        reversed ? " from the last on" : "",
-                                        fused ? ", with fused multiply-adds" : "", remedy),
-                            alternative});
-    }
-  }
-  // In the stored type itself any noise of that size would look like it.
-  if (alternative.stored == problem.dtype) return;
   alternative.finish = Finish::kNarrowSums;
   hypotheses.push_back(
-      {"narrow-sums", fmt::format("{}: {}", sums, remedy), std::move(alternative)});
+      {"narrow-sums",
+       fmt::format("the golden was summed in {}{}: sum in float32, or judge by such sums with "
+                   "--golden-accumulator {}",
+                   InfoOf(accumulator).name, narrow_operands ? ", on operands rounded to it" : "",
+                   accumulator == DType::kFloat16    ? "f16"
+                   : accumulator == DType::kBFloat16 ? "bf16"
+                                                     : "f32"),
+       std::move(alternative)});
 }
 
 }  // namespace
 
 void AddRoundings(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   AddMisreadings(problem, hypotheses);
-  AddRectified(problem, hypotheses);
   AddNarrowOperands(problem, hypotheses);
   AddNarrowResults(problem, hypotheses);
   AddFlushes(problem, hypotheses);
   for (const DType accumulator : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    const bool is_narrower = InfoOf(accumulator).bytes < InfoOf(problem.dtype).bytes;
-    if (!is_narrower && (accumulator != problem.dtype || accumulator == DType::kFloat32)) continue;
+    if (InfoOf(accumulator).bytes >= InfoOf(problem.dtype).bytes) continue;
     AddNarrowSums(problem, accumulator, /*narrow_operands=*/false, hypotheses);
-    if (is_narrower) AddNarrowSums(problem, accumulator, /*narrow_operands=*/true, hypotheses);
+    AddNarrowSums(problem, accumulator, /*narrow_operands=*/true, hypotheses);
   }
 }
 

@@ -1,4 +1,5 @@
-// Mistaken sums: the right ones times a factor, with a sign, or with an image too many or too few.
+// Mistaken sums: the right ones times a factor, with a sign, with an image too many or too few, or
+// behind an activation.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -90,6 +91,22 @@ void AddImages(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
 }
 
 }  // namespace
+
+// Of what is followed by an activation: the forward pass, and the input gradient, which is a
+// transposed convolution.
+void AddActivations(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
+  if (InfoOf(problem.op).direction == Direction::kBackpropFilter) return;
+  Alternative alternative(problem);
+  alternative.finish = Finish::kRectified;
+  hypotheses.push_back({"rectified",
+                        "negative numbers are zero in the golden: a ReLU was applied to it",
+                        alternative});
+  alternative.ceiling = 6;
+  hypotheses.push_back({"relu6",
+                        "negative numbers are zero in the golden, and those over 6 are 6: a ReLU6 "
+                        "was applied to it",
+                        std::move(alternative)});
+}
 
 void AddScalings(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   AddFactors(problem, hypotheses);

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "verify/truth/distance.h"
+#include "verify/truth/rounded.h"
 
 namespace convgrad {
 namespace {
@@ -59,44 +60,6 @@ class RoughSum {
   Truth truth_;
 };
 
-// One term after another in a narrow type.
-template <class Stored>
-class SequentialSum {
- public:
-  SequentialSum(const Alternative& alternative, const Stored* first, const Stored* second)
-      : alternative_(alternative), first_(first), second_(second) {}
-
-  void Term(int64_t first, int64_t second) {
-    x_.push_back(alternative_.first.At(first, first_));
-    y_.push_back(alternative_.second.At(second, second_));
-  }
-  void EndBlock() {}
-  void EndRun() {}
-
-  double Result() {
-    if (alternative_.order.reversed) {
-      std::reverse(x_.begin(), x_.end());
-      std::reverse(y_.begin(), y_.end());
-    }
-    return VisitFloat(*alternative_.accumulator, [&](auto tag) {
-      using Sum = typename decltype(tag)::Type;
-      double sum = 0;
-      for (size_t i = 0; i < x_.size(); ++i) {
-        const double product = alternative_.order.fused ? 0 : Widen(Narrow<Sum>(x_[i] * y_[i]));
-        sum = Widen(
-            Narrow<Sum>(alternative_.order.fused ? std::fma(x_[i], y_[i], sum) : sum + product));
-      }
-      return sum;
-    });
-  }
-
- private:
-  const Alternative& alternative_;
-  const Stored* first_;
-  const Stored* second_;
-  std::vector<double> x_, y_;
-};
-
 // Whether the output sizes are those that follow from the other numbers. Where they don't, only
 // single elements can be computed.
 bool FitsWindows(const ConvGeometry& g) {
@@ -125,17 +88,19 @@ bool Trial::Survives(std::span<const int64_t> positions) const {
 }
 
 std::optional<Evidence> Trial::Confirm(const Parallel& parallel) const {
-  const Tensor first = Seen(alternative_.first, First(), parallel);
-  const Tensor second = Seen(alternative_.second, Second(), parallel);
+  const Tensor first = Seen(alternative_.first, 0, First(), parallel);
+  const Tensor second = Seen(alternative_.second, 1, Second(), parallel);
   const Oracle oracle(alternative_.problem, first, second, parallel);
-  const Explanation explanation(alternative_, accumulator_, oracle.unit_exponent());
+  const std::optional<int> unit =
+      alternative_.bias ? std::nullopt : std::optional(oracle.unit_exponent());
+  const Explanation explanation(alternative_, accumulator_, unit);
   std::atomic<bool> refuted = false;
   std::mutex joining;
   Evidence whole;
   const auto weigh = [&](int64_t begin, int64_t end, const auto& truth_at) {
     Evidence mine;
     for (int64_t position = begin; position < end && !refuted; ++position) {
-      const Truth truth = truth_at(position);
+      const Truth truth = WithBias(truth_at(position), position);
       if (!Explained(explanation, position, truth)) refuted = true;
       Weigh(explanation, position, truth, mine);
     }
@@ -157,6 +122,8 @@ std::optional<Evidence> Trial::Confirm(const Parallel& parallel) const {
     });
   }
   if (refuted) return std::nullopt;
+  constexpr double kBitsOfFit = 24;  // an element says no more
+  whole.bits -= kBitsOfFit * static_cast<double>(alternative_.fitted);
   return whole;
 }
 
@@ -170,9 +137,14 @@ bool Trial::IsConvincing(const Evidence& evidence) const {
 }
 
 int64_t Trial::CopiedBytes() const {
-  const auto is_changed = [](const View& view) { return view.source || view.change; };
-  return (is_changed(alternative_.first) ? First().num_bytes() : 0) +
-         (is_changed(alternative_.second) ? Second().num_bytes() : 0);
+  return SeenBytes(alternative_.first, 0) + SeenBytes(alternative_.second, 1);
+}
+
+int64_t Trial::SeenBytes(const View& view, int operand) const {
+  if (!view.source && !view.change) return 0;
+  const Problem& problem = alternative_.problem;
+  return *CheckedProduct(problem.ShapeOf(InfoOf(problem.op).operands[operand])) *
+         InfoOf(problem.dtype).bytes;
 }
 
 TermWalk Trial::InPlainOrder(const Alternative& alternative) {
@@ -189,16 +161,18 @@ const Tensor& Trial::Second() const {
   return alternative_.operands_are_swapped ? wrong_.first : wrong_.second;
 }
 
-Tensor Trial::Seen(const View& view, const Tensor& tensor, const Parallel& parallel) {
+Tensor Trial::Seen(const View& view, int operand, const Tensor& tensor,
+                   const Parallel& parallel) const {
   if (!view.source && !view.change) return tensor;
-  Tensor seen(tensor.dtype(), tensor.shape());
+  const Problem& problem = alternative_.problem;
+  Tensor seen(tensor.dtype(), problem.ShapeOf(InfoOf(problem.op).operands[operand]));
   constexpr int64_t kPiece = 1 << 14;
   VisitFloat(tensor.dtype(), [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     const Stored* from = tensor.data<Stored>();
     Stored* to = seen.mutable_data<Stored>();
-    parallel.For(CeilDiv(tensor.num_elements(), kPiece), [&](int64_t piece) {
-      const int64_t end = std::min(tensor.num_elements(), (piece + 1) * kPiece);
+    parallel.For(CeilDiv(seen.num_elements(), kPiece), [&](int64_t piece) {
+      const int64_t end = std::min(seen.num_elements(), (piece + 1) * kPiece);
       for (int64_t i = piece * kPiece; i < end; ++i) to[i] = Narrow<Stored>(view.At(i, from));
     });
   });
@@ -219,11 +193,10 @@ double Trial::ActualAt(int64_t position) const {
   });
 }
 
-template <template <class> class Sum>
-auto Trial::SumAt(int64_t element) const {
+std::optional<Truth> Trial::RoughTruthAt(int64_t element) const {
   return VisitFloat(wrong_.golden.dtype(), [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
-    Sum<Stored> sum(alternative_, First().data<Stored>(), Second().data<Stored>());
+    RoughSum<Stored> sum(alternative_, First().data<Stored>(), Second().data<Stored>());
     walk_.Visit(element, sum);
     return sum.Result();
   });
@@ -231,15 +204,33 @@ auto Trial::SumAt(int64_t element) const {
 
 bool Trial::MayExplain(const Explanation& explanation, int64_t position) const {
   const int64_t element = SourceOf(position);
-  if (element < 0) return GoldenAt(position) == 0;
-  if (alternative_.finish == Finish::kSequential) return IsSequentialSum(position);
-  const std::optional<Truth> truth = SumAt<RoughSum>(element);
-  return !truth || explanation.Explains(GoldenAt(position), *truth);
+  if (element < 0) return element == kAnything || GoldenAt(position) == 0;
+  const std::optional<Truth> truth = RoughTruthAt(element);
+  return !truth || explanation.Explains(GoldenAt(position), WithBias(*truth, position));
 }
 
-bool Trial::IsSequentialSum(int64_t position) const {
-  const double sum = SumAt<SequentialSum>(SourceOf(position)), golden = GoldenAt(position);
-  return sum == golden || (std::isnan(sum) && std::isnan(golden));
+std::optional<Truth> Trial::RoughAt(int64_t position) const {
+  const int64_t element = SourceOf(position);
+  return element < 0 ? Truth{} : RoughTruthAt(element);
+}
+
+Truth Trial::WithBias(Truth truth, int64_t position) const {
+  if (!alternative_.bias || !std::isfinite(truth.high)) return truth;
+  const Bias bias = alternative_.bias(position);
+  const double sum = std::ldexp(truth.high, truth.exponent);
+  const double told = GoldenAt(position) - sum;
+  const double added = std::isfinite(told)
+                           ? std::clamp(told, bias.value - bias.slack, bias.value + bias.slack)
+                           : bias.value;
+  const double scaled = std::ldexp(added, -truth.exponent);
+  const double whole = truth.high + scaled;
+  truth.low += scaled - (whole - truth.high);
+  truth.high = whole;
+  truth.magnitude += std::fabs(scaled);
+  truth.norm = std::hypot(truth.norm, scaled);
+  ++truth.terms;
+  truth.rounded = RoundedTo(truth, wrong_.problem.dtype);
+  return truth;
 }
 
 Truth Trial::TruthAt(const Oracle& oracle, int64_t position) const {
@@ -248,20 +239,24 @@ Truth Trial::TruthAt(const Oracle& oracle, int64_t position) const {
 }
 
 bool Trial::Explained(const Explanation& explanation, int64_t position, const Truth& truth) const {
-  if (SourceOf(position) < 0) return GoldenAt(position) == 0;
-  if (alternative_.finish == Finish::kSequential) return IsSequentialSum(position);
+  const int64_t element = SourceOf(position);
+  if (element < 0) return element == kAnything || GoldenAt(position) == 0;
   return explanation.Explains(GoldenAt(position), truth);
 }
 
 void Trial::Weigh(const Explanation& explanation, int64_t position, const Truth& truth,
                   Evidence& evidence) const {
+  const int64_t element = SourceOf(position);
+  if (element == kAnything) return;
   const double golden = GoldenAt(position), actual = ActualAt(position);
-  evidence.exactly &= explanation.IsExact(golden, truth);
+  if (element < 0) {
+    constexpr double kBitsOfBlank = 4;
+    if (actual != 0) evidence.bits += kBitsOfBlank;
+    return;
+  }
+  evidence.exactly &= !alternative_.bias && explanation.IsExact(golden, truth);
   if (alternative_.finish == Finish::kNarrowSums) return WeighSum(golden, truth, evidence);
-  const bool excluded = alternative_.finish == Finish::kSequential
-                            ? golden != actual
-                            : !explanation.Explains(actual, truth);
-  if (excluded) evidence.bits += explanation.Surprise(truth);
+  if (!explanation.Explains(actual, truth)) evidence.bits += explanation.Surprise(truth);
 }
 
 void Trial::WeighSum(double golden, const Truth& truth, Evidence& evidence) const {

@@ -41,6 +41,9 @@ class Trial {
   // Whether it may explain these elements; quick.
   bool Survives(std::span<const int64_t> positions) const;
 
+  // The sum at a position, nearly exact; none where only a more careful one can tell.
+  std::optional<Truth> RoughAt(int64_t position) const;
+
   // What speaks for it once it is found to explain every element; none if it doesn't.
   std::optional<Evidence> Confirm(const Parallel& parallel) const;
 
@@ -57,7 +60,9 @@ class Trial {
   const Tensor& First() const;
   const Tensor& Second() const;
 
-  static Tensor Seen(const View& view, const Tensor& tensor, const Parallel& parallel);
+  // An operand as `view` shows it, of the alternative's shape.
+  Tensor Seen(const View& view, int operand, const Tensor& tensor, const Parallel& parallel) const;
+  int64_t SeenBytes(const View& view, int operand) const;
 
   int64_t SourceOf(int64_t position) const {
     return alternative_.result ? alternative_.result(position) : position;
@@ -67,14 +72,15 @@ class Trial {
   // The right result's number, read in the same way.
   double ActualAt(int64_t position) const;
 
-  template <template <class> class Sum>
-  auto SumAt(int64_t element) const;
+  // None where only a more careful sum can tell.
+  std::optional<Truth> RoughTruthAt(int64_t element) const;
 
   bool MayExplain(const Explanation& explanation, int64_t position) const;
 
-  bool IsSequentialSum(int64_t position) const;
-
   Truth TruthAt(const Oracle& oracle, int64_t position) const;
+
+  // With the number added that the golden tells: of those that it may be, the one nearest to it.
+  Truth WithBias(Truth truth, int64_t position) const;
 
   bool Explained(const Explanation& explanation, int64_t position, const Truth& truth) const;
 

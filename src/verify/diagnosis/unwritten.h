@@ -1,5 +1,5 @@
-// A part of a golden that was never written: a box, or a run in memory, of zeros or NaNs where the
-// result has numbers.
+// A part of a golden that was never written: a box, or a run in memory, of zeros, NaNs, one number
+// again and again, or numbers of no sense where the result has others.
 #pragma once
 
 #include <vector>

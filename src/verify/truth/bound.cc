@@ -35,34 +35,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double UnitRoundoff(DType dtype) {
-  return std::ldexp(1.0, -InfoOf(dtype).fraction_bits - 1);
-}
-int LeastNormalExponent(DType dtype) {
-  return 1 - InfoOf(dtype).max_exponent;
-}
-int LeastSubnormalExponent(DType dtype) {
-  return LeastNormalExponent(dtype) - InfoOf(dtype).fraction_bits;
-}
-
 // 2^power in the units of `truth`.
 double PowerOfTwo(int power, const Truth& truth) {
   return std::ldexp(1.0, power - truth.exponent);
 }
 
 // The least number that rounds to infinity: the largest finite one and half a unit more.
-double OverflowThreshold(DType dtype, const Truth& truth) {
-  const DTypeInfo& info = InfoOf(dtype);
-  return std::ldexp(2 - std::ldexp(1.0, -info.fraction_bits - 1),
-                    info.max_exponent - truth.exponent);
-}
-
-// Half a unit in the last place of numbers of size `magnitude`.
-double HalfUlp(double magnitude, DType dtype, const Truth& truth) {
-  if (std::isinf(magnitude)) return magnitude;
-  int exponent = LeastNormalExponent(dtype);
-  if (magnitude > 0) exponent = std::max(exponent, std::ilogb(magnitude) + truth.exponent);
-  return PowerOfTwo(exponent - InfoOf(dtype).fraction_bits - 1, truth);
+double OverflowThreshold(const FloatFormat& format, const Truth& truth) {
+  return std::ldexp(2 - std::ldexp(1.0, -format.fraction_bits - 1),
+                    format.max_exponent - truth.exponent);
 }
 
 }  // namespace
@@ -71,37 +52,53 @@ Arithmetic OwnArithmetic(DType stored, Precision precision) {
   constexpr int64_t kAnyLength = std::numeric_limits<int64_t>::max();
   switch (precision) {
     case Precision::kStandard:
-      // A block's chain, then sums in twice the precision: they count as one more at most.
-      return {stored, stored == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32,
+      // A block's chain, then a fold in twice the precision, which counts as one more at most.
+      return {stored, FormatOf(stored == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32),
               kBlockTerms + 1};
     case Precision::kDouble:
-      return {stored, DType::kFloat64, kAnyLength,
+      return {stored, FormatOf(DType::kFloat64), kAnyLength,
               stored == DType::kFloat64 ? Summation::kCompensated : Summation::kRounded};
-    case Precision::kExact: return {stored, DType::kFloat64, kAnyLength, Summation::kExact};
+    case Precision::kExact:
+      return {stored, FormatOf(DType::kFloat64), kAnyLength, Summation::kExact};
   }
   ThrowInternal("unknown precision");
 }
 
-Arithmetic ForeignArithmetic(DType stored, DType accumulator) {
-  return {stored, accumulator, std::numeric_limits<int64_t>::max()};
+Arithmetic ForeignArithmetic(DType stored, Accumulator accumulator) {
+  return {stored, accumulator.format(), std::numeric_limits<int64_t>::max()};
+}
+
+double UnderflowOf(const Truth& truth, const Arithmetic& arithmetic) {
+  const double terms = static_cast<double>(truth.terms);
+  const double underflow =
+      terms * PowerOfTwo(arithmetic.accumulator.least_subnormal_exponent() - 1, truth);
+  const bool narrow_partials = arithmetic.stored == DType::kFloat16;
+  return narrow_partials ? underflow + (terms + 1) * PowerOfTwo(-25, truth) : underflow;
+}
+
+double FlushOf(const Truth& truth, const Arithmetic& arithmetic) {
+  if (arithmetic.accumulator == FormatOf(DType::kFloat16)) return 0;
+  return static_cast<double>(truth.terms + 1) *
+         PowerOfTwo(arithmetic.accumulator.least_normal_exponent(), truth);
 }
 
 Judge::Judge(const Arithmetic& arithmetic, int unit_exponent)
-    : arithmetic_(arithmetic), unit_exponent_(unit_exponent) {}
+    : arithmetic_(arithmetic),
+      stored_(FormatOf(arithmetic.stored)),
+      unit_exponent_(unit_exponent) {}
 
 // Integers of at most fraction_bits + 1 bits, times a unit that the accumulator has: no sum is
 // rounded.
 bool Judge::InExactClass(const Truth& truth) const {
-  const DType accumulator = arithmetic_.accumulator;
-  return unit_exponent_ >= LeastSubnormalExponent(accumulator) &&
-         truth.magnitude <
-             PowerOfTwo(unit_exponent_ + InfoOf(accumulator).fraction_bits + 1, truth) &&
+  const FloatFormat& accumulator = arithmetic_.accumulator;
+  return unit_exponent_ >= accumulator.least_subnormal_exponent() &&
+         truth.magnitude < PowerOfTwo(unit_exponent_ + accumulator.fraction_bits + 1, truth) &&
          truth.magnitude < OverflowThreshold(accumulator, truth);
 }
 
 // Of the sum, before the last rounding, as a multiple of S.
 double Judge::RelativeBound(double chain) const {
-  const double u = UnitRoundoff(arithmetic_.accumulator);
+  const double u = arithmetic_.accumulator.unit_roundoff();
   switch (arithmetic_.summation) {
     case Summation::kRounded: return chain * u;
     case Summation::kCompensated: return 2 * (chain * u) * (chain * u);
@@ -111,25 +108,19 @@ double Judge::RelativeBound(double chain) const {
 }
 
 Judge::Bounds Judge::BoundsOf(const Truth& truth) const {
-  const double u = UnitRoundoff(arithmetic_.accumulator);
-  const double terms = static_cast<double>(truth.terms);
+  const double u = arithmetic_.accumulator.unit_roundoff();
   const double chain = static_cast<double>(std::min(truth.terms, arithmetic_.longest_chain));
-  double underflow = terms * PowerOfTwo(LeastSubnormalExponent(arithmetic_.accumulator) - 1, truth);
-  if (arithmetic_.stored == DType::kFloat16) underflow += (terms + 1) * PowerOfTwo(-25, truth);
-
+  const double underflow = UnderflowOf(truth, arithmetic_);
   const double exact = std::isfinite(truth.high) ? std::fabs(truth.high) : 0;
   const auto with_last_rounding = [&](double sum_error) {
-    return sum_error + HalfUlp(exact + sum_error, arithmetic_.stored, truth);
+    return sum_error + stored_.HalfUlp(exact + sum_error, truth.exponent);
   };
   Bounds bounds;
   bounds.certain = with_last_rounding(RelativeBound(chain) * truth.magnitude + underflow);
-  bounds.usual = std::min(
-      bounds.certain,
-      with_last_rounding(8 * std::sqrt(chain) * u * std::max(truth.norm, exact) + underflow));
-  bounds.flushed =
-      arithmetic_.accumulator == DType::kFloat16
-          ? 0
-          : (terms + 1) * PowerOfTwo(LeastNormalExponent(arithmetic_.accumulator), truth);
+  bounds.usual = std::min(bounds.certain, with_last_rounding(kUsualSizes * std::sqrt(chain) * u *
+                                                                 std::max(truth.norm, exact) +
+                                                             underflow));
+  bounds.flushed = FlushOf(truth, arithmetic_);
   return bounds;
 }
 
@@ -149,7 +140,7 @@ Verdict Judge::JudgeSpecial(double value, const Truth& truth, const Bounds& boun
     return (truth.magnitude - std::fabs(r)) / 2 >= range ? Verdict::kSuspect : Verdict::kFailed;
   }
   const double towards_value = value > 0 ? r : -r;
-  const double threshold = OverflowThreshold(arithmetic_.stored, truth);
+  const double threshold = OverflowThreshold(stored_, truth);
   if (towards_value + bounds.usual >= threshold) return Verdict::kPassed;
   if (towards_value + bounds.certain >= threshold) return Verdict::kSuspect;
   return (truth.magnitude + towards_value) / 2 >= range ? Verdict::kSuspect : Verdict::kFailed;
@@ -176,7 +167,7 @@ Judgement Judge::Of(double value, const Truth& truth, double rounded) const {
     judgement.verdict = same ? Verdict::kPassed : Verdict::kFailed;
     if (same) judgement.used = 0;
     least_seen = std::max(PowerOfTwo(unit_exponent_, truth),
-                          HalfUlp(std::fabs(truth.high), arithmetic_.stored, truth));
+                          stored_.HalfUlp(std::fabs(truth.high), truth.exponent));
   }
   if (!finite && judgement.verdict != Verdict::kPassed) judgement.used = kInfinity;
   judgement.least_seen = std::ldexp(least_seen, truth.exponent);

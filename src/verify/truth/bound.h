@@ -6,6 +6,7 @@
 
 #include "problem/precision.h"
 #include "tensor/dtype.h"
+#include "verify/truth/float_format.h"
 #include "verify/truth/oracle.h"
 
 namespace convgrad {
@@ -22,14 +23,19 @@ enum class Summation {
 // How a result came about, as far as its errors are concerned.
 struct Arithmetic {
   DType stored;  // rounded to at the end
-  DType accumulator;
+  FloatFormat accumulator;
   int64_t longest_chain;  // roundings that one term passes through, at most (K caps it)
   Summation summation = Summation::kRounded;
 };
 // A result of this program.
 Arithmetic OwnArithmetic(DType stored, Precision precision = Precision::kStandard);
 // A result of someone else's kernel that sums in `accumulator`, in any order.
-Arithmetic ForeignArithmetic(DType stored, DType accumulator);
+Arithmetic ForeignArithmetic(DType stored, Accumulator accumulator);
+
+// What underflow of products and partial sums may add to an error, in the units of `truth`, and
+// what more where subnormal numbers are flushed to zero.
+double UnderflowOf(const Truth& truth, const Arithmetic& arithmetic);
+double FlushOf(const Truth& truth, const Arithmetic& arithmetic);
 
 struct Judgement {
   Verdict verdict = Verdict::kPassed;
@@ -37,6 +43,10 @@ struct Judgement {
   double least_seen = 0;  // the smallest missing term that would have failed
   bool exact_class = false;
 };
+
+// How many of its usual sizes an error of independent roundings has at most, but for odds of
+// 2 exp(-32).
+inline constexpr double kUsualSizes = 8;
 
 // Judges numbers of one tensor.
 class Judge {
@@ -59,6 +69,7 @@ class Judge {
   Verdict JudgeSpecial(double value, const Truth& truth, const Bounds& bounds) const;
 
   Arithmetic arithmetic_;
+  FloatFormat stored_;
   int unit_exponent_;
 };
 

@@ -88,4 +88,22 @@ Distance DistanceBetween(Stored actual, Stored expected) {
   return distance;
 }
 
+// Of numbers that two types hold: ULP are those of `coarse`, to which each is rounded once; the
+// rest is of the numbers as they are, which have the same bits if they are the same number.
+inline Distance DistanceIn(DType coarse, double actual, double expected) {
+  Distance distance = VisitFloat(coarse, [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    return DistanceBetween(Narrow<Stored>(actual), Narrow<Stored>(expected));
+  });
+  if (distance.nan_mismatch) return distance;
+  const bool are_nan = std::isnan(actual) && std::isnan(expected);
+  distance.same_bits =
+      are_nan || std::bit_cast<uint64_t>(actual) == std::bit_cast<uint64_t>(expected);
+  if (distance.same_value()) return distance;
+  distance.absolute = std::fabs(actual - expected);
+  distance.relative =
+      std::isinf(expected) ? distance.absolute : distance.absolute / std::fabs(expected);
+  return distance;
+}
+
 }  // namespace convgrad

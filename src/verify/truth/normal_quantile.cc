@@ -1,7 +1,6 @@
 #include "verify/truth/normal_quantile.h"
 
 #include <cmath>
-#include <span>
 
 namespace convgrad {
 namespace {
@@ -56,6 +55,10 @@ double NormalQuantile(double p) {
   const double r = std::sqrt(-Logarithm(q < 0 ? p : 1 - p)) - 1.6;
   const double x = Polynomial(kTailTop, r) / Polynomial(kTailBottom, r);
   return q < 0 ? -x : x;
+}
+
+NormalQuantileCoefficients CoefficientsOfNormalQuantile() {
+  return {kCentreTop, kCentreBottom, kTailTop, kTailBottom};
 }
 
 }  // namespace convgrad

@@ -10,6 +10,7 @@
 
 #include "conv/precise/compensated_engine.h"
 #include "conv/precise/exact_elements.h"
+#include "conv/reference/reference.h"
 #include "order/compensated_chain.h"
 
 namespace convgrad {
@@ -131,6 +132,7 @@ class Oracle::Elements {
   // `sum` as CompensatedEngine gives it.
   virtual Truth Of(int64_t element, const ElementSum& sum) const = 0;
   virtual Truth At(int64_t element) const = 0;
+  virtual double InCanonicalOrder(int64_t element) const = 0;
 };
 
 template <class Stored>
@@ -150,6 +152,11 @@ class Oracle::ElementsOf : public Oracle::Elements {
     SumVisitor<Stored> sum(exact_.first(), exact_.second());
     exact_.Visit(element, sum);
     return Of(element, sum.Result());
+  }
+  double InCanonicalOrder(int64_t element) const override {
+    ChainVisitor<Stored> chain(exact_.first(), exact_.second());
+    exact_.Visit(element, chain);
+    return Widen(Narrow<Stored>(WithCanonicalNaN(chain.Result())));
   }
 
  private:
@@ -207,6 +214,10 @@ void Oracle::ForEachPiece(const Visit& visit) const {
 
 Truth Oracle::At(int64_t element) const {
   return elements_->At(element);
+}
+
+double Oracle::InCanonicalOrder(int64_t element) const {
+  return elements_->InCanonicalOrder(element);
 }
 
 Tensor Oracle::Rounded() const {

@@ -48,6 +48,8 @@ class Oracle {
   void ForEachPiece(const Visit& visit) const;
 
   Truth At(int64_t element) const;
+  // What canon-1 gives there at the standard precision, by the definition, term by term.
+  double InCanonicalOrder(int64_t element) const;
   // Every element's `rounded`, as a result of the problem.
   Tensor Rounded() const;
 

@@ -31,6 +31,22 @@ std::vector<bool> BackwardBorder(int64_t in, int64_t stride, int64_t reach, int6
   return border;
 }
 
+// Channels that one step of a vectorized kernel takes: those left over when vectors of 16, 8 or 4
+// have taken theirs, or those of one vector or of one tile of the matrix kernels.
+std::optional<std::string> LanesInWords(const AxisRange& range) {
+  if (range.period > 0 || range.first == range.last) return std::nullopt;
+  for (const int64_t lanes : {4, 8, 16}) {
+    const int64_t tail = range.size - range.size % lanes;
+    if (tail == 0 || range.first != tail || range.last != range.size - 1) continue;
+    return fmt::format("channel tail (from {} of {})", tail, range.size);
+  }
+  for (const int64_t lanes : {16, 64}) {
+    if (range.first % lanes != 0 || range.last != range.first + lanes - 1) continue;
+    return fmt::format("one block of {} channels ({}..{})", lanes, range.first, range.last);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Layout::Layout(const Shape& shape) : shape_(shape), grids_(shape) {
@@ -75,6 +91,19 @@ void Layout::AddBorder(size_t axis, std::vector<bool> is_border) {
   borders_.push_back({axis, std::move(is_border)});
 }
 
+std::vector<std::pair<size_t, size_t>> Layout::AxisPairs() const {
+  const size_t count = shape_.size();
+  if (count < 2) return {};
+  for (size_t axis = 0; axis + 1 < count && count == 4; ++axis) {
+    if (!axis_names_[axis].ends_with("row")) continue;
+    const size_t first = axis == 0 ? 2 : 0;
+    return {{axis, axis + 1}, {first, axis == 1 ? 3 : first + 1}};
+  }
+  std::vector<std::pair<size_t, size_t>> pairs = {{count - 2, count - 1}};
+  if (count >= 4) pairs.emplace_back(count - 4, count - 3);
+  return pairs;
+}
+
 Shape Layout::IndexOf(int64_t element) const {
   Shape index(shape_.size());
   for (size_t axis = shape_.size(); axis-- > 0;) {
@@ -86,7 +115,10 @@ Shape Layout::IndexOf(int64_t element) const {
 
 void Whereabouts::Add(const Layout& layout, int64_t element) {
   constexpr Range kNone = {kMaxElements, -1};
-  if (count_ == 0) ranges_.assign(layout.shape_.size(), kNone);
+  if (count_ == 0) {
+    ranges_.assign(layout.shape_.size(), kNone);
+    patterns_.resize(layout.shape_.size());
+  }
   bool at_border = false;
   at_.resize(ranges_.size());
   for (size_t axis = ranges_.size(); axis-- > 0;) {
@@ -95,6 +127,7 @@ void Whereabouts::Add(const Layout& layout, int64_t element) {
     at_[axis] = at;
     ranges_[axis].first = std::min(ranges_[axis].first, at);
     ranges_[axis].last = std::max(ranges_[axis].last, at);
+    patterns_[axis].Add(at, layout.shape_[axis]);
     for (const Layout::Border& border : layout.borders_) {
       at_border |= border.axis == axis && border.is_border[static_cast<size_t>(at)];
     }
@@ -113,6 +146,7 @@ void Whereabouts::Join(const Whereabouts& other) {
   for (size_t axis = 0; axis < ranges_.size(); ++axis) {
     ranges_[axis].first = std::min(ranges_[axis].first, other.ranges_[axis].first);
     ranges_[axis].last = std::max(ranges_[axis].last, other.ranges_[axis].last);
+    patterns_[axis].Join(other.patterns_[axis]);
   }
   count_ += other.count_;
   at_border_ += other.at_border_;
@@ -126,6 +160,22 @@ std::optional<HeatMap> Whereabouts::Picture(const Layout& layout) const {
   return grids_.Telling(layout.grids_, layout.axis_names_, extents);
 }
 
+Box Whereabouts::LeastBox(const Layout& layout) const {
+  Box box;
+  for (size_t axis = 0; axis < ranges_.size(); ++axis) {
+    AxisRange range = {layout.axis_names_[axis],
+                       layout.shape_[axis],
+                       ranges_[axis].first,
+                       ranges_[axis].last,
+                       0,
+                       {}};
+    patterns_[axis].FindPeriod(range);
+    box.axes.push_back(std::move(range));
+  }
+  box.is_filled = count_ > 0 && box.Elements() == count_;
+  return box;
+}
+
 std::string Whereabouts::Describe(const Layout& layout) const {
   if (count_ == 0) return "";
   if (count_ == 1) {
@@ -135,41 +185,27 @@ std::string Whereabouts::Describe(const Layout& layout) const {
     return fmt::format("one element {}{}", ToString(index), border ? " at the border" : "");
   }
   if (count_ == *CheckedProduct(layout.shape_)) return "everywhere";
-  const std::vector<std::string> traits = Traits(layout);
-  return traits.empty() ? Box(layout) : fmt::format("{}", fmt::join(traits, ", "));
-}
-
-std::string Whereabouts::Box(const Layout& layout) const {
-  std::vector<std::string> sides;
-  bool is_whole = true;
-  int64_t volume = 1;  // at most that of the tensor
-  for (size_t axis = 0; axis < ranges_.size(); ++axis) {
-    const Range range = ranges_[axis];
-    volume *= range.last - range.first + 1;
-    sides.push_back(fmt::format("{}..{}", range.first, range.last));
-    is_whole &= range.first == 0 && range.last == layout.shape_[axis] - 1;
-  }
-  if (is_whole) return "scattered";
-  return fmt::format("{} [{}]", volume == count_ ? "all of" : "scattered in",
-                     fmt::join(sides, ","));
-}
-
-std::vector<std::string> Whereabouts::Traits(const Layout& layout) const {
   std::vector<std::string> traits;
-  if (layout.has_inside_ && at_border_ == count_) traits.push_back("border");
+  const bool border = layout.has_inside_ && at_border_ == count_;
+  if (border) traits.push_back("border");
   const auto one_tap = OneTap(layout);
   if (one_tap) traits.push_back(*one_tap);
-  for (size_t axis = 0; axis < ranges_.size(); ++axis) {
-    const bool told = one_tap && (axis == layout.row_axis_ || axis == layout.col_axis_);
-    if (told || layout.shape_[axis] == 1 || ranges_[axis].first != ranges_[axis].last) continue;
-    traits.push_back(fmt::format("one {} ({})", layout.axis_names_[axis], ranges_[axis].first));
+  const Box box = LeastBox(layout);
+  bool has_range = false;  // of which not all elements need to be meant
+  for (size_t axis = 0; axis < box.axes.size(); ++axis) {
+    const AxisRange& range = box.axes[axis];
+    const bool is_told = one_tap && (axis == layout.row_axis_ || axis == layout.col_axis_);
+    if (is_told || range.IsWhole()) continue;
+    const auto lanes = axis == layout.channel_axis_ ? LanesInWords(range) : std::nullopt;
+    traits.push_back(lanes.value_or(InWords(range)));
+    has_range |= !lanes && range.first != range.last;
   }
-  if (const auto tail = ChannelTail(layout)) {
-    traits.push_back(*tail);
-  } else if (const auto block = ChannelBlock(layout)) {
-    traits.push_back(*block);
-  }
-  return traits;
+  if (traits.empty()) return "scattered";
+  const bool is_part = has_range && !border && !box.is_filled;
+  // Numbers near zero hide in most tolerances: a part that is wrong as a whole rarely shows so.
+  const bool is_nearly_whole = box.Elements() - count_ <= box.Elements() / 10;
+  const char* how = !is_part ? "" : is_nearly_whole ? "nearly all of " : "scattered in ";
+  return fmt::format("{}{}", how, fmt::join(traits, ", "));
 }
 
 std::optional<std::string> Whereabouts::OneTap(const Layout& layout) const {
@@ -178,34 +214,6 @@ std::optional<std::string> Whereabouts::OneTap(const Layout& layout) const {
   const int64_t taps = layout.shape_[*layout.row_axis_] * layout.shape_[*layout.col_axis_];
   if (taps == 1 || row.first != row.last || col.first != col.last) return std::nullopt;
   return fmt::format("one tap (row {}, column {})", row.first, col.first);
-}
-
-// The channels left over when vectors of 16, 8 or 4 have taken theirs.
-std::optional<std::string> Whereabouts::ChannelTail(const Layout& layout) const {
-  if (!layout.channel_axis_) return std::nullopt;
-  const Range range = ranges_[*layout.channel_axis_];
-  const int64_t channels = layout.shape_[*layout.channel_axis_];
-  for (const int64_t lanes : {4, 8, 16}) {
-    const int64_t tail = channels - channels % lanes;
-    if (tail == 0 || tail == channels || range.first < tail) continue;
-    return fmt::format("channel tail (from {} of {})", tail, channels);
-  }
-  return std::nullopt;
-}
-
-// The channels of one vector, or of one tile of the matrix kernels.
-std::optional<std::string> Whereabouts::ChannelBlock(const Layout& layout) const {
-  if (!layout.channel_axis_) return std::nullopt;
-  const Range range = ranges_[*layout.channel_axis_];
-  const int64_t channels = layout.shape_[*layout.channel_axis_];
-  if (range.first == range.last) return std::nullopt;
-  for (const int64_t lanes : {16, 64}) {
-    const int64_t begin = range.first / lanes * lanes;
-    if (channels <= lanes || range.last / lanes * lanes != begin) continue;
-    return fmt::format("one block of {} channels ({}..{})", lanes, begin,
-                       std::min(channels, begin + lanes) - 1);
-  }
-  return std::nullopt;
 }
 
 }  // namespace convgrad

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "problem/geometry.h"
 #include "tensor/tensor.h"
+#include "verify/where/axis_pattern.h"
 #include "verify/where/heat_map.h"
 
 namespace convgrad {
@@ -21,6 +23,10 @@ class Layout {
   explicit Layout(const Problem& problem);
 
   const Shape& shape() const { return shape_; }
+  const std::vector<std::string>& axis_names() const { return axis_names_; }
+  // Pairs of axes that make a picture, down and across: rows and columns, then what is left of
+  // four.
+  std::vector<std::pair<size_t, size_t>> AxisPairs() const;
   Shape IndexOf(int64_t element) const;
 
  private:
@@ -48,9 +54,11 @@ class Whereabouts {
   void Join(const Whereabouts& other);
 
   int64_t count() const { return count_; }
-  // "" for no element; else for instance "border, one image (3)", "all of [0..2,8..15,0..7,5..5]",
-  // "scattered in [0..2,0..2,16..18,0..0]" or "scattered".
+  // "" for no element; else for instance "border, one image (3)", "every 2nd row (from 1)",
+  // "rows 4..7 of 8, columns 3..5 of 9", "nearly all of every 2nd row (from 1)", "scattered in
+  // channels 3..5 of 24" or "scattered".
   std::string Describe(const Layout& layout) const;
+  Box LeastBox(const Layout& layout) const;
   // None for no element, or where all parts of the tensor have an equal share.
   std::optional<HeatMap> Picture(const Layout& layout) const;
 
@@ -58,15 +66,12 @@ class Whereabouts {
   struct Range {
     int64_t first, last;
   };
-  std::vector<std::string> Traits(const Layout& layout) const;
-  std::string Box(const Layout& layout) const;  // the least one that holds them all
   std::optional<std::string> OneTap(const Layout& layout) const;
-  std::optional<std::string> ChannelTail(const Layout& layout) const;
-  std::optional<std::string> ChannelBlock(const Layout& layout) const;
 
   int64_t count_ = 0;
   int64_t at_border_ = 0;
   std::vector<Range> ranges_;  // by axis: the least and the largest position
+  std::vector<AxisPattern> patterns_;
   HeatGrids grids_;
   Shape at_;  // the last element's index; kept for its memory
 };

@@ -17,10 +17,6 @@
 
 namespace convgrad {
 
-inline double Product(auto... factors) {
-  return (static_cast<double>(factors) * ...);
-}
-
 // What every sum of a tile adds up.
 struct TileTerms {
   double terms, segments, blocks;

@@ -194,15 +194,19 @@ void BlockLanesEngine<Stored>::Finish(int64_t unit, double* total) const {
   const int64_t group_c = sums_.cols, unit_c = cut_.unit_out_c();
   AlignedArray<Compute> sums(sums_.UnitSize()), ordered(sums_.rows * unit_c);
   folds_.finish(total, Errors(total), sums.data(), sums.size(), sizeof(Stored) == 2);
-  for (int64_t row = 0; row < sums_.rows; ++row) {
-    for (int64_t c = 0; c < unit_c; ++c) {
-      const int64_t group = c / group_c, col = c % group_c;
-      const int64_t tile = (group * sums_.col_tiles() + col / sums_.tile_cols) * sums_.row_tiles() +
-                           row / sums_.tile_rows;
-      ordered[row * unit_c + c] =
-          sums[tile * sums_.TileSize() + row % sums_.tile_rows * sums_.tile_cols +
-               col % sums_.tile_cols];
+  const Compute* tile = sums.data();
+  for (int64_t group = 0; group < cut_.GroupsOf(unit); ++group) {
+    for (int64_t col = 0; col < group_c; col += sums_.tile_cols) {
+      const int64_t cols = std::min(sums_.tile_cols, group_c - col);
+      for (int64_t row = 0; row < sums_.rows; row += sums_.tile_rows, tile += sums_.TileSize()) {
+        Compute* to = ordered.data() + row * unit_c + group * group_c + col;
+        for (int64_t i = 0; i < std::min(sums_.tile_rows, sums_.rows - row); ++i) {
+          std::copy_n(tile + i * sums_.tile_cols, cols, to + i * unit_c);
+        }
+      }
     }
+  }
+  for (int64_t row = 0; row < sums_.rows; ++row) {
     pack_.narrow(ordered.data() + row * unit_c, result_ + row * cut_.geometry.out_c + unit * unit_c,
                  cut_.GroupsOf(unit) * group_c);
   }

@@ -13,11 +13,6 @@ constexpr int64_t kMostPackedBytes = int64_t{1} << 20;
 constexpr int64_t kMostSumBytes = int64_t{512} << 10;
 constexpr int64_t kLineBytes = 64;  // also of the widest vector
 
-// Sizes of problems too large for this form too: products that an integer may not hold.
-double Product(auto... factors) {
-  return (static_cast<double>(factors) * ...);
-}
-
 // Pixels of even numbers of vectors meet in few sets of the first cache.
 int64_t PixelVectors(int64_t channels) {
   return channels < 16 ? channels : channels | 1;
@@ -160,7 +155,8 @@ Work BlockLanesCut::CountWork(const BlockLanesSums& sums, int64_t lanes) const {
   const double unit_sums = Product(num_units(), sums.UnitSize());
   work.Add(WorkKind::kTransposed, chunks * unit_sums * Product(lanes) * words);
   work.Add(WorkKind::kFold, unit_sums / Product(lanes) * (Product(std::ssize(blocks)) + runs + 1));
-  work.Add(WorkKind::kScattered, Product(num_rows(), geometry.out_c) * words);
+  work.Add(WorkKind::kCopied, 2 * Product(num_rows(), geometry.out_c) * words);
+  work.Add(WorkKind::kRun, Product(num_rows(), geometry.groups, sums.col_tiles()));
   work.Add(WorkKind::kTask, Product(num_units()) * runs);
   return work;
 }

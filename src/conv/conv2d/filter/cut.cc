@@ -16,16 +16,13 @@ constexpr int64_t kMostStageBytes = int64_t{32} << 20;
 constexpr int64_t kImageBytes = int64_t{6} << 20;  // of both operands: taken whole
 constexpr int64_t kSumBytes = int64_t{24} << 20;   // of tiles' sums
 constexpr int64_t kDealtSumBytes = 640 << 10;      // those of a run, beside a stage's operands
-// Of a panel, for one call of the micro-kernel: stays in the second-level cache.
+// A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache.
 constexpr int64_t kChunkBytes = 256 << 10;
 constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
 constexpr int64_t kOneCallPixels = 2560;      // there; every panel reads all of their input again
 constexpr int64_t kGroupBytes = 384 << 10;    // of the input, for a group of row blocks
-
-constexpr int64_t kListBytes = 1 << 20;  // of all pixels of a stage for all taps
-
-// With fewer, threads also take runs side by side.
-constexpr int64_t kTilesPerThread = 32;
+constexpr int64_t kListBytes = 1 << 20;       // of all pixels of a stage for all taps
+constexpr int64_t kTilesPerThread = 32;       // with fewer, threads also take runs side by side
 
 }  // namespace
 
@@ -314,9 +311,8 @@ int64_t FilterCut::UnfinishedElements() const {
 }
 
 int64_t FilterCut::ScratchBytes() const {
-  const Pass& widest = passes.front();
   const int64_t sums =
-      (one_call ? num_threads : TilesOf(widest) * (runs_at_once + (NumRuns() > 1))) *
+      (one_call ? num_threads : TilesOf(passes.front()) * (runs_at_once + (NumRuns() > 1))) *
       sizes.tile_sums;
   const int64_t packing_threads = deals_runs ? num_threads : 1;
   const int64_t elements =

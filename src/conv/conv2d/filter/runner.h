@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "conv/conv2d/filter/cut.h"
+#include "conv/conv2d/filter/finish_result.h"
 #include "conv/conv2d/filter/places.h"
 #include "conv/conv2d/filter/stage.h"
 #include "conv/move/stream_result.h"
@@ -82,8 +83,6 @@ class FilterGradientRunner {
   // Adds them to the totals, which after the last run become the result.
   void FoldRuns(const Pass& pass, int64_t run_begin, int64_t run_end);
   void FinishTotal(const Place& place, double* total) const;
-  void RoundResult() const;
-  void TurnResult() const;
 
   double* SumsOf(int64_t run, int64_t tile) {
     const int64_t at =
@@ -101,8 +100,7 @@ class FilterGradientRunner {
   const int64_t tiles_held_, num_cols_;
   AlignedArray<double> sums_, totals_;
   // A pass's columns of the result before they are rounded to 16 bits, or all of it before it is
-  // turned: inputs in lanes make it [group][tap][output channel][input channel], or
-  // [group][output channel][kernel column][kernel row][input channel].
+  // turned (finish_result.h).
   AlignedArray<Compute> unfinished_;
   Compute* result_ = nullptr;
   FilterCut::Columns held_;  // that are in result_, unless it is turned
@@ -149,41 +147,9 @@ void FilterGradientRunner<Stored, Operands>::Run() {
     } else {
       RunStages(pass);
     }
-    if (cut_.RoundsResult()) RoundResult();
+    if (cut_.RoundsResult()) RoundColumns<Stored>(args_, cut_, held_, result_);
   }
-  if (cut_.inputs_in_lanes) TurnResult();
-}
-
-template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::RoundResult() const {
-  constexpr int64_t kRows = 64;  // at a time
-  const auto narrow = args_.kernels.template Pack<Stored>().narrow;
-  const int64_t out_c = cut_.geometry.out_c, cols = held_.count();
-  args_.parallel.For(CeilDiv(cut_.ResultRows(), kRows), [&](int64_t i) {
-    const int64_t end = std::min(cut_.ResultRows(), (i + 1) * kRows);
-    const int64_t step = cols == out_c ? end - i * kRows : 1;  // whole rows follow each other
-    for (int64_t row = i * kRows; row < end; row += step) {
-      narrow(result_ + row * cols, static_cast<Stored*>(args_.result) + row * out_c + held_.begin,
-             step * cols);
-    }
-  });
-}
-
-template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::TurnResult() const {
-  const ConvGeometry& g = cut_.geometry;
-  const int64_t matrix = g.group_out_c * num_cols_;
-  args_.parallel.For(g.groups * cut_.num_taps, [&](int64_t i) {
-    const int64_t group = i / cut_.num_taps, tap = i % cut_.num_taps;
-    const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
-    const Compute* from = cut_.joined
-                              ? result_ + group * matrix + (t * g.kernel_h + r) * g.group_in_c
-                              : result_ + i * matrix;
-    args_.kernels.template Pack<Stored>().transpose_narrow(
-        from, num_cols_,
-        static_cast<Stored*>(args_.result) + tap * g.group_in_c * g.out_c + group * g.group_out_c,
-        g.out_c, g.group_out_c, g.group_in_c, 0);
-  });
+  if (cut_.inputs_in_lanes) TurnResult<Stored>(args_, cut_, num_cols_, result_);
 }
 
 template <class Stored, class Operands>

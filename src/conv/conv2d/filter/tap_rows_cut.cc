@@ -13,10 +13,6 @@ namespace {
 // Packed at a time: stays in the second cache, with what the kernel reads beside it.
 constexpr int64_t kStageBytes = 256 << 10;
 
-double Product(auto... factors) {
-  return (static_cast<double>(factors) * ...);
-}
-
 using Tile = TapRowsCut::Tile;
 
 // Multiply-adds that are issued while a sum waits for its last term.

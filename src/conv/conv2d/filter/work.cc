@@ -7,10 +7,6 @@
 namespace convgrad {
 namespace {
 
-double Product(auto... factors) {
-  return (static_cast<double>(factors) * ...);
-}
-
 class Counter {
  public:
   Counter(const Problem& problem, const FilterCut& cut, const TileCounts& tiles)

@@ -24,10 +24,6 @@ constexpr int64_t kMostStagedSize = 1 << 20;
 // them.
 constexpr int64_t kLeastKernels = 4;
 
-int64_t FloorDiv(int64_t a, int64_t b) {
-  return a / b - (a % b < 0);
-}
-
 // Taps of one dimension that a result meets at most, and how many results meet one source.
 int64_t MostTaps(const Dimension& d) {
   return d.forward ? d.kernel : CeilDiv(d.kernel, d.stride / std::gcd(d.stride, d.dilation));

@@ -14,16 +14,12 @@ namespace {
 // Sums that a tile needs lest its loop wait for them.
 constexpr int64_t kLatency = 4;
 constexpr int64_t kLine = 64;
-// What stays in the first cache while a row is summed.
+// So many bytes stay in the first cache while a row is summed.
 constexpr int64_t kFirstCache = int64_t{32} << 10;
 
-double ToDouble(int64_t count) {
-  return static_cast<double>(count);
-}
-
-// What moves numbers of `bytes` bytes counts as so many of 4.
+// Moving numbers of `bytes` bytes counts as moving so many of 4.
 double Weight(int64_t bytes) {
-  return ToDouble(bytes) / 4;
+  return Product(bytes) / 4;
 }
 
 }  // namespace
@@ -69,33 +65,33 @@ double PackedPixels(const DepthwiseDataCut& cut) {
     num_rows += SourcesOf(cut.rows, PartOf(cut.rows.num_results(), cut.row_parts, i)).size();
   }
   for (const ColPart& part : cut.cols_of) num_cols += part.sources.size();
-  return ToDouble(num_rows) * ToDouble(num_cols);
+  return Product(num_rows) * Product(num_cols);
 }
 
 // Numbers that go from where they lie to strips, and results that go back.
 void CountMovesOfStrips(const DepthwiseDataCut& cut, Work* work) {
   const bool nchw = cut.source.format == DataFormat::kNCHW, gathers = cut.by_plane && !nchw;
   const double stored = Weight(cut.stored_bytes), computed = Weight(cut.element_bytes);
-  const double sources = ToDouble(cut.source.batch * cut.source.c) * PackedPixels(cut);
-  const double results = ToDouble(cut.result.batch * cut.result.plane() * cut.result.c);
-  const double tasks = ToDouble(cut.num_tasks());
+  const double sources = Product(cut.source.batch * cut.source.c) * PackedPixels(cut);
+  const double results = Product(cut.result.batch * cut.result.plane() * cut.result.c);
+  const double tasks = Product(cut.num_tasks());
   if (nchw || gathers) {
     work->Add(WorkKind::kTransposed, sources * stored + results * stored);
     // Some pixels of all images are widened first.
     if (gathers && cut.source.c != cut.multiplier) work->Add(WorkKind::kCopied, sources * stored);
-    const double planes = nchw ? ToDouble(cut.source.batch) : ToDouble(cut.source.plane());
-    work->Add(WorkKind::kRun, planes * ToDouble(cut.source.c + cut.result.c));
+    const double planes = nchw ? Product(cut.source.batch) : Product(cut.source.plane());
+    work->Add(WorkKind::kRun, planes * Product(cut.source.c + cut.result.c));
   } else {
     if (!cut.result_in_place) {
       work->Add(WorkKind::kCopied, results * computed);
-      work->Add(WorkKind::kRun, ToDouble(cut.result.batch * cut.result.h) * tasks);
+      work->Add(WorkKind::kRun, Product(cut.result.batch * cut.result.h) * tasks);
     }
-    work->Add(WorkKind::kRun, ToDouble(cut.source.batch * cut.source.h));
+    work->Add(WorkKind::kRun, Product(cut.source.batch * cut.source.h));
     if (cut.multiplier == 1) work->Add(WorkKind::kCopied, sources * computed);
   }
   if (cut.multiplier == 1) return;
   if (cut.forward) {
-    work->Add(WorkKind::kCopied, sources * ToDouble(cut.multiplier) * computed);
+    work->Add(WorkKind::kCopied, sources * Product(cut.multiplier) * computed);
     return;
   }
   // The kernel parts two or three channels by vectors, and planes are transposed apart.
@@ -122,29 +118,28 @@ Work CountDirect(const DepthwiseDataCut& cut, const KernelTable& kernels) {
   }
   vectors *= cut.num_images;
   const int64_t tap_rows = MetTaps(cut.rows), num_rows = cut.rows.num_results();
-  work.Add(WorkKind::kRowFma, ToDouble(vectors) * ToDouble(tap_rows) * ToDouble(row.terms));
-  work.Add(WorkKind::kSegment, ToDouble(vectors) * ToDouble(tap_rows) * ToDouble(row.segments));
+  work.Add(WorkKind::kRowFma, Product(vectors) * Product(tap_rows) * Product(row.terms));
+  work.Add(WorkKind::kSegment, Product(vectors) * Product(tap_rows) * Product(row.segments));
   const int64_t results = cut.num_images * num_rows * cut.cols.num_results();
   const int64_t blocks = CeilDiv(cut.rows.kernel * cut.cols.kernel * cut.tap_terms(), kBlockTerms);
-  work.Add(WorkKind::kFold,
-           ToDouble(vectors / cut.num_images) * ToDouble(results) * ToDouble(blocks));
+  work.Add(WorkKind::kFold, Product(vectors / cut.num_images) * Product(results) * Product(blocks));
   work.Add(WorkKind::kCall,
-           ToDouble(cut.num_images * cut.chunks.count() * num_rows) * ToDouble(row.lines));
-  work.Add(WorkKind::kTask, ToDouble(cut.num_tasks()));
+           Product(cut.num_images * cut.chunks.count() * num_rows) * Product(row.lines));
+  work.Add(WorkKind::kTask, Product(cut.num_tasks()));
   if (!cut.source_in_place) {
     const int64_t taps = cut.rows.kernel * cut.cols.kernel;
     const int64_t packings = cut.num_tasks() / cut.chunks.count();
-    work.Add(WorkKind::kCopied, ToDouble(taps * filters) * ToDouble(packings));
+    work.Add(WorkKind::kCopied, Product(taps * filters) * Product(packings));
     CountMovesOfStrips(cut, &work);
   }
   if (row.apart) {
-    work.Add(WorkKind::kRun, ToDouble(cut.source.batch * cut.source.plane()));
+    work.Add(WorkKind::kRun, Product(cut.source.batch * cut.source.plane()));
   }
   const int64_t source_row =
       cut.cols.num_sources() * cut.SourceSize(cut.chunks.widest()) * cut.element_bytes;
   if (cut.rows.kernel * source_row > kFirstCache) {
-    work.Add(WorkKind::kFarLine, ToDouble(cut.num_images * cut.chunks.count()) *
-                                     ToDouble(tap_rows) * ToDouble(CeilDiv(source_row, kLine)));
+    work.Add(WorkKind::kFarLine, Product(cut.num_images * cut.chunks.count()) * Product(tap_rows) *
+                                     Product(CeilDiv(source_row, kLine)));
   }
   return work;
 }
@@ -170,34 +165,34 @@ void CountRows(const PlanesCut& cut, const VisitedRows& rows, double planes,
   for (const ColPhase& phase : cut.col_phases) terms += phase.num_terms();
   // Those of 3x3 stay in registers, where there are many.
   const bool kept = wide && rows.most_live == 3 && terms == 3 && rows.line.stride == 1;
-  work->Add(WorkKind::kPlaneFma, planes * ToDouble(issued * terms));
+  work->Add(WorkKind::kPlaneFma, planes * Product(issued * terms));
   work->Add(WorkKind::kPlaneLoad,
-            planes * ToDouble(terms * (sources * row.vectors + (kept ? 0 : live * row.tiles))));
-  const double of_phases = planes * ToDouble(cut.num_phases());
+            planes * Product(terms * (sources * row.vectors + (kept ? 0 : live * row.tiles))));
+  const double of_phases = planes * Product(cut.num_phases());
   work->Add(WorkKind::kFold,
-            of_phases * ToDouble((rows.line.count + rows.most_live - 1) * row.vectors));
-  work->Add(WorkKind::kSegment, of_phases * ToDouble(sources * row.tiles));
-  work->Add(WorkKind::kCall, of_phases * ToDouble(row.tiles));
+            of_phases * Product((rows.line.count + rows.most_live - 1) * row.vectors));
+  work->Add(WorkKind::kSegment, of_phases * Product(sources * row.tiles));
+  work->Add(WorkKind::kCall, of_phases * Product(row.tiles));
 }
 
 // Numbers of a part of the rows of all groups that are staged and stored.
 void CountMoves(const PlanesCut& cut, const RowPart& part, Work* work) {
-  const double groups = ToDouble(cut.num_groups);
-  const double sources = ToDouble(part.sources.size() * cut.cols.num_sources()) * groups *
-                         ToDouble(cut.staged_planes());
-  const double results = ToDouble(part.results.size() * cut.cols.num_results()) * groups *
-                         ToDouble(cut.result_planes());
+  const double groups = Product(cut.num_groups);
+  const double sources =
+      Product(part.sources.size() * cut.cols.num_sources()) * groups * Product(cut.staged_planes());
+  const double results =
+      Product(part.results.size() * cut.cols.num_results()) * groups * Product(cut.result_planes());
   const double stored = Weight(cut.stored_bytes);
   const bool parts_source = cut.interleaved || cut.num_residues > 1;
   work->Add(parts_source ? WorkKind::kTransposed : WorkKind::kCopied, sources * stored);
   if (parts_source && cut.stored_bytes < cut.compute_bytes) {
     work->Add(WorkKind::kCopied, sources * stored);
   }
-  const double rows_of_group = ToDouble(cut.interleaved ? 1 : cut.staged_planes());
-  work->Add(WorkKind::kRun, groups * rows_of_group * ToDouble(part.sources.size()));
+  const double rows_of_group = Product(cut.interleaved ? 1 : cut.staged_planes());
+  work->Add(WorkKind::kRun, groups * rows_of_group * Product(part.sources.size()));
   if (cut.interleaved || cut.num_phases() > 1) {
     work->Add(WorkKind::kTransposed, results * stored);
-    work->Add(WorkKind::kRun, groups * ToDouble(part.results.size() * cut.result_planes()));
+    work->Add(WorkKind::kRun, groups * Product(part.results.size() * cut.result_planes()));
   } else if (!cut.direct) {
     work->Add(WorkKind::kCopied, results * stored);
   }
@@ -209,13 +204,13 @@ void CountMoves(const PlanesCut& cut, const RowPart& part, Work* work) {
 // Left out: fetching ahead.
 Work CountPlanes(const PlanesCut& cut, const KernelTable& kernels) {
   Work work;
-  const double planes = ToDouble(cut.num_groups) * ToDouble(cut.result_planes());
+  const double planes = Product(cut.num_groups) * Product(cut.result_planes());
   for (const RowPart& part : cut.row_parts) {
     for (const VisitedRows& rows : part.lines) CountRows(cut, rows, planes, kernels, &work);
     CountMoves(cut, part, &work);
   }
-  work.Add(WorkKind::kScattered, ToDouble(cut.num_weights()));
-  work.Add(WorkKind::kTask, ToDouble(cut.num_tasks()));
+  work.Add(WorkKind::kScattered, Product(cut.num_weights()));
+  work.Add(WorkKind::kTask, Product(cut.num_tasks()));
   return work;
 }
 

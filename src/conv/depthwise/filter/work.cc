@@ -13,12 +13,8 @@ namespace {
 // Sums that a tile needs lest its loop wait for them, and outputs of one.
 constexpr int64_t kLatency = 4, kTile = 7;
 constexpr int64_t kLine = 64;
-// What stays in the first cache while a row is summed.
+// So many bytes stay in the first cache while a row is summed.
 constexpr int64_t kFirstCache = int64_t{32} << 10;
-
-double ToDouble(int64_t count) {
-  return static_cast<double>(count);
-}
 
 // Taps of a row of the filter, as the kernel takes them.
 struct TapSegments {
@@ -72,7 +68,7 @@ struct PackedPixels {
 // `copies` lie in the strip.
 void CountMoves(const DepthwiseFilterCut& cut, const DataLayout& layout, int64_t pixels,
                 int64_t rows, int64_t spans, int64_t copies, double bytes, Work* work) {
-  const double numbers = ToDouble(pixels) * ToDouble(layout.c);
+  const double numbers = Product(pixels) * Product(layout.c);
   const bool nchw = layout.format == DataFormat::kNCHW;
   work->Add(nchw ? WorkKind::kTransposed : WorkKind::kCopied, numbers * bytes / 4);
   const bool whole_rows = cut.blocks_of_image == 1 || nchw;
@@ -80,9 +76,9 @@ void CountMoves(const DepthwiseFilterCut& cut, const DataLayout& layout, int64_t
                        : cut.chunks.count() == 1 && whole_rows ? spans
                        : cut.chunks.count() == 1               ? rows
                                                                : pixels * cut.chunks.count();
-  work->Add(WorkKind::kRun, ToDouble(runs));
+  work->Add(WorkKind::kRun, Product(runs));
   if (copies > 1) {
-    work->Add(WorkKind::kCopied, numbers * ToDouble(copies) * ToDouble(cut.compute_bytes) / 4);
+    work->Add(WorkKind::kCopied, numbers * Product(copies) * Product(cut.compute_bytes) / 4);
   }
 }
 
@@ -107,31 +103,31 @@ Work CountFilter(const DepthwiseFilterCut& cut, const KernelTable& kernels) {
   // A group of numbers that are widened as they are loaded is two vectors.
   const int64_t lanes = cut.f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   const TapSegments segments(cut);
-  const double vectors = ToDouble(TapVectors(cut, lanes));
-  const double tap_rows = ToDouble(cut.input.batch * MetTaps(cut.rows));
+  const double vectors = Product(TapVectors(cut, lanes));
+  const double tap_rows = Product(cut.input.batch * MetTaps(cut.rows));
   const int64_t row_blocks = std::max<int64_t>(1, cut.blocks_of_image / cut.rows.out);
   const int64_t row_tiles = std::max(row_blocks, CeilDiv(cut.cols.out, kTile));
   work.Add(WorkKind::kRowFma,
-           vectors * tap_rows * ToDouble(cut.cols.out) * ToDouble(segments.issued));
-  work.Add(WorkKind::kSegment, vectors * tap_rows * ToDouble(row_tiles * segments.count));
+           vectors * tap_rows * Product(cut.cols.out) * Product(segments.issued));
+  work.Add(WorkKind::kSegment, vectors * tap_rows * Product(row_tiles * segments.count));
   const auto num_blocks = std::ssize(cut.blocks);
   const int64_t folds = num_blocks + (cut.num_runs() > 1 ? cut.num_runs() : 0) + 1;
-  work.Add(WorkKind::kFold, vectors * ToDouble(cut.rows.kernel * cut.cols.kernel * folds));
+  work.Add(WorkKind::kFold, vectors * Product(cut.rows.kernel * cut.cols.kernel * folds));
   // Rows of strips that meet the same taps are one call: those inside, and some at both ends.
   const int64_t rows_of_block =
       std::max<int64_t>(1, cut.rows.out * row_blocks / cut.blocks_of_image);
   const int64_t calls =
       cut.output_in_place ? rows_of_block : std::min(rows_of_block, cut.rows.kernel) * cut.parts;
   work.Add(WorkKind::kCall,
-           ToDouble(cut.num_units() * cut.input.batch) * ToDouble(cut.blocks_of_image * calls));
+           Product(cut.num_units() * cut.input.batch) * Product(cut.blocks_of_image * calls));
   int64_t tasks = 0;
   for (const RunPass& pass : cut.passes) tasks += std::ssize(pass.parts);
-  work.Add(WorkKind::kTask, ToDouble(cut.num_units() * tasks));
-  CountStrips(cut, ToDouble(cut.stored_bytes), &work);
+  work.Add(WorkKind::kTask, Product(cut.num_units() * tasks));
+  CountStrips(cut, Product(cut.stored_bytes), &work);
   const int64_t in_row = cut.input.w * cut.PartSize(cut.chunks.widest()) * cut.element_bytes;
   if ((cut.rows.kernel + 1) * in_row > kFirstCache) {
-    work.Add(WorkKind::kFarLine, tap_rows * ToDouble(cut.chunks.count() * cut.col_groups) *
-                                     ToDouble(CeilDiv(in_row, kLine)));
+    work.Add(WorkKind::kFarLine, tap_rows * Product(cut.chunks.count() * cut.col_groups) *
+                                     Product(CeilDiv(in_row, kLine)));
   }
   return work;
 }

@@ -1,0 +1,11 @@
+# Read by CPack for each generator: which components it packs, and how.
+if(CPACK_GENERATOR STREQUAL "DEB")
+  set(CPACK_COMPONENTS_ALL tool share debian dev)
+  set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+else()
+  set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
+  set(CPACK_COMPONENTS_ALL portable share)
+  set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+  set(CPACK_PACKAGE_FILE_NAME
+    "${CPACK_PACKAGE_NAME}-${CPACK_PACKAGE_VERSION}-linux-${CPACK_CONVGRAD_PROCESSOR}-portable")
+endif()

@@ -1,12 +1,11 @@
-"""The cases to compare: every workload of data/workloads.json in each pass, layout and type, with
-operands of small integers, whose sums every order of addition gives exactly."""
+"""The cases to compare: every layer of a list in each pass, layout and type, with operands of small
+integers, whose sums every order of addition gives exactly."""
 import dataclasses
 import json
-import pathlib
+import random
 
 import numpy
 
-WORKLOADS = pathlib.Path(__file__).resolve().parents[2] / "data" / "workloads.json"
 PASSES = ("forward", "input", "filter")
 LAYOUTS = ("NHWC", "NCHW")
 # bfloat16 travels as its bits.
@@ -34,6 +33,10 @@ class Case:
     def depthwise(self):
         return self.workload["op"] == "depthwise"
 
+    @property
+    def groups(self):
+        return self.c if self.depthwise else self.workload.get("groups", 1)
+
     def __getattr__(self, size):
         """The sizes of the workload: n, h, w, c, k, kh, kw, sh, sw, dh, dw, pt, pb, pl, pr, ..."""
         try:
@@ -56,7 +59,9 @@ class Case:
 
     @property
     def filter_shape(self):
-        return self.kh, self.kw, self.c, self.mult if self.depthwise else self.k
+        if self.depthwise:
+            return self.kh, self.kw, self.c, self.mult
+        return self.kh, self.kw, self.c // self.groups, self.k
 
     @property
     def operand_shapes(self):
@@ -83,17 +88,47 @@ class Case:
                 f"pads={self.pt},{self.pb},{self.pl},{self.pr} padding=EXPLICIT")
 
 
-def all_cases(dtype):
-    workloads = json.loads(WORKLOADS.read_text())["cases"]
-    return [Case(workload, direction, layout, dtype)
-            for direction in PASSES for layout in LAYOUTS for workload in workloads]
+# Layers that a kernel meets alike, by their sizes; the first that fits.
+FAMILIES = (
+    ("depthwise, multiplier", lambda c: c.depthwise and c.mult > 1),
+    ("depthwise, dilated", lambda c: c.depthwise and c.dh * c.dw > 1),
+    ("depthwise 1xK, Kx1", lambda c: c.depthwise and 1 in (c.kh, c.kw)),
+    ("depthwise, stride", lambda c: c.depthwise and c.sh * c.sw > 1),
+    ("depthwise 3x3", lambda c: c.depthwise and c.kh * c.kw <= 9),
+    ("depthwise 5x5, 7x7", lambda c: c.depthwise and c.kh * c.kw <= 49),
+    ("depthwise, larger", lambda c: c.depthwise),
+    ("conv2d, groups", lambda c: c.groups > 1),
+    ("conv2d, one pixel", lambda c: c.oh * c.ow == 1),  # a matrix product
+    ("conv2d, height 1", lambda c: c.h == 1 or c.w == 1),
+    ("conv2d, patches", lambda c: (c.kh, c.kw) == (c.sh, c.sw) != (1, 1)),
+    ("conv2d, up to 4 channels", lambda c: min(c.c, c.k) <= 4),
+    ("conv2d 1x1", lambda c: c.kh * c.kw * c.sh * c.sw == 1),
+    ("conv2d, stride or dilation", lambda c: c.sh * c.sw * c.dh * c.dw > 1),
+    ("conv2d 3x3", lambda c: (c.kh, c.kw) == (3, 3)),
+    ("conv2d, other filters", lambda c: True),
+)
+
+
+def family(case):
+    return next(name for name, fits in FAMILIES if fits(case))
+
+
+def read_cases(lists, dtype, sample, seed):
+    """All passes and layouts of the layers of some files; with `sample`, so many of them that the
+    seed draws."""
+    layers = [layer for file in lists for layer in json.loads(file.read_text())["cases"]]
+    cases = [Case(layer, direction, layout, dtype)
+             for direction in PASSES for layout in LAYOUTS for layer in layers]
+    if sample is None or sample >= len(cases):
+        return cases
+    return random.Random(seed).sample(cases, sample)
 
 
 def operands(case):
     """Two arrays as they are stored."""
-    random = numpy.random.default_rng(1)
+    generator = numpy.random.default_rng(1)
     values = numpy.array([-2, -1, 1, 2], numpy.float32)
-    return [to_stored(random.choice(values, shape), case.dtype) for shape in case.operand_shapes]
+    return [to_stored(generator.choice(values, shape), case.dtype) for shape in case.operand_shapes]
 
 
 def to_stored(array, dtype):

@@ -3,24 +3,11 @@ import datetime
 import json
 import math
 import pathlib
-import re
+import subprocess
+
+from cases import FAMILIES
 
 OURS = "convgrad"
-# By name of the workload; the first that matches.
-FAMILIES = (
-    ("depthwise, multiplier", r"^dw3m"),
-    ("depthwise, dilated", r"^dw3d"),
-    ("depthwise 3x3", r"^dw3_"),
-    ("depthwise 3x3, stride 2", r"^dw3s2"),
-    ("depthwise 5x5", r"^dw5_"),
-    ("depthwise 5x5, stride 2", r"^dw5s2"),
-    ("depthwise 7x7", r"^dw7"),
-    ("depthwise 31x31", r"^dw31"),
-    ("conv2d 1x1", r"_1x1"),
-    ("conv2d few or odd channels", r"^odd|^mnist"),
-    ("conv2d stem, stride 2, dilated", r"7x7s2|3x3s2|3x3d"),
-    ("conv2d 3x3, 1x7, 7x1", r""),
-)
 HEAD = ["| workload | pass | layout | type | ms | algorithm | best peer, ms | who | ratio |",
         "|---" * 9 + "|"]
 COLUMNS = [(direction, layout) for direction in ("filter", "input", "forward")
@@ -70,10 +57,6 @@ def geometric_mean(values):
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
-def family(workload):
-    return next(name for name, pattern in FAMILIES if re.search(pattern, workload))
-
-
 def short(name):
     """"TF oneDNN" for the table by family."""
     library, _, kernels = name.partition(",")
@@ -108,10 +91,21 @@ def rows(entries, group_of, groups):
 def family_table(entries):
     head = ["| | " + " | ".join(f"{direction} {layout}" for direction, layout in COLUMNS) + " |",
             "|---" * (len(COLUMNS) + 1) + "|"]
-    families = list(rows(entries, lambda e: family(e["workload"]), [name for name, _ in FAMILIES]))
-    kinds = list(rows(entries, lambda e: "all " + family(e["workload"]).split()[0].strip(","),
+    families = list(rows(entries, lambda e: e["family"], [name for name, _ in FAMILIES]))
+    kinds = list(rows(entries, lambda e: "all " + e["family"].split()[0].strip(","),
                       ["all depthwise", "all conv2d"]))
     return head + families + kinds
+
+
+def changes(entries, baseline):
+    """By family: how many times the ratio to the best peer is the baseline's, in the geometric mean,
+    and of how many cases."""
+    before = {key(entry): ratio(entry) for entry in baseline if best_peer(entry)}
+    by_family = {}
+    for entry in entries:
+        if key(entry) in before and best_peer(entry):
+            by_family.setdefault(entry["family"], []).append(ratio(entry) / before[key(entry)])
+    return {name: (geometric_mean(values), len(values)) for name, values in by_family.items()}
 
 
 def losses(entries):
@@ -128,8 +122,28 @@ def processor():
     return "unknown processor"
 
 
+def commit():
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], text=True,
+                          capture_output=True, cwd=pathlib.Path(__file__).parent)
+    return done.stdout.strip() or "unknown"
+
+
 def names(entries):
     return sorted({name for entry in entries for name in entry["times"] if name != OURS})
+
+
+def summary(entries):
+    """The families without passes and layouts: how many cases, and how many of them are lost."""
+    lines = ["| family | cases | geometric mean | below 0.95 | below 0.85 | least |",
+             "|---" * 6 + "|"]
+    groups = [name for name, _ in FAMILIES] + ["all"]
+    for name in groups:
+        ratios = [ratio(e) for e in entries if name in (e["family"], "all") and best_peer(e)]
+        if ratios:
+            lines.append(f"| {name} | {len(ratios)} | {geometric_mean(ratios):.2f} | "
+                         f"{sum(r < 0.95 for r in ratios)} | {sum(r < 0.85 for r in ratios)} | "
+                         f"{min(ratios):.2f} |")
+    return lines
 
 
 def section(dtype, threads, isa, entries):
@@ -137,19 +151,44 @@ def section(dtype, threads, isa, entries):
     parts = [f"### {title}", "",
              "How many times as fast convgrad is as the best peer: geometric mean (least) over the "
              "workloads, and the peer that is most often the best.", "",
-             *family_table(entries), "", *losses(entries), "",
+             *summary(entries), "", *family_table(entries), "", *losses(entries), "",
              "<details><summary>All cases</summary>", "",
              *HEAD, *(line(entry) for entry in entries), "", "</details>", ""]
     return parts
 
 
+def by_setting(entries):
+    """Pairs of (type, threads, instruction set) and its entries."""
+    def setting(entry):
+        return entry["dtype"], entry["threads"], entry["isa"]
+    return [(wanted, [e for e in entries if setting(e) == wanted])
+            for wanted in dict.fromkeys(setting(e) for e in entries)]
+
+
+def heading(entries):
+    return (f"{processor()}, {datetime.date.today()}, commit {commit()}; medians. "
+            f"Peers: {'; '.join(names(entries))}.")
+
+
 def markdown(entries):
     if not entries:
         return "Nothing was measured."
-    parts = [f"{processor()}, {datetime.date.today()}; medians. Peers: {'; '.join(names(entries))}.",
-             ""]
-    settings = {(e["dtype"], e["threads"], e["isa"]): None for e in entries}
-    for setting in settings:
-        parts += section(*setting, [e for e in entries
-                                    if (e["dtype"], e["threads"], e["isa"]) == setting])
+    parts = [heading(entries), ""]
+    for setting, members in by_setting(entries):
+        parts += section(*setting, members)
     return "\n".join(parts)
+
+
+def write_into(page, entries):
+    """Puts machine, date, commit and the tables by family between the page's two marks."""
+    begin, end = "<!-- peers -->\n", "<!-- end of peers -->\n"
+    text = page.read_text(encoding="utf-8")
+    if begin not in text or end not in text:
+        raise SystemExit(f"{page} has no lines {begin.strip()} and {end.strip()}")
+    parts = [heading(entries), ""]
+    for (dtype, threads, isa), members in by_setting(entries):
+        setting = f"{dtype}, threads: {threads}" + (f", {isa}" if isa else "")
+        parts += [f"### Peers: {setting}", "", *summary(members), "", *family_table(members), ""]
+    head, _, rest = text.partition(begin)
+    tail = rest.partition(end)[2]
+    page.write_text(head + begin + "\n".join(parts) + end + tail, encoding="utf-8")

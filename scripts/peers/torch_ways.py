@@ -37,7 +37,7 @@ class Convolution:
             "stride": (case.sh, case.sw),
             "padding": (case.pt, case.pl) if self.symmetric else (0, 0),
             "dilation": (case.dh, case.dw),
-            "groups": case.c if case.depthwise else 1,
+            "groups": case.groups,
         }
 
     def data(self, given):

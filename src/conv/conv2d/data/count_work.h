@@ -153,7 +153,13 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   const double channels = Product(cut.source.c) * kChannels;
   const double rows = Product(sum.batch, cut.parts.count, cut.rows.residues.size(),
                               cut.cols.residues.size(), cut.PlaneRows(cut.parts.positions));
-  if (!cut.source_in_place) {
+  if (cut.by_panels) {
+    const double numbers = Product(sum.batch, sum.source_h, sum.source_w) * channels;
+    if (!cut.source_in_place) {
+      work.Add(WorkKind::kCopied, Moved<Stored>(numbers));
+      work.Add(WorkKind::kRun, numbers / Product(cut.panel_cols));
+    }
+  } else {
     work.Add(kind(cut.cols.step > 1), Moved<Stored>(rows * Product(cut.cols.extent) * channels));
     work.Add(WorkKind::kRun, rows * (planar ? channels : 1));
   }

@@ -65,11 +65,13 @@ struct PixelLanesCut {
 
   int64_t BlockElements() const { return TermsOf(sum, phases) * tile_rows; }  // of a row block
   int64_t FilterElements() const { return sum.groups * row_blocks * BlockElements(); }
-  int64_t SourceElements() const { return source_in_place ? 0 : source.c * channel_stride; }
+  int64_t SourceElements() const { return (by_panels ? sum.source_c : source.c) * channel_stride; }
   int64_t ResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
   int64_t SumsPerThread() const { return int64_t{kMaxTileRows} * panel_cols * 2; }
   int64_t ScratchBytes() const;
   std::string Tiles() const;
+  // Terms run along channels, so far apart, or, where there is one, along a row's taps.
+  int64_t TermStep(int64_t stride) const { return sum.source_c > 1 ? stride : 1; }
   // Rows of a plane that `positions` positions along the rows of a phase need.
   int64_t PlaneRows(int64_t positions) const { return positions - MostPositions() + rows.extent; }
 
@@ -84,23 +86,24 @@ struct PixelLanesCut {
   const bool result_in_place;           // and of the type that the micro-kernel gives it
   const int64_t panel_cols;             // pixels of a panel, at most
   const int64_t tile_rows, row_blocks;  // of the result's channels in a group
-  const bool source_in_place;           // 1x1 filters meet its planes as they lie
+  const bool by_panels;                 // 1x1 filters on planes: copied a panel at a time, if at all
+  const bool source_in_place;           // and where they lie, but for what would reach past the end
   const RowParts parts;                 // worked on at a time
   const int64_t plane_size;             // elements of one plane of a part
-  const int64_t channel_stride;         // of all planes of a source channel
+  const int64_t channel_stride;         // of all planes of a source channel, or of a panel
   const int64_t result_stride;          // of a result channel in a part
-  const int64_t term_step;  // terms run along channels, or, where there is one, along a row's taps
-  const std::vector<TermList> terms;  // by phase
+  const std::vector<TermList> terms;     // by phase, of the source as it is copied
+  const std::vector<TermList> in_place;  // of the source where it lies
 
  private:
   int64_t MostPositions() const { return sum.row_phases.front().count; }
   int64_t NumPlanes() const { return std::ssize(rows.residues) * std::ssize(cols.residues); }
   int64_t PanelCols() const;
-  bool VectorsFitPlanes() const;
+  bool ServesInPlace() const;
   RowParts CutRows() const;
   int64_t ChannelStride() const;
-  TermList ListTerms(size_t phase) const;
-  std::vector<TermList> ListAllTerms() const;
+  TermList ListTerms(size_t phase, int64_t stride) const;
+  std::vector<TermList> ListAllTerms(int64_t stride) const;
 };
 
 template <class Stored, class Element>
@@ -120,13 +123,14 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       panel_cols(PanelCols()),
       tile_rows(SmallestTile(TilesOfWidth(kernels, panel_cols), sum.result_c).rows),
       row_blocks(CeilDiv(sum.result_c, tile_rows)),
-      source_in_place(!kPairs && result_in_place && MeetsWholePlanes(sum) && VectorsFitPlanes()),
+      by_panels(result_is_planes && MeetsWholePlanes(sum)),
+      source_in_place(!kPairs && result_in_place && by_panels && ServesInPlace()),
       parts(CutRows()),
       plane_size(PlaneRows(parts.positions) * cols.extent),
-      channel_stride(source_in_place ? source.h * source.w : ChannelStride()),
+      channel_stride(by_panels ? TilesOfWidth(kernels, panel_cols).front().cols : ChannelStride()),
       result_stride(result_in_place ? result.h * result.w : parts.positions * cols.extent),
-      term_step(sum.source_c > 1 ? channel_stride : 1),
-      terms(ListAllTerms()) {}
+      terms(ListAllTerms(channel_stride)),
+      in_place(source_in_place ? ListAllTerms(source.h * source.w) : std::vector<TermList>()) {}
 
 // Whole lines of the result, where a tile has one: none is then written in two parts.
 template <class Stored, class Element>
@@ -136,14 +140,14 @@ int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
   return result_in_place && widest > kLineCols ? widest - widest % kLineCols : widest;
 }
 
-// No vector reaches past a plane, one fills a tile, and planes don't meet in the same sets of the
-// caches.
+// Whether panels are best read where they lie. Copying one costs as much as a few blocks of rows lose
+// to vectors across two lines, and to planes that begin in the same sets of the caches.
 template <class Stored, class Element>
-bool PixelLanesCut<Stored, Element>::VectorsFitPlanes() const {
-  constexpr int64_t kLine = 64, kFewChannels = 64;
-  const int64_t plane = source.h * source.w;
-  return plane % kernels.lanes == 0 && plane >= panel_cols &&
-         (sum.source_c <= kFewChannels || plane * int64_t{sizeof(Compute)} / kLine % 16 != 0);
+bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
+  constexpr int64_t kLine = 64, kNear = 1024, kFewChannels = 64, kFewBlocks = 24;
+  const int64_t past = source.h * source.w * int64_t{sizeof(Compute)} % kNear;
+  const bool spread = std::min(past, kNear - past) >= kLine;
+  return row_blocks <= kFewBlocks && (sum.source_c <= kFewChannels || spread);
 }
 
 template <class Stored, class Element>
@@ -151,13 +155,12 @@ RowParts PixelLanesCut<Stored, Element>::CutRows() const {
   constexpr int64_t kPartBytes = 896 << 10;  // of source planes: about the second-level cache
   const int64_t most = MostPositions(), halo = rows.extent - most;
   const int64_t row_bytes = NumPlanes() * source.c * cols.extent * int64_t{sizeof(Element)};
-  const int64_t cached =
-      source_in_place ? most : kPartBytes / std::max<int64_t>(1, row_bytes) - halo;
+  const int64_t cached = by_panels ? most : kPartBytes / std::max<int64_t>(1, row_bytes) - halo;
   const int64_t shared =
       num_threads == 1 ? cached : CeilDiv(sum.batch * most, 3 * int64_t{num_threads}) + halo;
   const int64_t count = CeilDiv(most, std::max<int64_t>(1, std::min(cached, shared)));
   const int64_t positions = CeilDiv(most, count);
-  if (!source_in_place) return {count, positions};
+  if (!by_panels) return {count, positions};
   const int64_t whole_vectors =
       RoundUp(positions, kernels.lanes / std::gcd(int64_t{kernels.lanes}, source.w));
   return {CeilDiv(most, whole_vectors), whole_vectors};
@@ -172,7 +175,7 @@ int64_t PixelLanesCut<Stored, Element>::ChannelStride() const {
 }
 
 template <class Stored, class Element>
-TermList PixelLanesCut<Stored, Element>::ListTerms(size_t index) const {
+TermList PixelLanesCut<Stored, Element>::ListTerms(size_t index, int64_t stride) const {
   TermList list;
   const TapPhase& phase = phases[index];
   const auto& row_taps = rows.taps[index / sum.col_phases.size()];
@@ -186,10 +189,10 @@ TermList PixelLanesCut<Stored, Element>::ListTerms(size_t index) const {
       const int64_t plane = row.plane * std::ssize(cols.residues) + col.plane;
       const GemmSegment next = {
           (phase.first_term + tap * sum.source_c + block.channel_begin) * tile_rows,
-          block.channel_begin * channel_stride + plane * plane_size +
+          block.channel_begin * stride + plane * plane_size +
               (row.index - rows.low) * cols.extent + col.index - cols.low,
           block.channel_end - block.channel_begin};
-      AppendTerms(next, {tile_rows, term_step, phase.in_pairs}, block_begin, list.segments);
+      AppendTerms(next, {tile_rows, TermStep(stride), phase.in_pairs}, block_begin, list.segments);
     }
     list.block_ends.push_back(std::ssize(list.segments));
   }
@@ -198,9 +201,9 @@ TermList PixelLanesCut<Stored, Element>::ListTerms(size_t index) const {
 }
 
 template <class Stored, class Element>
-std::vector<TermList> PixelLanesCut<Stored, Element>::ListAllTerms() const {
+std::vector<TermList> PixelLanesCut<Stored, Element>::ListAllTerms(int64_t stride) const {
   std::vector<TermList> lists;
-  for (size_t i = 0; i < phases.size(); ++i) lists.push_back(ListTerms(i));
+  for (size_t i = 0; i < phases.size(); ++i) lists.push_back(ListTerms(i, stride));
   return lists;
 }
 

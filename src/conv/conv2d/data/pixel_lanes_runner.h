@@ -1,6 +1,7 @@
 // Runs a forward convolution or an input gradient with lanes along pixels as it is cut: rows of the
 // micro-kernel are channels of the result, columns its pixels, row after row of a plane without a
-// break. For that the source is copied into padded planes where a tap is one fixed distance.
+// break. For that the source is copied into padded planes where a tap is one fixed distance. Where a
+// pixel meets one pixel, as under 1x1 filters, its planes are read as they lie, or panel by panel.
 #pragma once
 
 #include <algorithm>
@@ -41,13 +42,28 @@ class PixelLanesRunner {
     AlignedArray<Compute> result;  // [channel of the group][part of a phase]
     AlignedArray<double> sums;
   };
+  // Pixels of a phase in a part of an image, and one group.
+  struct Place {
+    int64_t image, first_position, group;
+    size_t phase;
+    int64_t num_pixels;
+  };
+  // Where the micro-kernel finds a panel, and the memory that it asks for ahead.
+  struct PanelSource {
+    const Element* data;
+    int64_t term_step;
+    const TermList* terms;
+    const Stored* ahead = nullptr;
+    int64_t ahead_step = 0;
+  };
   void RunPart(int64_t image, int64_t part);
   void PackFilterBlock(const FilterPanel& block, Element* to) const;
-  void PackPart(int64_t image, int64_t first_position, Element* planes) const;
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
-  void RunPhase(int64_t group, size_t phase, int64_t num_pixels, const Element* planes,
-                ThreadScratch& scratch, Result* to) const;
+  void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
+  PanelSource FindPanel(const Place& place, const Panels& panels, int64_t panel,
+                        Element* scratch) const;
+  void RunPanel(GemmTileArgs<Element>& args, const PanelSource& from) const;
   void RunRows(const GemmTileArgs<Element>& args, int64_t begin, int64_t end) const;
   void StorePhase(int64_t image, int64_t group, const TapPhase& phase, int64_t first_position,
                   int64_t num_positions, const Compute* from) const;
@@ -103,47 +119,27 @@ void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part) {
     scratch.sums = AlignedArray<double>(cut_.SumsPerThread());
   }
   const int64_t first = part * cut_.parts.positions;
-  const Element* planes = scratch.planes.data();
-  if constexpr (std::is_same_v<Stored, Element>) {
-    if (cut_.source_in_place)
-      planes = source_ + image * cut_.source.Image() + first * cut_.source.w;
+  if constexpr (!kPairs) {  // pairs go by panels
+    if (!cut_.by_panels) {
+      PackPlanes(image, first, cut_.PlaneRows(cut_.parts.positions), scratch.planes.data());
+    }
   }
-  if (!cut_.source_in_place) PackPart(image, first, scratch.planes.data());
   for (int64_t group = 0; group < cut_.sum.groups; ++group) {
     for (size_t i = 0; i < cut_.phases.size(); ++i) {
       const TapPhase& phase = cut_.phases[i];
       const int64_t positions = std::min(cut_.parts.positions, phase.rows->count - first);
       if (positions <= 0) continue;
-      const int64_t num_pixels = (positions - 1) * cut_.cols.extent + phase.cols->count;
+      const Place place = {image, first, group, i,
+                           (positions - 1) * cut_.cols.extent + phase.cols->count};
       if (cut_.result_in_place) {
-        auto* result = static_cast<Result*>(args_.result) + first * cut_.result.w +
-                       (image * cut_.sum.groups + group) * cut_.sum.result_c * cut_.result_stride;
-        RunPhase(group, i, num_pixels, planes, scratch, result);
+        RunPhase(place, scratch,
+                 static_cast<Result*>(args_.result) + first * cut_.result.w +
+                     (image * cut_.sum.groups + group) * cut_.sum.result_c * cut_.result_stride);
       } else if constexpr (!kPairs) {
-        RunPhase(group, i, num_pixels, planes, scratch, scratch.result.data());
+        RunPhase(place, scratch, scratch.result.data());
         StorePhase(image, group, phase, first, positions, scratch.result.data());
       }
     }
-  }
-}
-
-template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::PackPart(int64_t image, int64_t first_position,
-                                                 Element* planes) const {
-  if constexpr (kPairs) {  // whole planes
-    const DataShape& shape = cut_.source;
-    const int64_t plane = shape.h * shape.w, first = first_position * shape.w;
-    const int64_t pixels = std::min(cut_.parts.positions * shape.w, plane - first);
-    const ConvGeometry& g = args_.problem.geometry;
-    const int64_t channels = cut_.sum.forward ? g.group_in_c : g.group_out_c;
-    for (int64_t group = 0; group < cut_.sum.groups; ++group) {
-      args_.kernels.pack_bf16_pairs.pair_rows(
-          source_ + (image * cut_.sum.groups + group) * channels * plane + first, plane,
-          planes + group * cut_.sum.source_c * cut_.channel_stride, cut_.channel_stride, channels,
-          pixels);
-    }
-  } else {
-    PackPlanes(image, first_position, cut_.PlaneRows(cut_.parts.positions), planes);
   }
 }
 
@@ -202,54 +198,96 @@ void PixelLanesRunner<Stored, Element>::PackRow(int64_t image, int64_t source_ro
 }
 
 template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, int64_t num_pixels,
-                                                 const Element* planes, ThreadScratch& scratch,
+void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScratch& scratch,
                                                  Result* to) const {
   const TapSum& sum = cut_.sum;
-  const TermList& terms = cut_.terms[phase];
   GemmTileArgs<Element> args{};
+  args.a = filter_.data() + place.group * cut_.row_blocks * cut_.BlockElements();
   args.a_step = cut_.tile_rows;
-  args.b_step = cut_.term_step;
   args.in_pairs = sum.in_pairs;
-  args.segments = terms.segments.data();
-  args.block_ends = terms.block_ends.data();
-  args.num_blocks = static_cast<int64_t>(terms.block_ends.size());
   args.sums = scratch.sums.data();
   args.odd = sizeof(Stored) == 2;
-  const Panels panels = CutPanels(cut_.kernels, num_pixels, cut_.panel_cols);
-  const int64_t group_size = sum.source_c * cut_.channel_stride;
-  const Element* const first = planes + group * group_size;
-  args.a = filter_.data() + group * cut_.row_blocks * cut_.BlockElements();
+  const Panels panels = CutPanels(cut_.kernels, place.num_pixels, cut_.panel_cols);
   for (int64_t panel = 0; panel < panels.count; ++panel) {
-    args.num_cols = panels.ColsOf(panel, num_pixels);
-    args.b = first + panel * panels.cols;
+    Result* const result = to + panel * panels.cols;
+    args.num_cols = panels.ColsOf(panel, place.num_pixels);
     if constexpr (kPairs) {
-      args.narrowed = to + panel * panels.cols;
+      args.narrowed = result;
     } else {
-      args.c = to + panel * panels.cols;
+      args.c = result;
     }
     args.stream = cut_.result_in_place &&
-                  PaysToStream(to + panel * panels.cols,
-                               sum.batch * cut_.result.Image() * int64_t{sizeof(Result)},
+                  PaysToStream(result, sum.batch * cut_.result.Image() * int64_t{sizeof(Result)},
                                cut_.result_stride * int64_t{sizeof(Result)});
-    int64_t row = 0;
-    if (cut_.source_in_place) {
-      // Of these planes or of those that follow, each of the first blocks of rows fetches a line.
-      constexpr int64_t kLine = 64 / int64_t{sizeof(Element)};
-      const Element* next = panel + 1 < panels.count ? args.b + panels.cols : first + group_size;
-      args.ahead_step = cut_.term_step * int64_t{sizeof(Element)};
-      for (int64_t line = 0; line < panels.cols && row < sum.result_c; line += kLine) {
-        args.ahead = next + line;
-        const int64_t end = std::min(row + cut_.tile_rows, sum.result_c);
-        RunRows(args, row, end);
-        row = end;
-      }
-      args.ahead = nullptr;
-      args.ahead_step = 0;
-    }
-    RunRows(args, row, sum.result_c);
+    RunPanel(args, FindPanel(place, panels, panel, scratch.planes.data()));
   }
   if (args.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+// Copies the panel's part of planes that meet their pixels one to one, unless it can be read where
+// it lies: the widest tile must not reach past the end of the tensor.
+template <class Stored, class Element>
+typename PixelLanesRunner<Stored, Element>::PanelSource
+PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& panels,
+                                             int64_t panel, Element* scratch) const {
+  const TapSum& sum = cut_.sum;
+  PanelSource found = {scratch, cut_.TermStep(cut_.channel_stride), &cut_.terms[place.phase]};
+  if (!cut_.by_panels) {
+    found.data += place.group * sum.source_c * cut_.channel_stride + panel * panels.cols;
+    return found;
+  }
+  constexpr int64_t kChannels = kPairs ? 2 : 1;  // of an element
+  const ConvGeometry& g = args_.problem.geometry;
+  const int64_t channels = sum.forward ? g.group_in_c : g.group_out_c;
+  const int64_t plane = cut_.source.h * cut_.source.w;
+  const int64_t first_plane = (place.image * sum.groups + place.group) * channels;
+  const int64_t first = place.first_position * cut_.source.w + panel * panels.cols;
+  const Stored* const from = source_ + first_plane * plane + first;
+  // The next panel of these planes, or the first one of those that follow.
+  found.ahead = panel + 1 < panels.count ? from + panels.cols : from - first + channels * plane;
+  found.ahead_step = kChannels * plane * int64_t{sizeof(Stored)};
+  const int64_t cols = panels.ColsOf(panel, place.num_pixels);
+  if constexpr (std::is_same_v<Stored, Element>) {
+    const int64_t behind = (first_plane + channels - 1) * plane + first + cut_.channel_stride;
+    if (cut_.source_in_place && behind <= sum.batch * sum.groups * channels * plane) {
+      found.data = from;
+      found.term_step = cut_.TermStep(plane);
+      found.terms = &cut_.in_place[place.phase];
+      return found;
+    }
+  }
+  if constexpr (kPairs) {
+    args_.kernels.pack_bf16_pairs.pair_rows(from, plane, scratch, cut_.channel_stride, channels,
+                                            cols);
+  } else {
+    pack_.copy_widen(from, plane, scratch, cut_.channel_stride, channels, cols);
+  }
+  return found;
+}
+
+// Each of the first blocks of rows fetches a line of what is wanted next, of all its channels.
+template <class Stored, class Element>
+void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,
+                                                 const PanelSource& from) const {
+  constexpr int64_t kLine = 64 / int64_t{sizeof(Stored)};
+  args.b = from.data;
+  args.b_step = from.term_step;
+  args.segments = from.terms->segments.data();
+  args.block_ends = from.terms->block_ends.data();
+  args.num_blocks = std::ssize(from.terms->block_ends);
+  int64_t row = 0;
+  if (from.ahead != nullptr) {
+    args.ahead_step = from.ahead_step;
+    for (int64_t line = 0; line < args.num_cols && row < cut_.sum.result_c; line += kLine) {
+      args.ahead = from.ahead + line;
+      const int64_t end = std::min(row + cut_.tile_rows, cut_.sum.result_c);
+      RunRows(args, row, end);
+      row = end;
+    }
+    args.ahead = nullptr;
+    args.ahead_step = 0;
+  }
+  RunRows(args, row, cut_.sum.result_c);
 }
 
 // Channels [begin, end) of the group, from the first of a row block on, for one panel of pixels.

@@ -93,6 +93,7 @@ class Worker::Process {
     auto [ours, theirs] = MakeSocketPair();
     channel_.emplace(std::move(ours));
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 2);
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.insert(arguments.begin() + 1, const_cast<char*>(kWorkerWord));
     arguments.push_back(nullptr);

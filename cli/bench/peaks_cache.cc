@@ -154,7 +154,7 @@ Peaks GetPeaks(const KernelTable& kernels, const Parallel& parallel, bool measur
     console.Detail("peaks: from " + file.path());
     return *earlier;
   }
-  const Peaks peaks = file.Measure(earlier ? &*earlier : nullptr);
+  Peaks peaks = file.Measure(earlier ? &*earlier : nullptr);
   file.Keep(peaks);
   return peaks;
 }

@@ -53,6 +53,7 @@ class Child {
     posix_spawn_file_actions_adddup2(&actions, output.write_end.get(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, messages.write_end.get(), STDERR_FILENO);
     std::vector<char*> words;
+    words.reserve(command.size() + 1);
     for (std::string& word : command) words.push_back(word.data());
     words.push_back(nullptr);
     const int error = posix_spawn(&pid_, binary_.c_str(), &actions, nullptr, words.data(), environ);

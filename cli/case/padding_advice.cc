@@ -32,7 +32,7 @@ bool ReadsStream(const CaseSpec& spec) {
 }
 
 Advice AdviceOn(const CaseSpec& spec) {
-  const Advice unknown = {"it has no default", "give SAME, VALID or EXPLICIT"};
+  Advice unknown = {"it has no default", "give SAME, VALID or EXPLICIT"};
   if (ReadsStream(spec)) return unknown;
   const std::string same = Misfit(spec, Padding::kSame), valid = Misfit(spec, Padding::kValid);
   if (same.empty() && valid.empty()) {

@@ -81,7 +81,7 @@ std::string FromHwio(const ExportCase& one, const std::string& filter) {
 
 // The shape of the tensor that is no operand, as the case has it.
 Shape ShapeOfResult(const ExportCase& one) {
-  const Shape shape = one.problem.ResultShape();
+  Shape shape = one.problem.ResultShape();
   if (DirectionOf(one) != Direction::kBackpropFilter) return shape;
   return ShapeIn(one.filter_format, IsDepthwise(one), shape);
 }
@@ -127,19 +127,23 @@ std::string WritePyTorchScript(const ExportCase& one) {
   return text + ScriptTail(one);
 }
 
+// The name of the operation in tf.raw_ops.
+const char* RawOpOf(const ExportCase& one) {
+  const bool is_depthwise = IsDepthwise(one);
+  switch (DirectionOf(one)) {
+    case Direction::kForward: return is_depthwise ? "DepthwiseConv2dNative" : "Conv2D";
+    case Direction::kBackpropInput:
+      return is_depthwise ? "DepthwiseConv2dNativeBackpropInput" : "Conv2DBackpropInput";
+    case Direction::kBackpropFilter:
+      return is_depthwise ? "DepthwiseConv2dNativeBackpropFilter" : "Conv2DBackpropFilter";
+  }
+  ThrowInternal("unknown direction");
+}
+
 // TensorFlow's operations have the names and attributes of ours. On CPUs they have NHWC alone.
 std::string WriteTensorFlowScript(const ExportCase& one) {
   const Problem& problem = one.problem;
   const ConvGeometry& g = problem.geometry;
-  const char* const names[] = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"};
-  const char* const depthwise_names[] = {"DepthwiseConv2dNative",
-                                         "DepthwiseConv2dNativeBackpropInput",
-                                         "DepthwiseConv2dNativeBackpropFilter"};
-  const Direction directions[] = {Direction::kForward, Direction::kBackpropInput,
-                                  Direction::kBackpropFilter};
-  size_t index = 0;
-  while (directions[index] != DirectionOf(one)) ++index;
-
   std::string text = ScriptHead(one, "import tensorflow as tf\n");
   std::string arguments;
   for (const ExportOperand& operand : one.operands) {
@@ -163,8 +167,8 @@ std::string WriteTensorFlowScript(const ExportCase& one) {
   text += fmt::format(
       "result = tf.raw_ops.{}({}strides=[1, {}, {}, 1], dilations=[1, {}, {}, 1], "
       "padding=\"{}\"{}, data_format=\"NHWC\")\n",
-      IsDepthwise(one) ? depthwise_names[index] : names[index], arguments, g.stride_h, g.stride_w,
-      g.dilation_h, g.dilation_w, NameOf(problem.padding), paddings);
+      RawOpOf(one), arguments, g.stride_h, g.stride_w, g.dilation_h, g.dilation_w,
+      NameOf(problem.padding), paddings);
   if (problem.dtype == DType::kBFloat16) text += "result = tf.cast(result, tf.float32)\n";
   const bool is_filter = DirectionOf(one) == Direction::kBackpropFilter;
   text += fmt::format("result = {}\n", is_filter ? FromHwio(one, "result.numpy()")

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "cli/dialects/dialect.h"
 #include "cli/dialects/script_operands.h"
 

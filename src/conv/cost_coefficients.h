@@ -1,8 +1,8 @@
 // Cycles of each kind of work, written by scripts/fit-cost-model from the times in data/perf:
-//   kWideCosts, zen4 avx512: 427 problems held out, mean regret 1.024, 90th percentile 1.032, most 2.29
-//   kWideCosts, zen5 avx512: 80 problems held out, mean regret 1.018, 90th percentile 1.000, most 1.71
-//   kWideZen4Costs, zen4 avx512: 427 problems held out, mean regret 1.025, 90th percentile 1.000, most 3.35
-//   kNarrowCosts, zen4 avx2: 427 problems held out, mean regret 1.022, 90th percentile 1.000, most 2.43
+//   kWideCosts, zen4 avx512: 736 problems held out, mean regret 1.024, 90th percentile 1.044, most 2.45
+//   kWideCosts, zen5 avx512: 80 problems held out, mean regret 1.009, 90th percentile 1.000, most 1.71
+//   kWideZen4Costs, zen4 avx512: 736 problems held out, mean regret 1.015, 90th percentile 1.001, most 1.95
+//   kNarrowCosts, zen4 avx2: 736 problems held out, mean regret 1.030, 90th percentile 1.046, most 2.95
 #pragma once
 
 #include <array>
@@ -13,63 +13,63 @@ namespace convgrad {
 
 // For vectors of 64 bytes.
 inline constexpr std::array<double, kNumWorkKinds> kWideCosts = {
-    0.1241,  // gemm_fma
-    0.1616,  // gemm_load
-    0.1848,  // whole_fma
-    0.003083,  // whole_load
-    0.1043,  // row_fma
-    0.004412,  // plane_fma
-    0.1177,  // plane_load
-    0.623,  // shifted_fma
-    1.414,  // segment
-    0.9936,  // fold
-    41.79,  // call
-    0.1474,  // copied
-    0.1387,  // transposed
-    0.1599,  // scattered
-    1.31,  // run
-    10.5,  // task
-    0.1354,  // far_line
+    0.1484,  // gemm_fma
+    0.1594,  // gemm_load
+    0.1998,  // whole_fma
+    0.01355,  // whole_load
+    0.1548,  // row_fma
+    0.001,  // plane_fma
+    0.205,  // plane_load
+    0.5238,  // shifted_fma
+    0.1749,  // segment
+    0.3034,  // fold
+    21.28,  // call
+    0.1453,  // copied
+    0.1489,  // transposed
+    0.2121,  // scattered
+    0.9602,  // run
+    49.02,  // task
+    0.1908,  // far_line
 };
 // For vectors of 64 bytes on a Zen 4.
 inline constexpr std::array<double, kNumWorkKinds> kWideZen4Costs = {
-    0.2368,  // gemm_fma
-    0.2479,  // gemm_load
-    0.2688,  // whole_fma
-    0.1187,  // whole_load
-    0.1347,  // row_fma
-    0.05815,  // plane_fma
-    0.2187,  // plane_load
-    0.1067,  // shifted_fma
-    4.556,  // segment
-    1.253,  // fold
-    144.1,  // call
-    0.1776,  // copied
-    0.136,  // transposed
-    0.135,  // scattered
-    2.52,  // run
-    2.664,  // task
-    0.2989,  // far_line
+    0.236,  // gemm_fma
+    0.1641,  // gemm_load
+    0.2501,  // whole_fma
+    0.07518,  // whole_load
+    0.08896,  // row_fma
+    0.1097,  // plane_fma
+    0.1874,  // plane_load
+    0.09033,  // shifted_fma
+    6.927,  // segment
+    2.163,  // fold
+    20.01,  // call
+    0.1848,  // copied
+    0.2162,  // transposed
+    0.8327,  // scattered
+    1.251,  // run
+    59.33,  // task
+    0.04723,  // far_line
 };
 // For vectors of fewer bytes.
 inline constexpr std::array<double, kNumWorkKinds> kNarrowCosts = {
-    0.03937,  // gemm_fma
-    0.1678,  // gemm_load
-    0.1084,  // whole_fma
-    0.03714,  // whole_load
-    0.1372,  // row_fma
-    0.04024,  // plane_fma
-    0.1234,  // plane_load
-    0.01917,  // shifted_fma
-    1.447,  // segment
-    1.832,  // fold
-    32.78,  // call
-    0.1172,  // copied
-    0.182,  // transposed
-    0.8028,  // scattered
-    1.389,  // run
-    16.31,  // task
-    0.03709,  // far_line
+    0.06199,  // gemm_fma
+    0.1448,  // gemm_load
+    0.08989,  // whole_fma
+    0.09782,  // whole_load
+    0.1882,  // row_fma
+    0.05932,  // plane_fma
+    0.161,  // plane_load
+    0.002437,  // shifted_fma
+    1.189,  // segment
+    1.653,  // fold
+    22.28,  // call
+    0.1012,  // copied
+    0.1765,  // transposed
+    0.5754,  // scattered
+    1.062,  // run
+    28.34,  // task
+    0.01528,  // far_line
 };
 
 }  // namespace convgrad

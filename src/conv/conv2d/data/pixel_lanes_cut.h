@@ -86,13 +86,13 @@ struct PixelLanesCut {
   const bool result_in_place;           // and of the type that the micro-kernel gives it
   const int64_t panel_cols;             // pixels of a panel, at most
   const int64_t tile_rows, row_blocks;  // of the result's channels in a group
-  const bool by_panels;                 // 1x1 filters on planes: copied a panel at a time, if at all
-  const bool source_in_place;           // and where they lie, but for what would reach past the end
-  const RowParts parts;                 // worked on at a time
-  const int64_t plane_size;             // elements of one plane of a part
-  const int64_t channel_stride;         // of all planes of a source channel, or of a panel
-  const int64_t result_stride;          // of a result channel in a part
-  const std::vector<TermList> terms;     // by phase, of the source as it is copied
+  const bool by_panels;               // 1x1 filters on planes: copied a panel at a time, if at all
+  const bool source_in_place;         // and where they lie, but for what would reach past the end
+  const RowParts parts;               // worked on at a time
+  const int64_t plane_size;           // elements of one plane of a part
+  const int64_t channel_stride;       // of all planes of a source channel, or of a panel
+  const int64_t result_stride;        // of a result channel in a part
+  const std::vector<TermList> terms;  // by phase, of the source as it is copied
   const std::vector<TermList> in_place;  // of the source where it lies
 
  private:
@@ -140,8 +140,8 @@ int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
   return result_in_place && widest > kLineCols ? widest - widest % kLineCols : widest;
 }
 
-// Whether panels are best read where they lie. Copying one costs as much as a few blocks of rows lose
-// to vectors across two lines, and to planes that begin in the same sets of the caches.
+// Whether panels are best read where they lie. Copying one costs as much as a few blocks of rows
+// lose to vectors across two lines, and to planes that begin in the same sets of the caches.
 template <class Stored, class Element>
 bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
   constexpr int64_t kLine = 64, kNear = 1024, kFewChannels = 64, kFewBlocks = 24;
@@ -189,8 +189,8 @@ TermList PixelLanesCut<Stored, Element>::ListTerms(size_t index, int64_t stride)
       const int64_t plane = row.plane * std::ssize(cols.residues) + col.plane;
       const GemmSegment next = {
           (phase.first_term + tap * sum.source_c + block.channel_begin) * tile_rows,
-          block.channel_begin * stride + plane * plane_size +
-              (row.index - rows.low) * cols.extent + col.index - cols.low,
+          block.channel_begin * stride + plane * plane_size + (row.index - rows.low) * cols.extent +
+              col.index - cols.low,
           block.channel_end - block.channel_begin};
       AppendTerms(next, {tile_rows, TermStep(stride), phase.in_pairs}, block_begin, list.segments);
     }

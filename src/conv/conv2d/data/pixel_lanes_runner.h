@@ -1,7 +1,8 @@
 // Runs a forward convolution or an input gradient with lanes along pixels as it is cut: rows of the
 // micro-kernel are channels of the result, columns its pixels, row after row of a plane without a
-// break. For that the source is copied into padded planes where a tap is one fixed distance. Where a
-// pixel meets one pixel, as under 1x1 filters, its planes are read as they lie, or panel by panel.
+// break. For that the source is copied into padded planes where a tap is one fixed distance. Where
+// a pixel meets one pixel, as under 1x1 filters, its planes are read as they lie, or panel by
+// panel.
 #pragma once
 
 #include <algorithm>

@@ -49,7 +49,7 @@ struct TileCounts {
   bool wide;       // vectors are 64 bytes
   // Of all tiles, for one term. A tile of few sums counts as many multiply-adds as could be issued
   // while a sum waits for its last term.
-  double added = 0, loaded = 0;
+  double added = 0, loaded = 0, singles = 0;
   double vectors = 0;  // of their sums
   double count = 0;
   double brief = 0;  // of them, whose terms are too short to hide where a segment ends
@@ -62,7 +62,8 @@ struct TileCounts {
     const auto sums = static_cast<double>(rows * tile_vectors);
     const double slots = std::max(halves ? sums - 0.5 * static_cast<double>(rows) : sums, waiting);
     added += tiles * slots;
-    loaded += tiles * static_cast<double>(rows + tile_vectors);
+    loaded += tiles * static_cast<double>(tile_vectors);
+    singles += tiles * static_cast<double>(rows);
     vectors += tiles * sums;
     count += tiles;
     if (slots * 4 / waiting <= kBriefCycles) brief += tiles;

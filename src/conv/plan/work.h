@@ -9,7 +9,8 @@ namespace convgrad {
 
 enum class WorkKind {
   kGemmFma,     // multiply-adds of a vector in the matrix micro-kernels (kernels/gemm)
-  kGemmLoad,    // vectors and single numbers loaded for them
+  kGemmLoad,    // vectors loaded for them
+  kGemmSingle,  // single numbers loaded for them, each to all lanes
   kWholeFma,    // multiply-adds of a vector in kernels on whole vectors (kernels/whole_vectors)
   kWholeLoad,   // vectors and single numbers loaded for them
   kRowFma,      // multiply-adds of a vector in kernels on rows of channels (kernels/depthwise)
@@ -26,13 +27,13 @@ enum class WorkKind {
   kTask,        // parts of the work begun: places found, buffers cleared
   kFarLine,     // lines that a kernel reads again from beyond the first-level cache
 };
-inline constexpr size_t kNumWorkKinds = 17;
+inline constexpr size_t kNumWorkKinds = 18;
 
 // In the order of the kinds, for tables: "gemm_fma", ...
 inline constexpr std::array<const char*, kNumWorkKinds> kWorkKindNames = {
-    "gemm_fma",   "gemm_load",   "whole_fma", "whole_load", "row_fma", "plane_fma",
-    "plane_load", "shifted_fma", "segment",   "fold",       "call",    "copied",
-    "transposed", "scattered",   "run",       "task",       "far_line"};
+    "gemm_fma",  "gemm_load",  "gemm_single", "whole_fma", "whole_load", "row_fma",
+    "plane_fma", "plane_load", "shifted_fma", "segment",   "fold",       "call",
+    "copied",    "transposed", "scattered",   "run",       "task",       "far_line"};
 
 // Multiplies counts whose product an integer may not hold.
 double Product(auto... factors) {

@@ -30,6 +30,7 @@ void AddPanels(Work& work, const IndirectGemmKernels<Element>& kernels, double t
   const TileCounts tiles(kernels, panels, num_rows, num_cols, /*same_rows=*/false);
   work.Add(WorkKind::kGemmFma, times * sums.terms * tiles.added);
   work.Add(WorkKind::kGemmLoad, times * sums.terms * tiles.loaded);
+  work.Add(WorkKind::kGemmSingle, times * sums.terms * tiles.singles);
   work.Add(WorkKind::kSegment, times * sums.segments * tiles.count);
   work.Add(WorkKind::kFold, times * tiles.vectors * std::max(1.0, sums.blocks));
   const int64_t rest = num_rows % tiles.tile_rows == 0 ? 0 : 1;

@@ -215,7 +215,8 @@ Work TapRowsCut::CountWork() const {
   const double calls = panels * Product(std::ssize(blocks), g.kernel_h);
   Work work;
   work.Add(WorkKind::kGemmFma, columns * Product(std::max(numbers * vectors, WaitingSlots(wide))));
-  work.Add(WorkKind::kGemmLoad, columns * Product(numbers + vectors));
+  work.Add(WorkKind::kGemmLoad, columns * Product(vectors));
+  work.Add(WorkKind::kGemmSingle, columns * Product(numbers));
   work.Add(WorkKind::kSegment, panels * Product(g.batch, g.out_h, g.kernel_h));
   work.Add(WorkKind::kCall, calls);
   work.Add(WorkKind::kFold,

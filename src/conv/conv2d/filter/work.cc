@@ -68,6 +68,7 @@ void Counter::CountTiles() {
   const double matrices = Product(g_.groups, cut_.tile_taps);
   work_.Add(WorkKind::kGemmFma, matrices * terms * tiles_.added);
   work_.Add(WorkKind::kGemmLoad, matrices * terms * tiles_.loaded);
+  work_.Add(WorkKind::kGemmSingle, matrices * terms * tiles_.singles);
   work_.Add(WorkKind::kSegment, matrices * Segments(terms) * tiles_.count);
   work_.Add(WorkKind::kCall,
             matrices * Product(tiles_.panels.count, CeilDiv(cut_.row_blocks, cut_.group_row_blocks),

@@ -72,7 +72,8 @@ TEST(LanesWork, IsThatOfItsTiles) {
       "padding=EXPLICIT");
   const Work work = CountOf("channel-lanes", problem, *kernels);
   EXPECT_EQ(work.Of(WorkKind::kGemmFma), 192 * 4 * 64);
-  EXPECT_EQ(work.Of(WorkKind::kGemmLoad), 32 * 64 * (6 + 4));
+  EXPECT_EQ(work.Of(WorkKind::kGemmLoad), 32 * 64 * 4);
+  EXPECT_EQ(work.Of(WorkKind::kGemmSingle), 32 * 64 * 6);
   EXPECT_EQ(work.Of(WorkKind::kSegment), 32);
   EXPECT_EQ(work.Of(WorkKind::kFold), 192 * 4);
   EXPECT_EQ(work.Of(WorkKind::kCall), 2);

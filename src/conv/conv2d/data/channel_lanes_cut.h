@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -79,6 +80,12 @@ struct ChannelLanesCut {
     return stage.result.num_images() * stage.result.num_rows() * result.w * ResultChannels();
   }
   int64_t SumsPerThread() const;
+  // Whether the panel from a channel of the result on is read where the filter lies: the widest
+  // tile must not reach past its end.
+  bool ReadsInPlace(int64_t channel, int64_t num_channels) const {
+    return in_place &&
+           channel + TilesOfWidth(kernels, num_channels).front().cols <= sum.result_c * sum.groups;
+  }
   int64_t ScratchBytes() const;
   std::string Tiles() const;
 
@@ -93,10 +100,15 @@ struct ChannelLanesCut {
   const bool groups_apart;         // a task copies and computes the channels of one group
   const int64_t cached_pixels, panels_per_pass;
   const ChannelLanesStages stages;
-  const SegmentTable segments;
+  const SegmentTable segments;                 // of packed panels
+  const std::optional<SegmentTable> in_place;  // of the filter where it lies
 
  private:
   static bool Crowds(const TapSum& sum);
+  bool FilterServesInPlace() const;
+  SegmentSteps Steps(int64_t b) const {
+    return {source.w * SourceChannels(), SourceChannels(), sum.source_c, b};
+  }
   bool TakesGroupsApart() const;
   int64_t PanelsPerPass() const;
   ChannelLanesNeeds Needs() const;
@@ -128,8 +140,10 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       cached_pixels(MostChunkPixels(source.c, std::ssize(phases))),
       panels_per_pass(PanelsPerPass()),
       stages(CutStages(sum, Needs())),
-      segments(phases, {source.w * SourceChannels(), SourceChannels(), sum.source_c, panels.cols},
-               Parts()) {}
+      segments(phases, Steps(panels.cols), Parts()),
+      in_place(FilterServesInPlace() ? std::make_optional<SegmentTable>(
+                                           phases, Steps(sum.result_c * sum.groups), Parts())
+                                     : std::nullopt) {}
 
 // A group's part of neighbouring pixels meets in the same few sets of a cache where they are a
 // large power of two apart, and takes few of their lines.
@@ -140,6 +154,19 @@ bool ChannelLanesCut<Stored, Element>::Crowds(const TapSum& sum) {
   return !kPairs && sum.groups > 1 && sum.kernel_h * sum.kernel_w > 1 &&
          sum.groups * group_bytes % kFewSetsStride == 0 &&
          group_bytes <= kFewLines * int64_t{kAlignment};
+}
+
+// In a forward pass the terms of a panel are rows of the filter, one behind the other, which few
+// pixels read less often than a copy would. A line that belongs to two panels has to last from one
+// to the next, which it does for few terms, fewer where rows meet in few sets of the caches.
+template <class Stored, class Element>
+bool ChannelLanesCut<Stored, Element>::FilterServesInPlace() const {
+  if (!sum.forward || !std::is_same_v<Stored, Element>) return false;
+  const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
+  if (panels.cols * int64_t{sizeof(Element)} % int64_t{kAlignment} == 0) return pixels <= 128;
+  constexpr int64_t kFewSetsStride = 1024;
+  const bool crowds = sum.result_c * sum.groups * int64_t{sizeof(Element)} % kFewSetsStride == 0;
+  return pixels <= 16 && TermsOf(sum, phases) <= (crowds ? 512 : 2048);
 }
 
 inline constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of the filter at a time

@@ -110,9 +110,19 @@ class ChannelLanesRunner {
             panels.ColsOf(in_group, cut_.sum.result_c), panels.cols};
   }
 
-  // To the beginning of the packed panels.
+  int64_t FirstChannel(const FilterPanel& panel) const {
+    return panel.group * cut_.sum.result_c + panel.first_channel;
+  }
+  bool ReadsInPlace(const FilterPanel& panel) const {
+    return cut_.ReadsInPlace(FirstChannel(panel), panel.num_channels);
+  }
+
+  // To the beginning of the packed panels, unless they are read where the filter lies.
   void PackPanels(int64_t first, int64_t count) {
-    args_.parallel.For(count, [&](int64_t i) { PackPanel(PanelAt(first + i), PackedPanel(i)); });
+    args_.parallel.For(count, [&](int64_t i) {
+      const FilterPanel panel = PanelAt(first + i);
+      if (!ReadsInPlace(panel)) PackPanel(panel, PackedPanel(i));
+    });
   }
 
   // A slab's shape that is copied with so many channels.
@@ -248,10 +258,18 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
   tile.a_step = 1;
   tile.b = packed;
   tile.b_step = cut_.panels.cols;
+  const SegmentTable* segment_table = &cut_.segments;
+  if constexpr (std::is_same_v<Stored, Element>) {
+    if (ReadsInPlace(panel)) {
+      tile.b = static_cast<const Stored*>(args_.filter) + FirstChannel(panel);
+      tile.b_step = sum.result_c * sum.groups;
+      segment_table = &*cut_.in_place;
+    }
+  }
   tile.in_pairs = sum.in_pairs;
   tile.sums = scratch.sums.data();
   const bool alone = cut_.groups_apart && cut_.result_staged;
-  const int64_t first_channel = (alone ? 0 : panel.group * sum.result_c) + panel.first_channel;
+  const int64_t first_channel = alone ? panel.first_channel : FirstChannel(panel);
   if (operands.narrowed != nullptr) {
     tile.narrowed = operands.narrowed + first_channel;
   } else {
@@ -267,7 +285,7 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
       tile.resume = part > 0;
       tile.keep = part + 1 < parts;
       RowGatherer<Element> gatherer(tiles, tile);
-      cut_.segments.ForClasses(
+      segment_table->ForClasses(
           i, part, scratch.segments,
           [&](const AxisClass& rows, const AxisClass& cols, const SegmentList& segments) {
             segments.Give(gatherer);

@@ -106,8 +106,10 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
   for (const ChannelLanesStage& stage : cut.stages.all) chunks += Product(stage.chunks.size());
   const bool repacked = cut.panels_per_pass < cut.NumPanels();
   const double packings = repacked ? Product(cut.stages.all.size()) : 1;
-  AddFilter<Stored>(work, sum, packings * Product(cut.NumPanels(), cut.PanelElements()),
-                    packings * Product(cut.NumPanels()));
+  if (!cut.in_place) {
+    AddFilter<Stored>(work, sum, packings * Product(cut.NumPanels(), cut.PanelElements()),
+                      packings * Product(cut.NumPanels()));
+  }
   for (size_t i = 0; i < cut.phases.size(); ++i) {
     const TapPhase& phase = cut.phases[i];
     for (const AxisClass& rows : phase.rows->classes) {

@@ -40,7 +40,7 @@ std::string Rows(const char* title, const std::map<std::string, LogImport::Tally
 
 }  // namespace
 
-LogImport::LogImport(std::string source, std::span<const Dialect* const> dialects,
+LogImport::LogImport(const std::string& source, std::span<const Dialect* const> dialects,
                      std::function<void(const std::string&)> on_refusal)
     : source_(ToValidUtf8(source)), on_refusal_(std::move(on_refusal)) {
   // Names have a limit; the last part of a path still points back.

@@ -24,7 +24,7 @@ class LogImport {
 
   // `source` as names of cases begin: "verbose.log" of "verbose.log:17". A record is tried in each
   // of `dialects`; the first that speaks of it counts. `on_refusal` hears of each record's first.
-  LogImport(std::string source, std::span<const Dialect* const> dialects,
+  LogImport(const std::string& source, std::span<const Dialect* const> dialects,
             std::function<void(const std::string&)> on_refusal = nullptr);
 
   // Reads to the end. Throws Stopped when the process was asked to end.

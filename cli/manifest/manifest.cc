@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -124,7 +123,7 @@ JsonReader ManifestFile::Open() const {
         name_,
         [contents = contents_, at = size_t{0}](char* into, size_t bytes) mutable {
           const size_t count = std::min(bytes, contents->size() - at);
-          std::memcpy(into, contents->data() + at, count);
+          std::copy_n(contents->data() + at, count, into);
           at += count;
           return count;
         },

@@ -266,7 +266,7 @@ class ManifestPlanner {
 ManifestPlan PlanManifest(const ManifestFile& file, const ManifestOptions& options,
                           const CaseSelection& selection, const BatchFiles& batch_files) {
   ManifestPlanner planner(file, options);
-  const ManifestPlan plan = planner.Plan(selection);
+  ManifestPlan plan = planner.Plan(selection);
   planner.CheckNames();
   planner.CheckOutputs(batch_files);
   planner.CheckInputs(batch_files);

@@ -121,7 +121,7 @@ void MergedReport::CollectEntries() {
 void MergedReport::AddGap(const char* code, const std::string& what, const std::string& why,
                           const std::string& fix) {
   const Error error(ExitCode::kData, code, what, why, fix);
-  if (!allow_missing_) throw error;
+  if (!allow_missing_) throw Error(error);
   gaps_.push_back(error.message());
   if (!incomplete_) incomplete_ = {code, error.message()};
 }

@@ -38,7 +38,7 @@ std::string CauseOf(const Json& check, const std::string& where) {
     return fmt::format("explained by {}, {}: {}", Text(diagnosis, "hypothesis"),
                        Text(diagnosis, "explains"), Text(diagnosis, "sentence"));
   }
-  const std::string detail = Text(check, "detail");
+  std::string detail = Text(check, "detail");
   if (where.empty()) return detail;
   return fmt::format("{}{}where: {}", detail, detail.empty() ? "" : "; ", where);
 }

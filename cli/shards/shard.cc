@@ -26,7 +26,7 @@ Shard ParseShard(const std::string& text, const Environment& environment) {
 }
 
 Shard ChooseShard(const std::string& text, const Console& console) {
-  const Shard shard = ParseShard(text, FindVariable);
+  Shard shard = ParseShard(text, FindVariable);
   console.Note(fmt::format("shard {}{}", NameOf(shard),
                            shard.origin.empty() ? "" : fmt::format(" ({})", shard.origin)));
   const char* status_file = FindVariable("GTEST_SHARD_STATUS_FILE");

@@ -67,8 +67,8 @@ int64_t KeptPositions::CountOf(size_t rank) const {
 }
 
 KeptPixels KeepMetSource(TapSum& sum) {
-  const KeptPixels kept{MetPositions(sum.row_phases, sum.source_h),
-                        MetPositions(sum.col_phases, sum.source_w)};
+  KeptPixels kept{MetPositions(sum.row_phases, sum.source_h),
+                  MetPositions(sum.col_phases, sum.source_w)};
   if (kept.cols.count() < kFewestKeptCols) {
     return {AllPositions(sum.source_h), AllPositions(sum.source_w)};
   }
@@ -80,8 +80,8 @@ KeptPixels KeepMetSource(TapSum& sum) {
 }
 
 KeptPixels KeepSummedResult(TapSum& sum) {
-  const KeptPixels kept{SummedPositions(sum.row_phases, sum.result_h),
-                        SummedPositions(sum.col_phases, sum.result_w)};
+  KeptPixels kept{SummedPositions(sum.row_phases, sum.result_h),
+                  SummedPositions(sum.col_phases, sum.result_w)};
   if (kept.rows.residues.empty() || kept.cols.count() < kFewestKeptCols ||
       sum.result_w > kMostApartCols) {
     return {AllPositions(sum.result_h), AllPositions(sum.result_w)};

@@ -26,7 +26,8 @@ bool FitsPixelLanes(const TapSum& sum) {
     size_t taps = 1;
     for (const AxisPhase& phase : phases) taps = std::max(taps, phase.taps.size());
     const double planes = std::min(static_cast<double>(taps), static_cast<double>(reach.step));
-    return planes * static_cast<double>((reach.high - reach.low) / reach.step + 1 + positions);
+    const int64_t indices = (reach.high - reach.low) / reach.step + 1 + positions;
+    return planes * static_cast<double>(indices);
   };
   return static_cast<double>(sum.groups) * static_cast<double>(sum.source_c) * kBytes *
              size(sum.row_phases, 1) * size(sum.col_phases, sum.col_phases.front().count) <=

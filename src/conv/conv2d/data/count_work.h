@@ -181,7 +181,8 @@ Work CountWork(const PixelLanesCut<Stored, Element>& cut) {
   AddPlanes(work, cut);
   const double calls = Product(sum.batch, cut.parts.count, sum.groups);
   for (const TapPhase& phase : cut.phases) {
-    const int64_t pixels = (cut.parts.positions - 1) * cut.cols.extent + phase.cols->count;
+    const int64_t positions = std::min(cut.parts.positions, phase.rows->count);
+    const int64_t pixels = (positions - 1) * cut.cols.extent + phase.cols->count;
     const Panels panels = CutPanels(cut.kernels, pixels, cut.panel_cols);
     const TileTerms sums = TermsOfClass(sum, phase, std::ssize(phase.rows->taps),
                                         std::ssize(phase.cols->taps), sum.source_c == 1);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tensor/tensor.h"
-#include "verify/arithmetic/format.h"
+#include "verify/truth/float_format.h"
 
 namespace convgrad {
 

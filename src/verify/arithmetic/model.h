@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "verify/arithmetic/format.h"
+#include "verify/truth/float_format.h"
 
 namespace convgrad {
 

@@ -330,7 +330,7 @@ class WinogradSearch {
     for (const Held& held : held_) {
       if (held.norm == 0) continue;
       const double error = (held.value - held.exact) / held.norm;
-      const double unit = UlpOf(made_.format(), std::fabs(held.exact)) / held.norm;
+      const double unit = InfoOf(made_.format()).Ulp(std::fabs(held.exact)) / held.norm;
       errors_.push_back(error);
       sizes_.push_back(held.exact / held.norm);
       roundings += unit * unit / 12;

@@ -275,7 +275,7 @@ CheckResult QuickProbe(const Problem& problem, const Execution& execution, uint6
 CheckResult QuickProbe(const Problem& whole, const Execution& execution, uint64_t seed,
                        const ComputeFunction& compute) {
   const Problem problem = FitToMemory(whole, execution);
-  const Parallel parallel(execution.num_threads > 0 ? execution.num_threads : UsableCpus());
+  const Parallel parallel(ThreadsOrAll(execution.num_threads));
   const IntegerRun run = RunOnIntegers(problem, compute, seed, parallel);
   const bool is_small = problem.ValidTerms() <= kMaxProbedTerms || run.result.num_elements() == 0;
   CompareOptions options;

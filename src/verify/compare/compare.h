@@ -35,8 +35,10 @@ struct CompareOptions {
   Precision precision = Precision::kStandard;
   // Recorded by this program with the same algo and precision: then `auto` means bits.
   bool golden_is_ours = false;
-  bool keep_errors = false;   // for CheckResult::errors
-  bool keep_profile = false;  // for CheckResult::profile; takes 12 bytes an element meanwhile
+  bool keep_errors = false;  // for CheckResult::errors
+  // For CheckResult::profile, where the result does not pass and has at most kMostProfiledElements;
+  // takes 12 bytes an element meanwhile.
+  bool profile_failures = false;
 };
 
 const char* NameOf(Verdict verdict);  // "PASSED", "SUSPECT", "FAILED"

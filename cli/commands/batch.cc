@@ -16,6 +16,7 @@
 #include "cli/manifest/manifest_cost.h"
 #include "cli/manifest/manifest_flags.h"
 #include "cli/options/commands.h"
+#include "cli/page/page_data.h"
 #include "cli/shards/shard.h"
 
 namespace convgrad::cli {

@@ -8,7 +8,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
@@ -191,9 +190,4 @@ class Recipes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    binary = pathlib.Path(sys.argv.pop(1)).resolve()
-    with tempfile.TemporaryDirectory() as programs:
-        pathlib.Path(programs, "convgrad").symlink_to(binary)
-        os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
-        tool_environment.clear()
-        unittest.main()
+    tool_environment.run_tests()

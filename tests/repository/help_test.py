@@ -10,7 +10,6 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 import termios
 import unittest
@@ -180,9 +179,4 @@ class Completions(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    binary = pathlib.Path(sys.argv.pop(1)).resolve()
-    with tempfile.TemporaryDirectory() as programs:
-        pathlib.Path(programs, "convgrad").symlink_to(binary)
-        os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
-        tool_environment.clear()
-        unittest.main()
+    tool_environment.run_tests()

@@ -147,6 +147,9 @@ def check(actual: Tensor, op: str, *, input: Tensor | None = None, filter: Tenso
     Raises:
         Error: as the operations do. A result that is wrong is no error.
     """
+    if not isinstance(op, str):
+        raise TypeError(f"op, the second argument, is an operation's name, not {type(op).__name__}; "
+                        "the result under test comes first")
     check_options("check", options)
     tensors = {"input": input, "filter": filter, "out_backprop": out_backprop, "actual": actual}
     arguments = {"filter_sizes": filter_sizes, "input_sizes": input_sizes, "strides": strides,

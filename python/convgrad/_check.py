@@ -29,7 +29,7 @@ class Diagnosis:
     exactly: bool
     """Every element is the mistake's exact value, rounded; else within its bound."""
     sentence: str
-    """What is the matter, and what to do."""
+    """Says what is the matter, and what to do."""
     also: tuple[str, ...]
     """Other mistakes that explain these data as well."""
 
@@ -58,7 +58,7 @@ class WorstElement:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What `check` finds. True in a condition only if it PASSED."""
+    """The verdict of `check`. True in a condition only if it PASSED."""
 
     status: str
     """``"PASSED"``, ``"SUSPECT"`` (further from the exact values than is usual) or ``"FAILED"``."""

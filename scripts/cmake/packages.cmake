@@ -1,4 +1,4 @@
-# What CPack makes (scripts/make-packages): two Debian packages, `convgrad` and `libconvgrad-dev`, and a
+# CPack makes these (scripts/make-packages): two Debian packages, `convgrad` and `libconvgrad-dev`, and a
 # tarball that runs wherever it is unpacked, with the libraries that a bare system lacks.
 set(CPACK_PACKAGE_VENDOR convgrad)
 set(CPACK_PACKAGE_CONTACT "The authors of convgrad <convgrad@localhost>")

@@ -1,4 +1,4 @@
-// What of the machine this process may use: CPUs and memory, container limits included.
+// The part of the machine that this process may use: CPUs and memory, container limits included.
 #pragma once
 
 #include <cstdint>

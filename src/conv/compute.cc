@@ -115,7 +115,7 @@ class MemoryLimit {
         limit_(execution.max_memory_bytes) {}
 
   void Check(int64_t scratch_bytes) {
-    // What little is left on any machine that runs at all: to ask the system takes as long as many
+    // So little is left on any machine that runs at all: to ask the system takes as long as many
     // a small convolution.
     constexpr int64_t kNoQuestion = int64_t{4} << 20;
     const int64_t need = operand_bytes_ + result_bytes_ + scratch_bytes;

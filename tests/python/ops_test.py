@@ -21,7 +21,7 @@ OPERANDS = {"input": IMAGE, "out_backprop": OUTPUT}
 
 
 def shapes_of(depthwise, filter_format, data_format):
-    """Of a convolution with two groups, or a depthwise one of multiplier 2, in the formats asked for."""
+    """The operands of a convolution with two groups, or a depthwise one of multiplier 2, in the formats asked for."""
     image = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 3, 1, 2)}[data_format]
     filter = (3, 3, 6, 2) if depthwise else (3, 3, 3, 12)
     if filter_format != "HWIO" and depthwise:

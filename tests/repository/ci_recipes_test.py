@@ -1,4 +1,4 @@
-"""What a CI job does with a batch: JUnit, the Markdown summary, shards by GNU parallel, pytest.
+"""CI jobs with a batch: JUnit, the Markdown summary, shards by GNU parallel, pytest.
 
 usage: ci_recipes_test.py CONVGRAD
 """
@@ -69,7 +69,7 @@ class Recipes(unittest.TestCase):
         self.assertIn("missing.npy", error.get("message"))
         self.assertTrue(error.get("type").startswith("io/"))
 
-        # What the text says repeats the case: same verdict, alone.
+        # The line in the text repeats the case: same verdict, alone.
         repro = failure.text.split("repeat alone: ")[1]
         self.assertEqual(self.run_in_folder("sh", "-c", repro).returncode, 1)
 

@@ -1,4 +1,4 @@
-"""What the tool says of itself: help at a terminal's width, its topics, completions for shells.
+"""The tool's words about itself: help at a terminal's width, its topics, completions for shells.
 
 usage: help_test.py CONVGRAD
 """
@@ -26,7 +26,7 @@ def output_of(*command, **keywords):
 
 
 def on_terminal(columns, command, **variables):
-    """What the command prints on a terminal of so many columns."""
+    """The output of the command on a terminal of so many columns."""
     child, terminal = pty.fork()
     if child == 0:
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))

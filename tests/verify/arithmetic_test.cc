@@ -241,7 +241,7 @@ TEST(Arithmetic, NamesNothingElse) {
     const Layer layer =
         MakeLayer(kOps[i % 3], kDTypes[i / 3 % 4], {draw(1, 3), draw(3, 9), draw(3, 9), channels},
                   {kernel, kernel, channels, draw(1, 6)}, static_cast<uint64_t>(i), i % 5 == 0);
-    // Of two terms there is one order.
+    // Two terms have one order.
     const int kind =
         static_cast<int>(layer.problem.MaxTerms() < 4 ? 1 + random() % 7 : random() % 8);
     const Tensor made = Spoilt(layer, kind, random);

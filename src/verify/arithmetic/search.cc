@@ -26,7 +26,7 @@ namespace {
 constexpr double kBitsDemanded = 32;
 // Longer sums are left alone.
 constexpr int64_t kMostPlaces = int64_t{1} << 22;
-// Of a search, in steps of about a nanosecond; of a look at elements, in terms.
+// The limits of a search are in steps of about a nanosecond, those of a look at elements in terms.
 constexpr int64_t kMostSteps = int64_t{3} << 30;
 constexpr int64_t kMostTermsSampled = int64_t{1} << 24;
 constexpr int64_t kMostTermsConfirmed = int64_t{1} << 29;
@@ -48,7 +48,7 @@ std::vector<int64_t> EvenlyOf(int64_t size, int64_t count) {
   return elements;
 }
 
-// What speaks for a model. Elements that have the same exact sum count once, the one that tells
+// The evidence for a model. Elements that have the same exact sum count once, the one that tells
 // most: on data that repeat, they are one.
 class Evidence {
  public:

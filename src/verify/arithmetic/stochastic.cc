@@ -72,7 +72,7 @@ class Lots {
 std::optional<Fingerprint> FindStochasticRounding(const TermSource& source, const MadeNumbers& made,
                                                   const Parallel& parallel) {
   constexpr int64_t kMostTerms = int64_t{1} << 28;
-  // Of wider formats the sums themselves are not known well enough.
+  // The sums themselves are not known well enough for wider formats.
   if (InfoOf(made.format()).fraction_bits > 10) return std::nullopt;
   const int64_t count =
       std::min(made.size(), std::max<int64_t>(1, kMostTerms / source.num_places()));

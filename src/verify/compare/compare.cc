@@ -42,7 +42,7 @@ CheckResult Incomparable(const Tensor& actual, const Tensor& expected) {
                       expected.shape());
 }
 
-// What a tensor of another shape than the one wanted may be.
+// Adds what a tensor of another shape than the one wanted may be.
 void AddHint(const Problem& problem, const Shape& given, const Shape& wanted, CheckResult& result) {
   if (given == wanted) return;
   const std::string hint = RecogniseShape(problem, given);
@@ -183,7 +183,7 @@ CheckResult ByTolerance(const Tensor& actual, const Tensor& expected, const Layo
   return result;
 }
 
-// Of elements that turned out to be right.
+// Elements that turned out to be right have no place to show.
 void ForgetWhere(CheckResult& result) {
   result.where.clear();
   result.box = {};

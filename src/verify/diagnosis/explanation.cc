@@ -75,7 +75,7 @@ bool Explanation::Finished(double value, const Truth& truth) const {
   return passes();
 }
 
-// Whether some sum near enough to the exact one is cut off to `value`: the nearest of those that
+// True if some sum near enough to the exact one is cut off to `value`: the nearest of those that
 // are is.
 bool Explanation::IsTruncated(double value, const Truth& truth) const {
   if (!std::isfinite(value) || !std::isfinite(truth.high)) {

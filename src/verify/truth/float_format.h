@@ -70,7 +70,7 @@ struct FloatFormat {
     return (truncates ? std::trunc(value / unit) : std::nearbyint(value / unit)) * unit;
   }
 
-  // Of a number with its bits, but perhaps beyond its largest.
+  // Takes a number that has the format's bits, but may be beyond its largest.
   double Ended(double rounded) const {
     const double end = 2 * std::ldexp(1.0, max_exponent);
     if (std::fabs(rounded) < end) return rounded;
@@ -145,7 +145,7 @@ inline double Round(Format format, double value) {
 // NVIDIA's TF32: float32's exponents and float16's significand.
 inline constexpr FloatFormat kTf32Format = InfoOf(Format::kTf32);
 
-// What sums are rounded to: the numbers of a type, or TF32's, which are some of float32's.
+// Sums are rounded to this: the numbers of a type, or TF32's, which are some of float32's.
 struct Accumulator {
   // NOLINTNEXTLINE(google-explicit-constructor): a type is the accumulator of its own numbers.
   Accumulator(DType type, bool tf32 = false) : dtype(type), is_tf32(tf32) {}

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -61,8 +59,7 @@ JsonReader ManifestFile::Open() const {
     return JsonReader(
         name_,
         [contents = contents_, at = size_t{0}](char* into, size_t bytes) mutable {
-          const size_t count = std::min(bytes, contents->size() - at);
-          std::memcpy(into, contents->data() + at, count);
+          const size_t count = contents->copy(into, bytes, at);
           at += count;
           return count;
         },

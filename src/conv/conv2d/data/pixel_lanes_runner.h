@@ -23,7 +23,7 @@ class PixelLanesRunner {
   using Compute = ComputeType<Stored>;
   using Cut = PixelLanesCut<Stored, Element>;
   static constexpr bool kPairs = Cut::kPairs;
-  // The type that the micro-kernel gives.
+  // What the micro-kernel gives.
   using Result = std::conditional_t<kPairs, Stored, Compute>;
 
   PixelLanesRunner(const ConvArgs& args, const Cut& cut)
@@ -234,7 +234,7 @@ void PixelLanesRunner<Stored, Element>::RunPhase(int64_t group, size_t phase, in
                                cut_.result_stride * int64_t{sizeof(Result)});
     int64_t row = 0;
     if (cut_.source_in_place) {
-      // Each of the first blocks of rows fetches a line, of these planes or of those that follow.
+      // Of these planes or of those that follow, each of the first blocks of rows fetches a line.
       constexpr int64_t kLine = 64 / int64_t{sizeof(Element)};
       const Element* next = panel + 1 < panels.count ? args.b + panels.cols : first + group_size;
       args.ahead_step = cut_.term_step * int64_t{sizeof(Element)};

@@ -13,16 +13,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "cli/batch/batch_case.h"
 #include "cli/batch/journal.h"
 #include "cli/batch/resume.h"
 #include "cli/batch/turns.h"
 #include "cli/batch/worker_pool.h"
+#include "cli/page/page_data.h"
 
 namespace convgrad::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // How far cases may finish ahead of the slowest one. Bounds what waits to be written in order.
 constexpr int64_t kMaxAhead = 4096;
@@ -168,18 +168,18 @@ class BatchRun {
 
   std::string DescribeProgress() {
     const std::lock_guard lock(mutex_);
-    const std::chrono::duration<double> elapsed = Clock::now() - begin_;
+    const double elapsed = since_begin_.Seconds();
     const int64_t done = tally_.total();
-    const double left = done == 0 ? 0
-                                  : elapsed.count() * static_cast<double>(num_cases_ - done) /
-                                        static_cast<double>(done);
+    const double left =
+        done == 0 ? 0
+                  : elapsed * static_cast<double>(num_cases_ - done) / static_cast<double>(done);
     return fmt::format("{} of {} cases, {} not right, {:.0f} s, {:.0f} s to go", done, num_cases_,
-                       tally_.bad.count(), elapsed.count(), left);
+                       tally_.bad.count(), elapsed, left);
   }
 
   Session& session_;
   const Console console_;
-  const Clock::time_point begin_ = Clock::now();
+  const Stopwatch since_begin_;
   const BatchOptions& options_;
   const CaseRunner runner_;
   const int64_t num_cases_;

@@ -17,7 +17,7 @@
 
 namespace convgrad::cli {
 
-// What decides results beside their cases.
+// The options that decide results, beside the cases.
 struct Program {
   std::string version = kBuild.version;
   std::string commit = kBuild.commit;
@@ -52,11 +52,11 @@ class CaseRunner {
   // `options` and `console` must outlive this.
   CaseRunner(std::string program, const BatchOptions& options, const Console& console);
 
-  // What goes wrong with the case is its end. Throws Stopped when the process
+  // An error of the case is how it ends. Throws Stopped when the process
   // was asked to end.
   CaseEnding Run(const CaseJob& job, Turns& turns) const;
 
-  // What Run() would report before it computes, or the error that it would end with.
+  // Gives what Run() would report before it computes, or the error that it would end with.
   CaseRecord Plan(const CaseJob& job) const;
 
   // Before anything is known of its result.
@@ -72,7 +72,7 @@ class CaseRunner {
   const Console& console_;
 };
 
-// Of a case that took longer than BatchOptions::timeout.
+// The error of a case that took longer than BatchOptions::timeout.
 Error TimeoutError(double timeout);
 
 // A case as a command line that runs it alone.

@@ -54,7 +54,7 @@ std::optional<std::string> ParsePending(const Arguments& arguments) {
 
 void ParseResources(const Arguments& arguments, BatchOptions& options) {
   const int threads = ParseThreads(arguments.flags());
-  options.num_threads = threads > 0 ? threads : UsableCpus();
+  options.num_threads = ThreadsOrAll(threads);
   options.jobs = 2 * options.num_threads;  // some compute while others are read or written
   if (const std::string* jobs = arguments.Find(FlagId::kJobs)) {
     options.jobs = static_cast<int>(ParseInteger("--jobs", *jobs, 1, kMaxThreads));

@@ -1,4 +1,4 @@
-// Whether the entry that an earlier run left of a case is still true.
+// Decides if the entry that an earlier run left of a case is still true.
 #pragma once
 
 #include <optional>

@@ -37,8 +37,8 @@ void OfferToMemoryKiller() {
       write(file.get(), kKilledRather.data(), kKilledRather.size());
 }
 
-// What a terminal sends to all its processes is for the batch, which then ends its workers. A batch
-// that is killed ends them too.
+// A signal that a terminal sends to all its processes is for the batch, which then ends its
+// workers. A batch that is killed ends them too.
 void LiveAndDieWithBatch() {
   for (const int signal : {SIGINT, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
   InstallSignalHandlers();

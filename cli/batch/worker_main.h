@@ -11,7 +11,7 @@ namespace convgrad::cli {
 // standard input the socket to the batch. Nobody else starts one.
 inline constexpr const char* kWorkerWord = "--as-worker-of-batch";
 
-// Whether this process was started as one.
+// True if this process was started as one.
 bool IsWorker(const std::vector<std::string>& words);
 
 // Until the batch has no more cases. Returns the exit code.

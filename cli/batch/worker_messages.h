@@ -1,4 +1,4 @@
-// What a batch and its workers tell each other about a case. Must not know how either works.
+// The messages about a case between a batch and its workers. Must not know how either works.
 #pragma once
 
 #include <optional>

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "cli/bench/peaks_cache.h"
 #include "cli/bench/rival.h"
 #include "cli/case/case_run.h"
@@ -16,14 +16,8 @@
 namespace convgrad::cli {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
 // Above this share of what the machine can do, the peaks are in doubt, not what was timed.
 constexpr double kMostShare = 1.05;
-
-double MillisecondsSince(SteadyClock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(SteadyClock::now() - begin).count();
-}
 
 [[noreturn]] void ThrowWrong(const CaseRecord& entry, const std::string& why) {
   throw Error(ExitCode::kWrong, "bench/wrong-result", entry.name, why,
@@ -91,14 +85,14 @@ void BenchCase::Verify() {
 }
 
 void BenchCase::Measure() {
-  const auto begin = SteadyClock::now();
+  const Stopwatch since_begin;
   const Computation computation(operands_->problem(), spec_.execution);
   entry().run = computation.info();
   if (!is_loaded_) {
     const Progress progress(session_.console, which_ + entry().name + ": reading operands");
     operands_->Load(computation.parallel());
     is_loaded_ = true;
-    load_ms_ = MillisecondsSince(begin);
+    load_ms_ = since_begin.Milliseconds();
   }
   if (setting_.options.hashes) entry().inputs = operands_->HashedRecords(computation.parallel());
   Tensor result(computation.problem().dtype, computation.problem().ResultShape());
@@ -113,7 +107,7 @@ void BenchCase::Measure() {
     entry().output->sha256 = DataHash(written);
   }
   RecordTiming(sampling);
-  entry().timing->total_ms = load_ms_ + MillisecondsSince(begin);
+  entry().timing->total_ms = load_ms_ + since_begin.Milliseconds();
   HoldAgainstRoofline(computation);
 }
 

@@ -15,7 +15,7 @@
 
 namespace convgrad::cli {
 
-// What all cases of one command share.
+// The setting that all cases of one command share.
 struct BenchSetting {
   BenchOptions options;
   std::optional<Baseline> baseline;

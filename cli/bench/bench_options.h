@@ -1,4 +1,4 @@
-// What the flags of `bench` ask for.
+// The flags of `bench` as values.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What `bench` measured, for people: a block for a case alone, a row as soon as one of many is
+// The measurements of `bench` for people: a block for a case alone, a row as soon as one of many is
 // measured, and what they say together.
 #pragma once
 

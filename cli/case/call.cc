@@ -61,8 +61,7 @@ bool IsFlagLetter(char letter) {
 Tensor ComputeCall(const Call& call) {
   const CaseSpec spec = ParseCall(CommandId::kRun, call);
   Operands operands(spec, Quiet());
-  const int threads = spec.execution.num_threads;
-  const Parallel parallel(threads > 0 ? threads : UsableCpus());
+  const Parallel parallel(ThreadsOrAll(spec.execution.num_threads));
   operands.Load(parallel);
   const Tensor result =
       Compute(operands.problem(), operands.first(), operands.second(), spec.execution);

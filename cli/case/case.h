@@ -69,7 +69,7 @@ CaseSpec ParseCase(const CaseRequest& request);
 // Throws as ParseCase.
 Op ParseOpOf(const CaseRequest& request);
 
-// Whether the operation takes its operand or sizes from this flag; true for every other flag.
+// True if the operation takes its operand or sizes from this flag, and for every other flag.
 bool TakesFlag(Op op, FlagId id);
 
 // Values of flags that several commands take.
@@ -77,7 +77,7 @@ std::optional<DType> ParseDTypeFlag(const FlagValues& flags);
 uint64_t ParseSeed(const FlagValues& flags);
 // 0 for all.
 int ParseThreads(const FlagValues& flags);
-// Of a command that takes several: each once.
+// The flag of a command that takes several; each once.
 std::vector<int> ParseThreadCounts(const FlagValues& flags);
 // --bfloat16-as and --no-clobber.
 NpyWriteOptions ParseWriteOptions(const FlagValues& flags);

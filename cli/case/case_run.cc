@@ -9,27 +9,21 @@
 
 #include "base/deadline.h"
 #include "base/resources.h"
+#include "cli/case/diagnose.h"
 #include "cli/case/images.h"
 #include "cli/case/review.h"
 #include "cli/record/pending.h"
 #include "tensor/statistics.h"
 #include "tensor/tensor_hash.h"
 #include "verify/compare/other_type.h"
-#include "verify/diagnosis/diagnosis.h"
 #include "verify/probe/invariance.h"
 #include "verify/probe/probe.h"
 
 namespace convgrad::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Hashed in half a millisecond.
 constexpr int64_t kThreadWorthwhileBytes = int64_t{1} << 20;
-
-double MillisecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
 
 // Time on CPUs, of all threads of the process.
 double CpuMilliseconds() {
@@ -70,13 +64,10 @@ CaseOptions CaseOptionsOf(const Arguments& arguments) {
 
 CaseRun::CaseRun(CaseSpec spec, const CaseOptions& options, const Console& console,
                  CaseRecord& entry)
-    : begin_(Clock::now()),
-      spec_(std::move(spec)),
-      options_(options),
-      console_(console),
-      entry_(entry) {
+    : spec_(std::move(spec)), options_(options), console_(console), entry_(entry) {
   entry_.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
   entry_.filter_format = spec_.conv.filter_format;
+  spec_.compare.profile_failures = options_.profile_errors;
   operands_.emplace(spec_, console_);
   CheckSumsFit(spec_.compare, problem().dtype);
   entry_.problem = problem();
@@ -159,17 +150,17 @@ void CaseRun::LoadAndCompute() {
     const Progress progress(console_, "reading operands");
     operands_->Load(*parallel_);
   }
-  timing.load_ms = MillisecondsSince(begin_);
-  const Clock::time_point begin = Clock::now();
+  timing.load_ms = since_begin_.Milliseconds();
+  const Stopwatch computing;
   const double cpu_begin = CpuMilliseconds();
   {
     const Progress progress(console_, fmt::format("computing {}", InfoOf(problem().op).name));
     result_.computed =
         Compute(problem(), operands_->first(), operands_->second(), spec_.execution, &*entry_.run);
   }
-  timing.compute_ms = MillisecondsSince(begin);
+  timing.compute_ms = computing.Milliseconds();
   timing.compute_cpu_ms = CpuMilliseconds() - cpu_begin;
-  timing.total_ms = MillisecondsSince(begin_);
+  timing.total_ms = since_begin_.Milliseconds();
   operands_->CheckUnchanged();
   result_.written = operands_->border().Result(result_.computed, *parallel_);
   entry_.timing = timing;
@@ -230,11 +221,7 @@ void CaseRun::Check() {
   if (recorder_) return;
   if (!golden_error_) {
     entry_.check = Compare();
-    if (entry_.check->status == Verdict::kFailed) NameChangedInputs();
-    if (entry_.check->status != Verdict::kPassed) {
-      DiagnoseGolden();
-      ProfileErrors();
-    }
+    if (entry_.check->status != Verdict::kPassed) Diagnose();
     operands_->border().Turn(*entry_.check, *parallel_);
   }
   if (NeedsReview()) {
@@ -242,82 +229,24 @@ void CaseRun::Check() {
   }
 }
 
-void CaseRun::DiagnoseGolden() {
-  const bool has_file = yours_ || (golden_ && golden_->file);
-  if (!has_file || entry_.check->policy == "none") return;
-  // Hypotheses are of results of the problem's type: a finer one is rounded to it, a coarser one
-  // says too little.
-  Tensor golden = yours_ ? yours_->tensor : golden_->tensor;
-  if (InfoOf(golden.dtype()).fraction_bits < InfoOf(problem().dtype).fraction_bits) return;
-  const Tensor as_given = golden;
-  if (golden.dtype() != problem().dtype) golden = ConvertTo(golden, problem().dtype, *parallel_);
-  // The right result of the operands that its maker multiplied.
-  const Tensor first = rounded_.first.value_or(operands_->first());
-  const Tensor second = rounded_.second.value_or(operands_->second());
-  const Tensor right =
-      rounded_.first ? Compute(problem(), first, second, spec_.execution) : result_.computed;
-  std::optional<DType> accumulator;
-  if (spec_.compare.golden_accumulator) accumulator = spec_.compare.golden_accumulator->dtype;
-  WrongGolden wrong = {problem(), first, second, right, golden, accumulator};
-  // A few seconds beside a comparison that took none, a minute beside one that did.
-  constexpr int64_t kQuickTerms = int64_t{1} << 30, kMostTerms = int64_t{1} << 34;
-  const bool was_quick =
-      spec_.compare.tolerance.kind != Tolerance::Kind::kAuto || entry_.check->policy == "bits";
-  wrong.max_terms = was_quick ? kQuickTerms : kMostTerms;
-  const int64_t limit = spec_.execution.max_memory_bytes;
-  wrong.spare_bytes = limit > 0 ? limit - entry_.run->memory_bytes : AvailableMemory() / 5 * 4;
-  wrong.as_given = &as_given;
-  std::string untried;
-  std::optional<Diagnosis> diagnosis = Diagnose(wrong, *parallel_, &untried);
-  if (!untried.empty()) {
-    std::string& detail = entry_.check->detail;
-    detail += (detail.empty() ? "" : "; ") + untried;
-  }
-  // By the data, a right golden passes: then our own result is what failed, and the detail says so;
-  // unless an order of summation is known that led so far off.
-  const bool is_right = diagnosis && diagnosis->hypothesis == kRightGolden;
-  if (!was_quick && is_right && !diagnosis->bit_for_bit) return;
-  if (diagnosis && !is_right && diagnosis->is_mistake) FailByMistake();
-  if (yours_ && diagnosis) diagnosis->sentence = ToItsMaker(std::move(diagnosis->sentence));
-  entry_.check->diagnosis = std::move(diagnosis);
-}
-
-// It takes as long as the comparison did, and memory only where something is wrong.
-void CaseRun::ProfileErrors() {
-  const int64_t num_elements = entry_.check->counts.elements;  // 0 where none were compared
-  const bool is_moderate = num_elements > 0 && num_elements <= kMostProfiledElements;
-  if (!options_.profile_errors || !is_moderate) return;
-  spec_.compare.keep_profile = true;
-  CheckResult again = Compare();
-  entry_.check->profile = std::move(again.profile);
-  entry_.check->worst_elements = std::move(again.worst_elements);
-}
-
-// A mistake that explains every number is at fault where rounding alone makes them unlikely.
-void CaseRun::FailByMistake() {
+void CaseRun::Diagnose() {
   CheckResult& check = *entry_.check;
-  // Beyond its bound is what only flushed numbers or an overflow explain: other doubts.
-  const bool is_by_odds = check.worst.bound && check.worst.bound->value <= 1;
-  if (check.status != Verdict::kSuspect || !is_by_odds) return;
-  check.status = Verdict::kFailed;
-  check.reason += "; a usual mistake explains them all";
-  check.detail.clear();
-}
-
-// A golden of other inputs says nothing about this result.
-void CaseRun::NameChangedInputs() {
-  if (!golden_ || !golden_->record || golden_->record->inputs.empty()) return;
-  std::string changed;
-  for (const RecordedInput& now : RecordedInputsOf(operands_->HashedRecords(*parallel_))) {
-    for (const RecordedInput& then : golden_->record->inputs) {
-      if (then.role != now.role || then.sha256 == now.sha256) continue;
-      changed += (changed.empty() ? "" : ", ") + now.role;
-    }
+  const bool is_recorded = golden_ && golden_->record && !golden_->record->inputs.empty();
+  if (check.status == Verdict::kFailed && is_recorded) {
+    NameChangedInputs(*golden_->record, operands_->HashedRecords(*parallel_), check);
   }
-  if (changed.empty()) return;
-  std::string& detail = entry_.check->detail;
-  detail += fmt::format("{}not what they were when the golden was recorded: {}",
-                        detail.empty() ? "" : "; ", changed);
+  if (!yours_ && !(golden_ && golden_->file)) return;
+  const int64_t limit = spec_.execution.max_memory_bytes;
+  Doubted doubted = {problem(), operands_->first(), operands_->second(), result_.computed, {}};
+  if (rounded_.first) {
+    doubted.first = *rounded_.first;
+    doubted.second = *rounded_.second;
+    doubted.right.reset();
+  }
+  doubted.made = yours_ ? yours_->tensor : golden_->tensor;
+  doubted.is_yours = yours_.has_value();
+  doubted.spare_bytes = limit > 0 ? limit - entry_.run->memory_bytes : AvailableMemory() / 5 * 4;
+  AddDiagnosis(doubted, spec_, *parallel_, check);
 }
 
 OutputRecord DescribeResult(const Operands& operands, const Tensor& result) {
@@ -347,12 +276,12 @@ void CaseRun::WriteResult() {
     const ScopedDeadline same_deadline(deadline);
     return DescribeResult(*operands_, result_.computed);
   });
-  const Clock::time_point begin = Clock::now();
+  const Stopwatch writing;
   std::string hash;
   if (output_) {
     spec_.write.hash = options_.hash_result;
     hash = WriteTensor(*output_, *output_target_, result_.written, spec_.write);
-    entry_.timing->write_ms = MillisecondsSince(begin);
+    entry_.timing->write_ms = writing.Milliseconds();
   } else if (options_.hash_result) {
     hash = DataHash(result_.written);
   }
@@ -369,7 +298,7 @@ void CaseRun::WriteResult() {
   entry_.output = described.get();
   entry_.output->path = spec_.output;
   if (options_.hash_result) entry_.output->sha256 = hash;
-  entry_.timing->total_ms = MillisecondsSince(begin_);
+  entry_.timing->total_ms = since_begin_.Milliseconds();
 }
 
 bool CaseRun::ProbeFailed() const {

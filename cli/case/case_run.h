@@ -3,13 +3,13 @@
 // computed; nothing is written before everything is computed.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "base/output_file.h"
 #include "base/parallel.h"
+#include "base/stopwatch.h"
 #include "cli/case/case.h"
 #include "cli/case/golden.h"
 #include "cli/case/golden_recorder.h"
@@ -44,7 +44,7 @@ struct CaseOptions {
   // Those of outputs and recorded goldens, where they are missing.
   bool make_directories = false;
   bool require_golden = false;  // a case that names none fails
-  // A result that does not pass is compared once more, to tell where its errors are how large.
+  // A result that does not pass is reported with how large its errors are where.
   bool profile_errors = false;
 };
 
@@ -75,19 +75,17 @@ class CaseRun {
   void OpenOutput();
   void DescribePlan() const;
   CheckResult CompareWithReference() const;
-  void NameChangedInputs();
   CheckResult Compare();
   void RoundOperands();
-  void DiagnoseGolden();
-  void ProfileErrors();
-  void FailByMistake();
+  // Why the comparison did not pass.
+  void Diagnose();
   // The probe, or the check of invariance.
   bool ProbeFailed() const;
   bool NeedsReview() const;
   void ListYours();
   void ListGolden();
 
-  const std::chrono::steady_clock::time_point begin_;
+  const Stopwatch since_begin_;
   CaseSpec spec_;
   const CaseOptions options_;
   const Console& console_;

@@ -1,5 +1,5 @@
 // Where filters of a case's format become ours, and ours become the case's: at reading and writing.
-// What computes and compares never sees another format.
+// Code that computes and compares never sees another format.
 #pragma once
 
 #include "base/parallel.h"

@@ -1,4 +1,4 @@
-// What `check` holds a result against: a golden file, the record beside one that this program
+// The goldens that `check` holds a result against: a file, the record beside one that this program
 // wrote, or a hash; and someone's result that is under test itself, held against the exact values.
 #pragma once
 
@@ -18,7 +18,7 @@ struct Golden {
   std::optional<GoldenRecord> record;
   std::optional<std::string> sha256;  // given instead of a file
 
-  // Whether it was a file once, of which only the record is left.
+  // True if it was a file once, of which only the record is left.
   bool LostItsFile() const { return !file && record && record->has_file; }
 };
 

@@ -84,7 +84,7 @@ class Operands {
 // Prints what a header warns of, and with --verbose what it says.
 void Describe(const Console& console, const std::string& path, const TensorHeader& header);
 
-// Whether the text of a sizes flag is "3,3,32,1" rather than a path. A file with such a name can be
+// True if the text of a sizes flag is "3,3,32,1" rather than a path. A file with such a name can be
 // given as ./NAME.
 bool IsInlineSizes(const std::string& text);
 

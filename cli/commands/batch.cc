@@ -4,18 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "cli/batch/batch_case.h"
 #include "cli/commands/manifest_runs.h"
 #include "cli/manifest/lint.h"
 #include "cli/manifest/manifest_cost.h"
 #include "cli/manifest/manifest_flags.h"
 #include "cli/options/commands.h"
+#include "cli/page/page_data.h"
 #include "cli/shards/shard.h"
 
 namespace convgrad::cli {
@@ -104,7 +105,7 @@ ExitCode Batch(Session& session) {
 
 ExitCode BatchCases(Session& session, const ManifestFile& file) {
   const Arguments& arguments = session.arguments;
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch since_begin;
   BatchOptions options = ParseBatchOptions(arguments);
   const ManifestOptions manifest = ParseManifestOptions(arguments);
   const CaseSelection selection = ParseSelection(arguments);
@@ -134,8 +135,8 @@ ExitCode BatchCases(Session& session, const ManifestFile& file) {
   BatchTally tally;
   const int64_t num_cases = NumRun(plan, options);
   const auto show = [&] {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    Show(session.console, tally.bad, Summarize(session.console, tally, num_cases, elapsed.count()),
+    Show(session.console, tally.bad,
+         Summarize(session.console, tally, num_cases, since_begin.Seconds()),
          arguments.operands().front());
   };
   try {

@@ -75,9 +75,9 @@ ExitCode Diff(Session& session) {
   CaseRecord& entry = BeginCase(session);
   const Arguments& arguments = session.arguments;
   CompareOptions options = ParseCompareOptions(arguments.flags());
+  options.profile_failures = CaseOptionsOf(arguments).profile_errors;
   session.report.execution.num_threads = ParseThreads(arguments.flags());
-  const int threads = session.report.execution.num_threads;
-  const Parallel parallel(threads > 0 ? threads : UsableCpus());
+  const Parallel parallel(ThreadsOrAll(session.report.execution.num_threads));
 
   const std::string& actual_path = arguments.operands()[0];
   const std::string& expected_path = arguments.operands()[1];
@@ -93,13 +93,6 @@ ExitCode Diff(Session& session) {
   const StoredTensor expected = ReadOperand(session, expected_path, "expected");
   error_map.CheckMemory(actual.tensor.num_elements(), 0, 0);
   entry.check = CompareTensors(actual.tensor, expected.tensor, options, parallel);
-  const bool is_wanted = arguments.Has(FlagId::kReport) &&
-                         entry.check->status != Verdict::kPassed &&
-                         actual.tensor.num_elements() <= kMostProfiledElements;
-  if (is_wanted) {
-    options.keep_profile = true;
-    entry.check = CompareTensors(actual.tensor, expected.tensor, options, parallel);
-  }
   actual.CheckUnchanged();
   expected.CheckUnchanged();
   error_map.Write(*entry.check, session.console);

@@ -85,7 +85,7 @@ ExitCode Gen(Session& session) {
   const TensorTarget target = ParseTensorTarget(path, NameOf(role));
   OutputFile output(target.path.file, {options.no_clobber});
   const Progress progress(session.console, "generating");
-  const Parallel parallel(threads > 0 ? threads : UsableCpus());
+  const Parallel parallel(ThreadsOrAll(threads));
   const Tensor tensor = MakeFill(fill, dtype, shape, seed, role, parallel);
   WriteTensor(output, target, tensor, options);
   session.console.Detail(fmt::format("{}: {} {}, fill {}, seed {}, role {}", path,

@@ -16,7 +16,8 @@ const Dialect& FindReadDialect(const std::string& name);
 LogImport ReadLog(const Session& session, const std::string& path,
                   std::span<const Dialect* const> dialects);
 
-// What was taken, refused and left out, where it is seen even with --quiet if something is refused.
+// Prints what was taken, refused and left out, where it is seen even with --quiet if something is
+// refused.
 void ShowLog(Session& session, const LogImport& log);
 
 // Throws kNothingRan "import/no-cases".

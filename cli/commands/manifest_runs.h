@@ -1,4 +1,4 @@
-// What `bench` and `batch` make of a manifest, wherever it comes from.
+// `bench` and `batch` on a manifest, wherever it comes from.
 #pragma once
 
 #include "cli/manifest/manifest.h"

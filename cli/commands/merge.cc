@@ -7,6 +7,7 @@
 
 #include "base/output_file.h"
 #include "cli/options/commands.h"
+#include "cli/page/page_data.h"
 #include "cli/report/bad_cases.h"
 #include "cli/report/outcome.h"
 #include "cli/report/outcome_reports.h"

@@ -10,7 +10,7 @@ inline constexpr const char* kManifestEndings[] = {".json", ".jsonl", ".ndjson"}
 // By the ending of its name.
 bool NamesManifestFile(const std::string& path);
 
-// Whether the operand of `plan` is a manifest, not an operation.
+// True if the operand of `plan` is a manifest, not an operation.
 bool NamesManifest(const Arguments& arguments);
 
 ExitCode PlanShards(Session& session);

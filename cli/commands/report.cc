@@ -45,7 +45,7 @@ bool IsEventsFile(std::string_view text) {
   return false;
 }
 
-// What makes two lines those of one case.
+// Two lines with the same key are those of one case.
 std::string KeyOf(const Json& entry) {
   const auto identity = entry.find("identity");
   if (identity != entry.end() && identity->is_string()) return identity->get<std::string>();

@@ -11,12 +11,11 @@
 #include <utility>
 
 #include "base/output_file.h"
+#include "base/stopwatch.h"
 #include "cli/text/environment.h"
 
 namespace convgrad::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 bool IsDumbTerminal() {
   const std::string term = Variable("TERM");
@@ -146,9 +145,8 @@ Console Console::WithoutProgress() const {
 }
 
 Progress::Progress(const Console& console, std::string what)
-    : Progress(console, [what = std::move(what), begin = Clock::now()] {
-        const std::chrono::duration<double> elapsed = Clock::now() - begin;
-        return fmt::format("{} ... {:.0f} s", what, elapsed.count());
+    : Progress(console, [what = std::move(what), since_begin = Stopwatch()] {
+        return fmt::format("{} ... {:.0f} s", what, since_begin.Seconds());
       }) {}
 
 Progress::Progress(const Console& console, std::function<std::string()> text)

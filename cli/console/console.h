@@ -1,5 +1,5 @@
-// What people read: results on standard output, everything else on standard error, and the progress
-// line on a terminal. Must not know what is computed.
+// The words for people: results on standard output, everything else on standard error, and the
+// progress line on a terminal. Must not know what is computed.
 #pragma once
 
 #include <condition_variable>

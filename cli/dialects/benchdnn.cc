@@ -1,4 +1,4 @@
-// What `benchdnn --conv` is given: command lines, the lines of its files of options, and files that
+// Words for `benchdnn --conv`: command lines, the lines of its files of options, and files that
 // hold nothing but problem descriptors. Options hold for the descriptors that follow them, on later
 // lines too, until --reset.
 #include <fmt/format.h>

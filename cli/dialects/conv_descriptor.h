@@ -8,7 +8,7 @@
 
 namespace convgrad::cli {
 
-// Whether a word begins as a descriptor does.
+// True if a word begins as a descriptor does.
 bool LooksLikeDescriptor(std::string_view word);
 
 // Sets the sizes of a convolution. What is left out follows benchdnn's rules: two images, one
@@ -17,7 +17,7 @@ bool LooksLikeDescriptor(std::string_view word);
 // they follow from the output. Throws Refusal.
 LoggedConv ParseDescriptor(std::string_view text);
 
-// What ParseDescriptor reads back, every number written.
+// The text that ParseDescriptor reads back, every number written.
 std::string WriteDescriptor(const Problem& problem);
 
 }  // namespace convgrad::cli

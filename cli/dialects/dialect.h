@@ -15,7 +15,7 @@
 
 namespace convgrad::cli {
 
-// What a record (a line, or a JSON object of several) of a log turned out to be. Neither
+// A record (a line, or a JSON object of several) of a log, as it turned out to be. Neither
 // convolutions nor refusals: other output, which the dialect does not speak of.
 struct Reading {
   std::vector<LoggedConv> convs;
@@ -41,7 +41,7 @@ struct Dialect {
   std::unique_ptr<DialectReader> (*make_reader)();
   // The line or the script for a case; null for one that is only read. Throws usage errors.
   std::string (*write)(const ExportCase& one);
-  // Of what is written: any number of lines can follow each other.
+  // True if any number of the lines that it writes can follow each other.
   bool writes_lines;
 };
 

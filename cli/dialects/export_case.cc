@@ -11,7 +11,7 @@
 namespace convgrad::cli {
 namespace {
 
-// What says how this program runs a case and what it compares with: the result to be judged is
+// Flags that say how this program runs a case and what it compares with: the result to be judged is
 // another's.
 constexpr FlagId kNotOfChecks[] = {FlagId::kActual,  FlagId::kExpect,    FlagId::kOutput,
                                    FlagId::kProbe,   FlagId::kAlgorithm, FlagId::kIsa,
@@ -24,7 +24,7 @@ std::string CheckLineOf(const std::string& program, const CaseRequest& request, 
                std::end(kNotOfChecks) ||
            !Contains(InfoOf(entry.id).commands, CommandId::kCheck);
   });
-  // What NumPy writes of bfloat16 does not tell what it is.
+  // NumPy writes bfloat16 as bytes that do not tell what they are.
   if (!flags.Has(FlagId::kDtype)) flags.Add({FlagId::kDtype, InfoOf(dtype).name, "", {}});
   std::vector<std::string> words = FlagWords(flags, /*with_outputs=*/false);
   words.insert(words.begin(), {program, InfoOf(CommandId::kCheck).name, request.op});

@@ -39,7 +39,7 @@ struct ExportCase {
 ExportCase MakeExportCase(const std::string& dialect, const std::string& program,
                           const CaseRequest& request, const Console& console);
 
-// What each dialect makes of a case, as Dialect::write.
+// A case in the words of each dialect, as Dialect::write gives it.
 std::string WriteBenchdnnLine(const ExportCase& one);
 std::string WriteMiopenLine(const ExportCase& one);
 std::string WritePyTorchScript(const ExportCase& one);

@@ -15,7 +15,7 @@
 namespace convgrad::cli {
 namespace {
 
-// What a node of one kind is called, and the tensors that play its roles.
+// The name of a node of one kind, and the tensors that play its roles.
 struct NodeForm {
   const char* kind;
   Direction direction;
@@ -114,7 +114,7 @@ class GraphReader final : public DialectReader {
     return reading;
   }
 
-  // Whether the kind of a convolution stands anywhere in a text.
+  // True if the kind of a convolution stands anywhere in a text.
   bool Speaks(std::string_view text) const {
     return std::any_of(std::begin(form_.nodes), std::end(form_.nodes), [&](const NodeForm& node) {
       return text.find(fmt::format("\"{}\"", node.kind)) != std::string_view::npos;

@@ -45,7 +45,7 @@ struct LoggedAxis {
 
   // The input positions that a filter spans.
   int64_t Extent() const;
-  // What `out` is by the other numbers.
+  // `out` as it follows from the other numbers.
   int64_t ExpectedOut() const;
   // The pads at the end with which `in` gives `out`, where only pads at the beginning are told. An
   // output that leaves the last positions of the input unread needs none.

@@ -23,7 +23,7 @@ struct PythonValue {
   bool Is(std::string_view name) const { return kind == Kind::kWord && word == name; }
 };
 
-// What `text` begins with, up to the end of that value. Throws Refusal.
+// Reads the value that `text` begins with, up to its end. Throws Refusal.
 PythonValue ParsePythonValue(std::string_view text);
 
 }  // namespace convgrad::cli

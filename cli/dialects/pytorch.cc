@@ -118,7 +118,7 @@ Reading ReadForward(const PythonValue& arguments) {
   return reading;
 }
 
-// Of output_mask: whether the gradients of input and filter were asked for.
+// By output_mask: whether the gradients of input and filter were asked for.
 Reading ReadBackward(const PythonValue& arguments) {
   const PythonValue& out = TensorAt(arguments, 0);
   bool is_transposed = false;

@@ -29,7 +29,7 @@ void RecordReader::Nesting::Add(const std::string& text) {
   }
 }
 
-// What is beyond the limit is read, but not kept.
+// Bytes beyond the limit are read, but not kept.
 std::optional<RecordReader::Line> RecordReader::ReadLine() {
   Line line;
   bool is_any = false;

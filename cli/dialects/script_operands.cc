@@ -133,7 +133,7 @@ std::string Coefficients(const char* name, std::span<const double> values) {
 
 std::string FillPart() {
   const NormalQuantileCoefficients coefficients = CoefficientsOfNormalQuantile();
-  return "\n# Of Wichura's AS241, from the highest power down.\n" +
+  return "\n# The coefficients of Wichura's AS241, from the highest power down.\n" +
          Coefficients("CENTRE_TOP", coefficients.centre_top) +
          Coefficients("CENTRE_BOTTOM", coefficients.centre_bottom) +
          Coefficients("TAIL_TOP", coefficients.tail_top) +

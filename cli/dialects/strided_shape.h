@@ -12,7 +12,7 @@ namespace convgrad::cli {
 struct StridedShape {
   std::vector<int64_t> sizes, strides;  // no strides: in the order of the sizes
 
-  // Whether the second dimension, of channels, lies innermost.
+  // True if the second dimension, of channels, lies innermost.
   bool HasChannelsLast() const;
 };
 

@@ -72,7 +72,7 @@ class JsonReader {
   [[noreturn]] void Refuse(Place place, const std::string& why, const std::string& fix = "") const;
 
  private:
-  // What may come next.
+  // The kinds of token that may come next.
   enum class State { kValue, kFirstKey, kKey, kFirstItem, kAfterValue };
 
   int Peek();  // the next byte, -1 at the end

@@ -1,4 +1,4 @@
-// What the cases of a manifest are expected to cost, and how they are dealt to shards.
+// The costs that the cases of a manifest are expected to have, by which they are dealt to shards.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What flags say about a manifest as a whole, for every command that takes one.
+// Flags that are about a manifest as a whole, read for every command that takes one.
 #pragma once
 
 #include "cli/manifest/manifest_plan.h"

@@ -15,7 +15,7 @@ namespace convgrad::cli {
 struct ManifestPlan {
   int64_t num_cases = 0;     // in the manifest
   int64_t num_selected = 0;  // of them
-  // Of the identities of the selected cases, in their order.
+  // The hash of the identities of the selected cases, in their order.
   std::string sha256;
 };
 

@@ -1,5 +1,5 @@
-// What the user typed, taken apart by the tables of commands and flags. Knows which flag goes with
-// which command; must not know what values mean.
+// The words that the user typed, taken apart by the tables of commands and flags. Knows which flag
+// goes with which command; must not know what values mean.
 #pragma once
 
 #include <string>

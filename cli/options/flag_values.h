@@ -28,11 +28,11 @@ class FlagValues {
     Place place;
   };
 
-  // Of a command line.
+  // The flags of a command line.
   FlagValues() = default;
-  // Of a function's call, whose arguments are called as the keys of manifests are.
+  // Those of a function's call, whose arguments are called as the keys of manifests are.
   static FlagValues OfCall();
-  // Of an entry of the manifest `source` (as messages call it).
+  // Those of an entry of the manifest `source` (as messages call it).
   FlagValues(std::shared_ptr<const std::string> source, Place place)
       : source_(std::move(source)), has_keys_(true), place_(place) {}
 
@@ -49,7 +49,7 @@ class FlagValues {
   std::string Get(FlagId id, const std::string& otherwise) const;
   const std::vector<Entry>& entries() const { return entries_; }
 
-  // Of the entry; nowhere for a command line.
+  // The place of the entry; nowhere for a command line.
   Place place() const { return place_; }
 
   // How messages call the flag: "--out-backprop", or "out_backprop" of a manifest or a call.
@@ -60,7 +60,7 @@ class FlagValues {
   [[noreturn]] void Refuse(FlagId id, const Error& error) const;
   [[noreturn]] void RefuseAt(Place place, const Error& error) const;
 
-  // What `read`, given the flag's name, returns; what it throws is thrown as Refuse() does.
+  // Returns what `read`, given the flag's name, returns; throws what it throws as Refuse() does.
   template <class Read>
   auto Parse(FlagId id, const Read& read) const {
     try {

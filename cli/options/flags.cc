@@ -218,7 +218,7 @@ constexpr Flag kFlags[] = {
      "write JUnit XML, which CI systems show"},
     {FlagId::kSummary, "summary", "F", kReporting, kManifests, false, kWritten,
      "write a short page of Markdown; '-' for standard output, e.g. >>$GITHUB_STEP_SUMMARY"},
-    {FlagId::kHtml, "html", "F", kReporting, kCheck | kManifests | kBench, false, kWritten,
+    {FlagId::kHtml, "html", "F", kReporting, kComparing | kManifests | kBench, false, kWritten,
      "write the report as one page to look at in a browser; '-' for standard output"},
     {FlagId::kCsv, "csv", "F", kReporting, kBench | kReplay, false, kWritten,
      "write the measurements as comma-separated values; '-' for standard output"},

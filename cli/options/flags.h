@@ -140,7 +140,7 @@ enum class FlagGroup {
   kReporting
 };
 
-// What a flag takes, on the command line and, as JSON, in a manifest.
+// The values that a flag takes, on the command line and, as JSON, in a manifest.
 enum class FlagKind {
   kSwitch,    // nothing; true or false
   kText,      // a string
@@ -184,7 +184,7 @@ std::string SpellLetter(const Flag& flag);
 // "out_backprop".
 std::string KeyOf(const Flag& flag);
 
-// What a flag's value names.
+// Says what a flag's value names.
 FlagFile FileOf(const Flag& flag);
 // The files that `value` of such a flag names: one, or those of a list.
 std::vector<std::string> FilesIn(const Flag& flag, const std::string& value);
@@ -192,7 +192,7 @@ std::vector<std::string> FilesIn(const Flag& flag, const std::string& value);
 // The words among which a flag's value is chosen, as far as they can be listed: {"NHWC", "NCHW"}.
 std::vector<std::string> ChoicesOf(const Flag& flag);
 
-// Whether a manifest's case can have it: it says what to compute, on what, or with what to compare.
+// A manifest's case can have it: it says what to compute, on what, or with what to compare.
 bool IsCaseKey(const Flag& flag);
 
 }  // namespace convgrad::cli

@@ -147,7 +147,7 @@ function ratiosView(items, title, name) {
       }));
 }
 
-// What ended otherwise than in the first report.
+// Cases that ended otherwise than in the first report.
 function changesView() {
   const compared = DATA.compared, changed = [];
   for (let k = 0; k < (compared.row?.length ?? 0); ++k) {
@@ -211,7 +211,7 @@ function changesView() {
           null);
 }
 
-// What is known of each report, beside each other; what differs stands out.
+// The facts of each report, beside each other; those that differ stand out.
 function reportsView() {
   const facts = [
     ['file', (r) => r.name], ['command', (r) => r.context?.convgrad?.command],

@@ -28,7 +28,7 @@ function tagsOf(row) {
   return tags === '' ? [] : tags.split(' ');
 }
 
-// Of a case that was timed, else undefined.
+// The place of a row's timing; none where the case was not timed.
 const TIMING_OF_ROW = new Map();
 for (let i = 0; i < NUM_TIMINGS; ++i) TIMING_OF_ROW.set(TIMINGS.row[i], i);
 

@@ -203,7 +203,7 @@ function axisFigure(axis, limit, most, unit, number) {
   });
 }
 
-// What the bins of a histogram of powers of two stand for.
+// The sizes that the bins of a histogram of powers of two stand for.
 function binsOf(histogram, first = 'none') {
   const bins = [{from: 0, to: 0, text: first, count: histogram.zero}];
   histogram.counts.forEach((count, i) => {

@@ -50,10 +50,11 @@ function without(isLeftOut) {
   return beside(3 * CELL + 2, 3 * CELL + 2, grid(() => false), grid(isLeftOut));
 }
 
-// A row of three pixels with one more on either side.
-function padded(done) {
-  const row = (texts) => cellGrid(1, 1, 1, 5, (r, c) => [c % 4 === 0 ? 'pad' : 'pixel', texts[c]]);
-  return beside(5 * CELL + 2, CELL + 2, row(['0', 'a', 'b', 'c', '0']), row(done));
+// A row of three pixels with two more on either side: one alone is the same by several mistakes.
+function padded(before, after) {
+  const isPad = (c) => c < 2 || c > 4;
+  const row = (texts) => cellGrid(1, 1, 1, 7, (r, c) => [isPad(c) ? 'pad' : 'pixel', texts[c]]);
+  return beside(7 * CELL + 2, CELL + 2, row('00abc00'), row(`${before}abc${after}`));
 }
 
 // A window of three by three over an image with one line of padding before it.
@@ -195,10 +196,10 @@ const MISTAKES = {
   'pads-first': () => windows(0, 0, 2),
   'window-offset': () => windows(1, 0),
   'shifted': () => windows(0, 2),
-  'edge-padding': () => padded(['a', 'a', 'b', 'c', 'c']),
-  'reflect-padding': () => padded(['b', 'a', 'b', 'c', 'b']),
-  'symmetric-padding': () => padded(['a', 'a', 'b', 'c', 'c']),
-  'wrap-padding': () => padded(['c', 'a', 'b', 'c', 'a']),
+  'edge-padding': () => padded('aa', 'cc'),
+  'reflect-padding': () => padded('cb', 'ba'),
+  'symmetric-padding': () => padded('ba', 'cb'),
+  'wrap-padding': () => padded('bc', 'ab'),
   'data-offset': () => axes(['x0', 'x1', 'x2', 'x3'], ['?', 'x0', 'x1', 'x2']),
   'dilation-ignored': () => steps(2, 2, 1, 1),
   'dilation-added': () => steps(1, 1, 2, 2),
@@ -265,7 +266,7 @@ const MISTAKES = {
 
 // None for a mistake without one.
 function pictureOfMistake(name) {
-  // Of a pair, as pads-symmetric+filter-flipped, the first.
+  // A pair, as pads-symmetric+filter-flipped, has the picture of its first.
   const first = name.split('+')[0];
   return Object.hasOwn(MISTAKES, first) ? MISTAKES[first]() : null;
 }

@@ -115,7 +115,7 @@ std::optional<PageTiming> TimingOf(const Json& entry, PageVocabulary& words) {
   return timing;
 }
 
-// What the table lacks. Hashes stay behind: they are of no use to a reader.
+// The facts that the table lacks. Hashes stay behind: they are of no use to a reader.
 Json DetailOf(const Json& entry) {
   Json detail = Json::object();
   for (const char* key : {"check", "probe", "error", "pending", "repro", "inputs", "run", "output",

@@ -1,4 +1,4 @@
-// What the page of a report holds of one case.
+// One case, as the page of a report holds it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class PageWords {
   std::unordered_map<std::string, int> numbers_;
 };
 
-// Of each kind of word; a column of the page's table each.
+// The words of each kind; each kind is a column of the page's table.
 struct PageVocabulary {
   PageWords status, op, dtype, format, shape, tags, isa, algorithm, reason, mistake, bound, verdict;
 };

@@ -15,7 +15,7 @@ constexpr size_t kMostCases = 100'000;             // in the table
 constexpr size_t kFewCases = 256;                  // of which the right ones have details too
 constexpr size_t kMostKept = size_t{16} << 20;     // bytes of details until the page is written
 constexpr size_t kLeastDetails = size_t{1} << 16;  // whatever the columns take
-// Of what there is for details, for those of all cases before any case's profile.
+// The part of the room for details that those of all cases take, before any case's profile.
 constexpr double kShareOfDetails = 0.7;
 constexpr double kTolerance = 0.05;  // of times: what bench --regress says by default
 
@@ -203,7 +203,7 @@ class FittingTexts {
   int64_t count_ = 0;
 };
 
-// What a reader wants of a context.
+// A context, as far as a reader wants it.
 Json ShortContext(const std::string& text) {
   Json context = text.empty() ? Json::object() : ParseJson(text);
   for (const char* key : {"load", "caches", "num_cpus"}) context.erase(key);

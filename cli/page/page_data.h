@@ -15,13 +15,13 @@ namespace convgrad::cli {
 
 class PageData {
  public:
-  // What is added from here on belongs to the report of this name.
+  // Cases that are added from here on belong to the report of this name.
   void Begin(const std::string& name);
   // One of benchmarks[], as JSON text. Throws data "report/malformed".
   void Add(std::string_view entry);
   // The report's own objects as JSON text; empty without them. Throws likewise.
   void Describe(std::string_view context, std::string_view error);
-  // Of the report: what a reader should know of how it was read.
+  // Something that a reader should know of how the report was read.
   void Note(const std::string& text);
 
   int64_t num_cases() const;

@@ -17,7 +17,7 @@ const TABLE_COLUMNS = [
     when: () => DATA.reports.length > 1
   },
   {key: 'name', title: 'Case', width: 'minmax(7rem, 3fr)', value: (row) => CASES.name[row]},
-  // What is the same of all cases takes no room.
+  // A column that is the same of all cases takes no room.
   {
     key: 'op',
     title: 'Operation',
@@ -56,7 +56,7 @@ const TABLE_COLUMNS = [
   },
 ].filter((column) => !column.when || column.when());
 
-// What the choices narrow; '' is all.
+// The choices that narrow the table; '' is all.
 const FILTERS = [
   {
     key: 'status',

@@ -72,7 +72,7 @@ function milliseconds(value) {
   return `${digits(value * 1000, 3)} µs`;
 }
 
-// What a share of one is called.
+// A share of one, in words.
 function percent(share, count = 3) {
   return share === null || share === undefined ? '' : `${digits(share * 100, count)} %`;
 }

@@ -30,11 +30,11 @@ struct GoldenRecord {
   bool has_file = false;         // the data were kept too, not the hash alone
   std::string text_sha256 = {};  // of the record itself, once it was read
 
-  // Whether this program, run as it is now at `now`, must give the same bits.
+  // True if this program, run as it is now at `now`, must give the same bits.
   bool IsReproducible(Precision now) const;
 };
 
-// Whether `text` is written as data hashes are.
+// True if `text` is written as data hashes are.
 bool IsDataHash(const std::string& text);
 
 // "F.golden.json", F being the file, whichever tensor of it is the golden.
@@ -46,8 +46,8 @@ std::optional<GoldenRecord> ReadRecord(const std::string& path);
 // Its text alone; of a file that is too long for one, the beginning.
 std::optional<std::string> ReadRecordText(const std::string& path);
 
-// What this program, as it is now, writes about a golden with this hash and shape; `has_file`:
-// beside its data.
+// The record that this program, as it is now, writes of a golden with this hash and shape;
+// `has_file`: beside its data.
 std::string RenderRecord(const std::string& sha256, bool has_file, const Shape& shape,
                          const Problem& problem, Precision precision,
                          const std::vector<RecordedInput>& inputs, const std::string& reason);

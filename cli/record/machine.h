@@ -1,4 +1,4 @@
-// What reports and `info` say about the machine and the build. Cheap: a few small files of the
+// Facts about the machine and the build, for reports and `info`. Cheap: a few small files of the
 // system, nothing measured.
 #pragma once
 

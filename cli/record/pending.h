@@ -21,7 +21,7 @@ std::string PendingPath(const std::string& directory, const std::string& golden)
 // "pending/outside" if a symbolic link leads the result or its record out of `directory`.
 void MakePendingPlace(const std::string& directory, const std::string& golden);
 
-// Whether a file may be one that was left so.
+// True if a file may be one that was left so.
 bool IsPendingName(const std::string& path);
 
 // Makes the directory of `path`, and those above it. Throws I/O errors.
@@ -30,7 +30,8 @@ void MakeDirectoriesOf(const std::string& path);
 // Removes a file, if it is there. Throws I/O errors.
 void RemoveIfThere(const std::string& path);
 
-// Whether a golden lies outside the current directory, links followed: what `accept` doubts.
+// True if a golden lies outside the current directory, links followed: `accept` doubts that it is
+// meant.
 bool LiesOutside(const std::string& golden);
 
 // A command line that makes the result and its record the golden.

@@ -1,4 +1,4 @@
-// What `bench` adds to a case's entry in the report.
+// The keys that `bench` adds to a case's entry in the report.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,7 @@ namespace convgrad::cli {
 // names.
 void PutBenchTiming(nlohmann::ordered_json& timing, const BenchTiming& bench);
 
-// Of an entry that has one.
+// The roofline of an entry that has one.
 nlohmann::ordered_json RooflineJson(const CaseRecord& entry);
 
 nlohmann::ordered_json ComparisonJson(const ComparisonRecord& record);

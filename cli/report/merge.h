@@ -22,7 +22,7 @@ class MergedReport {
   explicit MergedReport(const std::vector<std::string>& paths, bool allow_missing = false);
 
   int64_t num_cases() const { return static_cast<int64_t>(entries_.size()); }
-  // Of the whole batch.
+  // Numbers and code of the whole batch.
   int64_t num_planned() const { return reports_.front().num_cases(); }
   int64_t num_shards() const { return static_cast<int64_t>(reports_.size()); }
   // The worst of all cases, and of what is missing.
@@ -34,8 +34,8 @@ class MergedReport {
   // Differences between the shards that don't forbid a merge, and what is missing, for people.
   std::vector<std::string> Warnings() const;
 
-  // What is missing, if anything is; the merged report has it as its error, so that nobody takes a
-  // part for the whole.
+  // Names what is missing, if anything is; the merged report has it as its error, so that nobody
+  // takes a part for the whole.
   const std::optional<ErrorRecord>& incomplete() const { return incomplete_; }
 
   // The entries in the plan's order, as JSON text.

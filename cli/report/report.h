@@ -1,5 +1,5 @@
-// What a run of the tool did: filled while it works, rendered once at its end. Plain facts; must
-// not know how they are shown.
+// The record of a run of the tool: filled while it works, rendered once at its end. Plain facts;
+// must not know how they are shown.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,11 @@ struct InputRecord {
   std::optional<std::string> sha256;
   std::string dtype;
   bool fortran_order = false;
-  // Of a golden: hash of the record beside it, if there is one, and whether that is all there is.
+  // A golden has the hash of the record beside it, if there is one, and says if that is all there
+  // is.
   std::optional<std::string> record_sha256 = {};
   bool hash_only = false;
-  // Of `inspect`.
+  // `inspect` alone fills these.
   Shape shape = {};
   std::optional<TensorStatistics> statistics = {};
 };
@@ -48,7 +49,7 @@ struct OutputRecord {
   std::optional<int64_t> overflow;
 };
 
-// What `bench` measured; milliseconds of one iteration.
+// The times that `bench` measured; milliseconds of one iteration.
 struct BenchTiming {
   Summary summary;
   int64_t warmup = 0;             // iterations before the first sample
@@ -72,7 +73,7 @@ struct ComparisonRecord {
   double before_ms = 0;            // median of what is compared with; 0 where there is nothing
   int64_t pairs = 0;               // measured in turn; 0 for an earlier report
   std::vector<std::string> notes;  // what differs, or why nothing is concluded
-  // What is compared with has no such case, or is the only one that has.
+  // kNew: the run that it is compared with has no such case; kMissing: only that one has.
   enum class Presence { kBoth, kNew, kMissing } presence = Presence::kBoth;
   bool is_comparable = false;  // of the same thing, in the same way, with an interval
 
@@ -120,7 +121,7 @@ struct CaseRecord {
   std::optional<ErrorRecord> error;
   std::string repro;
 
-  // Of an entry with a roofline: the best possible time as a part of the measured one.
+  // The best possible time as a part of the measured one; entries with a roofline have it.
   double Share() const {
     return timing->compute_ms > 0 ? 1e3 * roofline->seconds / timing->compute_ms : 0;
   }

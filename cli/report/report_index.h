@@ -22,7 +22,7 @@ class IndexedReport {
   const std::string& path() const { return path_; }
   const Json& context() const { return context_; }
   const std::vector<IndexedEntry>& entries() const { return entries_; }
-  // What went wrong beside the cases, if anything did.
+  // The error beside the cases, if there was one.
   const std::optional<std::string>& error() const { return error_; }
   void CheckUnchanged() const { file_->CheckUnchanged(); }
 

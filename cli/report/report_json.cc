@@ -29,10 +29,6 @@ void PutNumber(Json& object, const std::string& key, double value) {
   object[key + "_class"] = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-int ThreadsOf(const Execution& execution) {
-  return execution.num_threads > 0 ? execution.num_threads : UsableCpus();
-}
-
 // None were needed, or those of each number of threads.
 Json RenderPeaks(const Report& report) {
   if (report.peaks.empty()) return nullptr;
@@ -48,7 +44,7 @@ Json OwnContext(const Report& report) {
           {"command", ToValidUtf8(report.command_line)},
           {"isa", NameOf(report.execution.isa.value_or(SupportedKernels().front().isa))},
           {"isa_available", available},
-          {"threads", ThreadsOf(report.execution)},
+          {"threads", ThreadsOrAll(report.execution.num_threads)},
           {"tbb", ThreadingLibraryVersion()},
           {"algo", kAlgo},
           {"peaks", RenderPeaks(report)}};

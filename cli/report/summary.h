@@ -26,7 +26,7 @@ class SummaryPage {
   std::map<std::string, int64_t> count_of_;  // by status
   int64_t passed_ = 0, computed_ = 0, bad_ = 0;
   double seconds_ = 0;
-  // Of the bad ones that are shown: the first by their number in the plan.
+  // The bad ones that are shown: the first by their number in the plan.
   struct Row {
     std::string row, repro, accept;
   };

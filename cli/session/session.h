@@ -9,23 +9,24 @@
 
 #include "cli/console/console.h"
 #include "cli/options/arguments.h"
-#include "cli/page/page_data.h"
 #include "cli/report/outcome_reports.h"
 #include "cli/report/report.h"
 #include "cli/report/report_writer.h"
 
 namespace convgrad::cli {
 
+class PageData;
+
 struct Session {
   Arguments arguments;
   Console console;
   Report report;
   bool report_is_written = false;  // by the command itself
-  // Of a batch: writes the report while cases finish.
+  // Writes the report of a batch while cases finish.
   std::unique_ptr<ReportWriter> report_writer = nullptr;
   std::unique_ptr<OutcomeReports> outcome_reports = nullptr;
-  // Of a batch or a merge: what --html shows; of other commands it is the report.
-  std::unique_ptr<PageData> page = nullptr;
+  // Holds what --html shows of a batch or a merge; other commands show their report.
+  std::unique_ptr<PageData> page{};
 };
 
 // Runs one case of several: whatever it throws is shown and goes into its entry of the report, and

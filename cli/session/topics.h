@@ -1,5 +1,5 @@
-// What `help` explains beside commands, from the program's tables and from pages of docs/reference
-// that are compiled into it.
+// The topics that `help` explains beside commands, from the program's tables and from pages of
+// docs/reference that are compiled into it.
 #pragma once
 
 #include <span>

@@ -7,14 +7,15 @@
 
 namespace convgrad::cli {
 
-// What a result is compared with. By far the dearest is a bound of its own for every element.
+// The ways to compare a result. By far the dearest is a bound of its own for every element.
 enum class Checking { kNone, kBits, kBound };
 
 // Seconds of one thread on the machine that the constants in cost.cc describe.
 double PredictSeconds(const Problem& problem, Checking checking,
                       Precision precision = Precision::kStandard);
 
-// Of a case about which nothing is known: its operands can't be read, so it will soon have failed.
+// The cost of a case about which nothing is known: its operands can't be read, so it will soon have
+// failed.
 double PredictFailureSeconds();
 
 }  // namespace convgrad::cli

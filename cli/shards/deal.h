@@ -8,7 +8,7 @@
 
 namespace convgrad::cli {
 
-// What one shard has to do.
+// The work of one shard.
 struct ShardLoad {
   double seconds = 0;
   int64_t num_cases = 0;

@@ -18,7 +18,7 @@ Json ParseJson(std::string_view text);
 // Likewise, but gives a discarded value instead.
 Json TryParseJson(std::string_view text);
 
-// What an exception of the library says, without its number.
+// The words of an exception of the library, without its number.
 std::string WhyOf(const Json::exception& exception);
 
 // On one line; with an `indent` on many, each ended.

@@ -20,7 +20,7 @@ NumberList ParseNumberList(const std::string& flag, std::string_view text);
 // The same where pairs have no meaning.
 std::vector<int64_t> ParseIntegers(const std::string& flag, std::string_view text);
 
-// Whether the text of a flag that takes words or numbers is meant to be numbers.
+// True if the text of a flag that takes words or numbers is meant to be numbers.
 bool LooksLikeNumbers(std::string_view text);
 
 }  // namespace convgrad::cli

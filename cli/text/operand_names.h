@@ -1,4 +1,4 @@
-// What a file's name says about which operand it holds. Only ever a hint in an error's text.
+// Guesses by a file's name which operand it holds. Only ever a hint in an error's text.
 #pragma once
 
 #include <optional>

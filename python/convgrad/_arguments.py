@@ -1,4 +1,4 @@
-"""What Python gives, as the extension takes it: arrays that it can read, attributes as text."""
+"""Turns Python's values into those that the extension takes: arrays that it can read, attributes as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SupportsDLPack(Protocol):
 
 
 Tensor = Union["npt.NDArray[Any]", SupportsDLPack, memoryview]
-"""What operands may be: an array of NumPy, or anything with ``__dlpack__`` or a buffer."""
+"""An operand: an array of NumPy, or anything with ``__dlpack__`` or a buffer."""
 
 Numbers = Union[int, Sequence[int]]
 """A stride or a dilation for height and width alike, two for each, or four in data_format order."""
@@ -78,7 +78,7 @@ def bfloat16() -> Any:
 
 
 class Options(TypedDict, total=False):
-    """What every operation takes besides its operands, `strides` and `padding`."""
+    """The options of every operation, besides its operands, `strides` and `padding`."""
 
     data_format: str | None
     """``"NHWC"`` (default) or ``"NCHW"``: the order of images and of their gradients."""

@@ -29,7 +29,7 @@ class Diagnosis:
     exactly: bool
     """Every element is the mistake's exact value, rounded; else within its bound."""
     sentence: str
-    """What is the matter, and what to do."""
+    """Says what is the matter, and what to do."""
     also: tuple[str, ...]
     """Other mistakes that explain these data as well."""
 
@@ -58,7 +58,7 @@ class WorstElement:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What `check` finds. True in a condition only if it PASSED."""
+    """The verdict of `check`. True in a condition only if it PASSED."""
 
     status: str
     """``"PASSED"``, ``"SUSPECT"`` (further from the exact values than is usual) or ``"FAILED"``."""
@@ -147,6 +147,9 @@ def check(actual: Tensor, op: str, *, input: Tensor | None = None, filter: Tenso
     Raises:
         Error: as the operations do. A result that is wrong is no error.
     """
+    if not isinstance(op, str):
+        raise TypeError(f"op, the second argument, is an operation's name, not {type(op).__name__}; "
+                        "the result under test comes first")
     check_options("check", options)
     tensors = {"input": input, "filter": filter, "out_backprop": out_backprop, "actual": actual}
     arguments = {"filter_sizes": filter_sizes, "input_sizes": input_sizes, "strides": strides,

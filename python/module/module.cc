@@ -48,8 +48,8 @@ class BorrowingCall {
   cli::Call call_;
 };
 
-// What `work` returns, computed while other threads of Python run, in the floating-point mode that
-// results are promised in.
+// Returns what `work` does, computed while other threads of Python run, in the floating-point mode
+// that results are promised in.
 auto WithoutPython(const auto& work) {
   const nb::gil_scoped_release released;
   const ScopedFpEnvironment environment;

@@ -68,7 +68,7 @@ def _last_line(text):
 
 
 def _name_of(words):
-    """Of a command line that runs a case alone."""
+    """The name of the case that a command line runs alone."""
     for word, following in zip(words, [*words[1:], ""]):
         if word == "--name":
             return following
@@ -78,7 +78,7 @@ def _name_of(words):
 
 
 class ManifestError(Exception):
-    """What the command says of a manifest that it refuses."""
+    """The command's words about a manifest that it refuses."""
 
 
 class ManifestFile(pytest.File):
@@ -124,7 +124,7 @@ class CaseItem(pytest.Item):
 
 
 def why(entry):
-    """What the report says of a case that is not right, and the command line that repeats it."""
+    """The report's words about a case that is not right, and the command line that repeats it."""
     check = entry.get("check", {})
     lines = [entry["status"], entry.get("error", check).get("message", check.get("reason")),
              check.get("detail")]
@@ -147,7 +147,7 @@ class Batch:
         self.folder = None
 
     def entry(self, item):
-        """Of the case when it has finished."""
+        """The entry of the case, when it has finished."""
         if self.folder is None:
             self._join(item.session)
         pause = 0.001

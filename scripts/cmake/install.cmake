@@ -1,4 +1,4 @@
-# What `cmake --install` copies: the tool (component `tool`), job scripts for clusters, the schemas of
+# `cmake --install` copies these: the tool (component `tool`), job scripts for clusters, the schemas of
 # manifests and reports and the documentation (`share`), the library with its headers and the package
 # that find_package(convgrad) reads (`dev`).
 set(CONVGRAD_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/convgrad)

@@ -1,4 +1,4 @@
-# What CPack makes (scripts/make-packages): two Debian packages, `convgrad` and `libconvgrad-dev`, and a
+# CPack makes these (scripts/make-packages): two Debian packages, `convgrad` and `libconvgrad-dev`, and a
 # tarball that runs wherever it is unpacked, with the libraries that a bare system lacks.
 set(CPACK_PACKAGE_VENDOR convgrad)
 set(CPACK_PACKAGE_CONTACT "The authors of convgrad <convgrad@localhost>")
@@ -42,7 +42,9 @@ install(TARGETS convgrad_portable RUNTIME_DEPENDENCY_SET convgrad_libraries
 install(RUNTIME_DEPENDENCY_SET convgrad_libraries
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|dl|m|pthread|rt)\\.so"
   LIBRARY DESTINATION lib/convgrad COMPONENT portable EXCLUDE_FROM_ALL)
-install(CODE "set(CONVGRAD_ARCHITECTURE ${CMAKE_LIBRARY_ARCHITECTURE})"
+install(CODE "set(ARCHITECTURE ${CMAKE_LIBRARY_ARCHITECTURE})
+    set(LIBRARIES \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/convgrad)
+    set(LICENCES \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/doc/convgrad/licences)"
   COMPONENT portable EXCLUDE_FROM_ALL)
 install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/install-licences.cmake COMPONENT portable EXCLUDE_FROM_ALL)
 

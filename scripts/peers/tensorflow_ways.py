@@ -33,7 +33,7 @@ def stored(result, dtype):
 
 
 def same_padding(size, kernel, stride, dilation):
-    """What SAME puts before and after."""
+    """The padding that SAME puts before and after."""
     out = -(-size // stride)
     total = max((out - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
     return total // 2, total - total // 2

@@ -1,5 +1,5 @@
-// Whether a path stays beneath a directory, whatever symbolic links it meets. Must not know why it
-// should.
+// Decides if a path stays beneath a directory, whatever symbolic links it meets. Must not know why
+// it should.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class DirectoryTree {
 
   const std::string& path() const { return path_; }
 
-  // Whether `relative` leads to a place in the tree: neither absolute, nor through "..", nor
+  // True if `relative` leads to a place in the tree: neither absolute, nor through "..", nor
   // through a symbolic link that leads out. What does not exist yet leads nowhere else.
   bool Holds(const std::string& relative) const;
 

@@ -8,7 +8,7 @@ namespace convgrad {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Of the work of this thread, null without one. Parallel::For hands it on to the threads that help.
+// The deadline of this thread's work, or null. Parallel::For hands it on to the threads that help.
 const Deadline* CurrentDeadline();
 
 // While it lives, this thread works under `deadline` (null: under none), which must live as long.
@@ -23,7 +23,7 @@ class ScopedDeadline {
   const Deadline* const saved_;
 };
 
-// Whether this thread's work has to end now: its deadline has passed, or the process was asked to
+// True if this thread's work has to end now: its deadline has passed, or the process was asked to
 // end.
 bool MustEnd();
 

@@ -1,5 +1,5 @@
-// What all work with files shares: descriptors that close themselves, errors in words, the identity
-// of files, and standard streams fit for use. Must not know formats or what a file is for.
+// All work with files shares these: descriptors that close themselves, errors in words, the
+// identity of files, and standard streams fit for use. Must not know formats or what a file is for.
 #pragma once
 
 #include <sys/stat.h>
@@ -52,7 +52,7 @@ void WaitFor(int descriptor, short events);
 // the call is made again.
 void RetryUnlessStopped();
 
-// What makes two names one file.
+// Two names are one file if these are equal.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -61,10 +61,10 @@ struct FileIdentity {
 
 FileIdentity IdentityOf(const struct stat& status);
 
-// Of the file a path leads to, links followed; none if there is no such file.
+// The identity of the file a path leads to, links followed; none if there is no such file.
 std::optional<FileIdentity> IdentityOf(const std::string& path);
 
-// Whether there is anything at `path`, links followed. Throws I/O errors where nobody can tell.
+// True if there is anything at `path`, links followed. Throws I/O errors where nobody can tell.
 bool Exists(const std::string& path);
 
 // A path with the flag or role it came from, for messages.

@@ -66,7 +66,7 @@ inline BFloat16 ToBFloat16(double value) {
   return {NarrowBits<7, 8>(value)};
 }
 
-// What a kernel computes in for a storage type: double for double, else float.
+// The type that a kernel computes in for a storage type: double for double, else float.
 template <class Stored>
 struct ComputeTypeOf {
   using Type = float;

@@ -15,7 +15,7 @@
 
 namespace convgrad {
 
-// Whether what `path` names can be read but once: standard input, or a pipe that shells name for
+// True if what `path` names can be read but once: standard input, or a pipe that shells name for
 // <(command).
 bool IsStream(const std::string& path);
 

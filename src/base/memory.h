@@ -19,8 +19,8 @@ struct FreeAligned {
 // "memory/exhausted" that names the size when there is none.
 std::unique_ptr<std::byte[], FreeAligned> AllocateBytes(size_t bytes);
 
-// What freed blocks hold for the next ones. Never so much that it, and what is in use, together
-// exceed the most that was ever in use at once, nor over 1 GiB.
+// The bytes that freed blocks hold for the next. Never so many that they, and what is in use,
+// together exceed the most that was ever in use at once, nor over 1 GiB.
 int64_t KeptMemoryBytes();
 
 // Gives that back to the system.

@@ -52,7 +52,7 @@ class Parallel {
 // Thrown by For when the process was asked to end, or the work past its deadline.
 struct Stopped {};
 
-// Of the threading library, e.g. "2021.8.0".
+// The threading library's version, e.g. "2021.8.0".
 const char* ThreadingLibraryVersion();
 
 // Async-signal-safe: makes every running and later For end early.

@@ -28,6 +28,10 @@ int UsableCpus() {
   return std::max(1, std::min(cpus, CgroupCpus()));
 }
 
+int ThreadsOrAll(int num_threads) {
+  return num_threads > 0 ? num_threads : UsableCpus();
+}
+
 int64_t AvailableAddressSpace() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;

@@ -1,4 +1,4 @@
-// What of the machine this process may use: CPUs and memory, container limits included.
+// The part of the machine that this process may use: CPUs and memory, container limits included.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@ namespace convgrad {
 
 // The CPUs this process may use: affinity and cgroup quota, at least 1.
 int UsableCpus();
+// `num_threads`, or for 0 one for each of them.
+int ThreadsOrAll(int num_threads);
 
 // Bytes that RLIMIT_AS leaves; the largest number without such a limit.
 int64_t AvailableAddressSpace();

@@ -79,7 +79,7 @@ Team::Team(int num_threads, std::chrono::nanoseconds stay, std::function<void()>
   for (Share& share : shares_) share.team_ = this;
 }
 
-// Of a thread; 0 where all helpers that there can be are here already.
+// The seat of a thread; 0 where all helpers that there can be are here already.
 int Team::TakeSeat() {
   for (size_t i = 1; i < seated_.size(); ++i) {
     if (!seated_[i].exchange(true)) return static_cast<int>(i);
@@ -87,7 +87,7 @@ int Team::TakeSeat() {
   return 0;
 }
 
-// Whether there is a loop to join, other than the last one.
+// True if there is a loop to join, other than the last one.
 bool Team::IsOpen(uint64_t gate, uint64_t last_loop) {
   return (gate & kOpen) != 0 && gate / kLoop != last_loop;
 }

@@ -14,7 +14,7 @@ namespace convgrad {
 
 class Team {
  public:
-  // What one thread has of the indices of a loop. Neighbours stay together, and a loop's parts are
+  // One thread's share of the indices of a loop. Neighbours stay together, and a loop's parts are
   // those of the loop before: who has nothing left takes the last half of what another has.
   class alignas(64) Share {
    public:
@@ -81,7 +81,7 @@ class Team {
   // The loop's number (32 bits), how many helpers are at work on it (31), whether more may join.
   std::atomic<uint64_t> gate_{0};
 
-  // Of the loop that runs; written while the gate is closed and nobody at work.
+  // The work of the loop that runs; written while the gate is closed and nobody at work.
   const std::function<void(Share&)>* work_ = nullptr;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;

@@ -30,9 +30,9 @@ class TemporaryFile {
   void Discard() noexcept;
 
  private:
-  // Whether there is a new file; false to try again.
+  // True if there is a new file; false to try again.
   bool Create(int directory, const std::string& name, const std::string& path);
-  // Whether it is locked and still there; false if another process removes it.
+  // True if it is locked and still there; false if another process removes it.
   bool IsKept(const std::string& path);
 
   int directory_ = -1;

@@ -57,10 +57,6 @@ const Algorithm& ForceAlgorithm(const Problem& problem, const KernelTable& kerne
              "use one of: " + names);
 }
 
-int ThreadsOf(const Execution& execution) {
-  return execution.num_threads > 0 ? execution.num_threads : UsableCpus();
-}
-
 void CheckTensor(const Problem& problem, const char* name, const Shape& shape,
                  const Tensor& tensor) {
   if (tensor.dtype() == problem.dtype && tensor.shape() == shape) return;
@@ -119,7 +115,7 @@ class MemoryLimit {
         limit_(execution.max_memory_bytes) {}
 
   void Check(int64_t scratch_bytes) {
-    // What little is left on any machine that runs at all: to ask the system takes as long as many
+    // So little is left on any machine that runs at all: to ask the system takes as long as many
     // a small convolution.
     constexpr int64_t kNoQuestion = int64_t{4} << 20;
     const int64_t need = operand_bytes_ + result_bytes_ + scratch_bytes;
@@ -145,7 +141,7 @@ class MemoryLimit {
 
 RunInfo PlanRun(const Problem& problem, const Execution& execution) {
   const KernelTable& kernels = ChooseKernels(execution.isa);
-  const int num_threads = ThreadsOf(execution);
+  const int num_threads = ThreadsOrAll(execution.num_threads);
   return InfoOf(problem, execution, kernels, PlanTerms(problem, execution, kernels, num_threads),
                 num_threads);
 }
@@ -159,7 +155,9 @@ void CheckMemory(const Problem& problem, const Execution& execution, int64_t ope
 }
 
 Computation::Computation(const Problem& problem, const Execution& execution)
-    : problem_(problem), kernels_(ChooseKernels(execution.isa)), parallel_(ThreadsOf(execution)) {
+    : problem_(problem),
+      kernels_(ChooseKernels(execution.isa)),
+      parallel_(ThreadsOrAll(execution.num_threads)) {
   planned_ = PlanTerms(problem, execution, kernels_, parallel_.num_threads());
   info_ = InfoOf(problem, execution, kernels_, planned_, parallel_.num_threads());
 }

@@ -19,7 +19,7 @@ struct Execution {
   int64_t max_memory_bytes = 0;  // 0: 80 % of what is available
 };
 
-// What will run, or ran.
+// The choices of a run, to come or done.
 struct RunInfo {
   std::string algorithm;
   std::string why;  // why this algorithm, in words
@@ -43,7 +43,7 @@ class Computation {
   Computation(const Problem& problem, const Execution& execution);
 
   const Problem& problem() const { return problem_; }
-  // What will run: on fewer threads than asked for where no more are to be had.
+  // The choices of every run: fewer threads than asked for where no more are to be had.
   const RunInfo& info() const { return info_; }
   const Parallel& parallel() const { return parallel_; }
 

@@ -28,7 +28,7 @@ class FileBytes {
     return {reinterpret_cast<const char*>(data_) + offset, static_cast<size_t>(bytes)};
   }
 
-  // What keeps the bytes in place.
+  // The owner that keeps the bytes in place.
   const std::shared_ptr<const void>& storage() const { return storage_; }
 
   // As MappedFile's; nothing for bytes that are in memory.

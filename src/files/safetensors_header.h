@@ -15,7 +15,7 @@ namespace convgrad {
 
 // The format's own limit. The length field is checked against it before anything is read.
 inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;
-// Of the length field.
+// The size of the length field.
 inline constexpr int64_t kSafetensorsLengthBytes = 8;
 
 struct SafetensorsEntry {
@@ -37,7 +37,7 @@ std::vector<SafetensorsEntry> ParseSafetensorsHeader(const std::string& label,
 DType ReadableType(const std::string& label, const SafetensorsEntry& entry,
                    const NpyReadOptions& options);
 
-// What a file of one tensor has before the elements, which start at a multiple of 64 bytes. `name`
+// The head of a file of one tensor, whose elements start at a multiple of 64 bytes. `name`
 // is UTF-8.
 std::string SafetensorsHeaderBytes(const std::string& name, DType dtype, const Shape& shape,
                                    BFloat16Form bfloat16_as);

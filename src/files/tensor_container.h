@@ -11,7 +11,7 @@
 
 namespace convgrad {
 
-// What a file says of a tensor.
+// A tensor as its file describes it.
 struct TensorHeader {
   DType dtype = DType::kFloat32;
   Shape shape;
@@ -30,7 +30,8 @@ class TensorContainer {
   // In the file's order, each once.
   const std::vector<std::string>& names() const { return names_; }
 
-  // Of names()[at], checked against the file: errors "npz/...", "safetensors/..." and "npy/...".
+  // That of names()[at], checked against the file: errors "npz/...", "safetensors/..." and
+  // "npy/...".
   virtual TensorHeader Header(size_t at, const NpyReadOptions& options) const = 0;
 
   // The tensor itself, as its header says. Allocates nothing that the file does not bear out.

@@ -60,8 +60,8 @@ struct TensorTarget {
   const std::string& name() const { return path.name ? *path.name : default_name; }
 };
 
-// Of a path. Throws usage "output/format" for a .npz and for a name that a .npy can't keep,
-// "output/name" for one that no file can.
+// The target that a path names. Throws usage "output/format" for a .npz and a name that a .npy
+// can't keep, "output/name" for one that no file can.
 TensorTarget ParseTensorTarget(const std::string& path, const std::string& default_name);
 
 // As WriteNpy.

@@ -1,4 +1,4 @@
-// What a path says of a tensor: the file, and its name there. Must not look at the file.
+// A path names a tensor: the file, and its name there. Must not look at the file.
 #pragma once
 
 #include <optional>

@@ -18,7 +18,7 @@ constexpr IsaRow kIsas[] = {
     {Isa::kScalar, "scalar", 8},
 };
 
-// What the kernels of each instruction set were compiled for. The compiler's run-time library asks
+// The features that each instruction set's kernels need. The compiler's run-time library asks
 // the processor and the system: the vector library's function would do as well, but its shared
 // library measures a clock when it is loaded, 2.7 of the 9 ms of a small case.
 bool CanRun(Isa isa) {

@@ -27,7 +27,7 @@ inline constexpr Isa kAllIsas[] = {Isa::kAvx512, Isa::kAvx2, Isa::kNeon, Isa::kS
 const char* NameOf(Isa isa);
 std::optional<Isa> ParseIsa(std::string_view name);
 
-// Of the vector library, e.g. "1.0.3".
+// The vector library's version, e.g. "1.0.3".
 const char* VectorLibraryVersion();
 
 struct KernelTable {

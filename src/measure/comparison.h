@@ -1,4 +1,4 @@
-// Whether one measurement is slower than another: by the interval of the ratio of their medians,
+// Decides if one measurement is slower than another: by the interval of the ratio of their medians,
 // never by the ratio alone. Must not know what was measured.
 #pragma once
 
@@ -28,13 +28,13 @@ struct Comparison {
 // between the two. Otherwise, and without an interval, nothing is concluded.
 Comparison Compare(double ratio, const std::optional<Interval>& ci, double tolerance);
 
-// Of two runs. The interval of the ratio of their medians joins the two intervals as those of
+// Compares two runs. The interval of the ratio of their medians joins the two intervals as those of
 // independent estimates (method of variance estimates recovery: Zou and Donner, Statistics in
 // Medicine 27 (2008)), in logarithms. It knows nothing of what differs between two runs of the same
 // program: how memory was laid out, who else was on the machine.
 Comparison CompareRuns(const Estimate& now, const Estimate& before, double tolerance);
 
-// Of pairs measured in turn: the median of the ratios.
+// Compares pairs measured in turn: by the median of the ratios.
 Comparison ComparePairs(std::span<const double> now, std::span<const double> before,
                         double tolerance);
 

@@ -1,5 +1,5 @@
-// What a list of times says: order statistics, and how sure the median is. No assumption about the
-// distribution of times, which is neither normal nor even of one peak. Must not know what was
+// A list of times in few numbers: order statistics, and how sure the median is. No assumption about
+// the distribution of times, which is neither normal nor even of one peak. Must not know what was
 // timed.
 #pragma once
 

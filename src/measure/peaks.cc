@@ -24,21 +24,21 @@ constexpr double kLeastSeconds = 0.02, kMostSeconds = 0.3;
 // Rates of two rounds that are nearer are the same: clocks and memory vary by as much on their own.
 constexpr double kNear = 0.9;
 constexpr int kMostRounds = 4;
-// Of the time of its CPUs, what a trial has that nothing disturbs.
+// The share of the time of its CPUs that a trial has which nothing disturbs.
 constexpr double kUndisturbedShare = 0.9;
 
 struct Sink {
   alignas(kAlignment) std::byte bytes[kAlignment];
 };
 
-// What trials achieve at best, and whether the best had the CPUs to itself.
+// The best that trials achieve, and whether it had the CPUs to itself.
 class Trials {
  public:
   explicit Trials(const Parallel& parallel)
       : parallel_(parallel), num_cpus_(std::min(parallel.num_threads(), UsableCpus())) {}
 
   const Parallel& parallel() const { return parallel_; }
-  // Whether that holds for every best so far.
+  // True if that holds for every best so far.
   bool are_undisturbed() const { return are_undisturbed_; }
 
   // The most that `trial`, which returns how much it did, achieves a second.
@@ -131,14 +131,14 @@ void MeasureMemory(const MachineLimitKernels& kernels, Trials& trials, int64_t b
                              rate([&](std::byte* at) { kernels.write_around(at, piece_bytes); }));
 }
 
-// Of a buffer that lies in memory whatever the caches hold.
+// The size of a buffer that lies in memory whatever the caches hold.
 int64_t MemoryBufferBytes(const std::vector<LevelPeak>& levels) {
   const int64_t wanted = std::clamp(4 * levels.back().capacity, 64 * kMiB, 1024 * kMiB);
   return std::max(16 * kMiB, std::min(wanted, AvailableMemory() / 4)) / kUnit * kUnit;
 }
 
-// Of a thread's part of a buffer that fits a level with room to spare and is more than the level
-// before it holds.
+// The size of a thread's part of a buffer that fits a level with room to spare and is more than the
+// level before it holds.
 int64_t SliceBytes(const LevelPeak& level, int64_t capacity_before, int num_threads) {
   const int64_t total =
       std::max(level.capacity / 2, std::min(2 * capacity_before, level.capacity / 10 * 9));
@@ -202,7 +202,7 @@ void RaiseTo(Peaks other, Peaks& peaks) {
   for (size_t i = 0; i < rates.size(); ++i) *rates[i] = std::max(*rates[i], *others[i]);
 }
 
-// Whether two undisturbed rounds came near every rate of `peaks`.
+// True if two undisturbed rounds came near every rate of `peaks`.
 bool AreConfirmed(Peaks peaks, std::vector<PeakRound>& rounds) {
   const std::vector<double*> rates = RatesOf(peaks);
   for (size_t i = 0; i < rates.size(); ++i) {

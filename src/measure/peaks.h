@@ -45,8 +45,8 @@ struct Peaks {
   const LevelPeak& LevelOf(int64_t bytes) const;
 };
 
-// What `num_threads` threads find at each level but memory; without a word from the system, the
-// levels of a common processor.
+// The capacity that `num_threads` threads find at each level but memory; without a word from the
+// system, the levels of a common processor.
 std::vector<LevelPeak> CacheLevels(std::span<const CacheSize> caches, int num_threads);
 
 // Takes a few seconds. Peaks are maxima: each is the best of several trials in several rounds, and
@@ -64,7 +64,7 @@ struct PeakRound {
 // The best of rounds until two undisturbed ones are near it, or until four, and of `earlier`.
 Peaks ConfirmPeaks(const std::function<PeakRound()>& round, const Peaks* earlier);
 
-// Whether no rate of one is far from that of the other. False for other levels.
+// True if no rate of one is far from that of the other. False for other levels.
 bool AreNear(const Peaks& one, const Peaks& other);
 
 // Empties the caches of whatever was in them, by filling them with something else.

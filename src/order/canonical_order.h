@@ -17,7 +17,7 @@ inline constexpr int64_t kBlockTerms = 256;
 // Filter gradients: this many consecutive blocks make a run.
 inline constexpr int64_t kRunBlocks = 16;
 
-// Whether the terms of a chain are taken two at a time, the second one first: bfloat16 where a
+// True if the terms of a chain are taken two at a time, the second one first: bfloat16 where a
 // group has more than one input channel, so that an instruction which adds two products in this
 // order (vdpbf16ps) can follow the chain. Forward and input gradient pair the channels 2i and 2i +
 // 1 of a tap, filter gradients the output columns 2i and 2i + 1 of a block's row; a term without

@@ -39,12 +39,12 @@ Stored RoundSum(double high, double low) {
   return Narrow<Stored>(RoundToOdd(sum, (high - (sum - back)) + (low - back)));
 }
 
-// What every number within `bound` of high + low rounds to; none if they don't agree, or where a
+// The number that all within `bound` of high + low round to; none if they don't agree, or where a
 // sum is not finite. Rounding is monotonic, so its two ends are enough. `bound` 0: high + low is
 // the sum itself.
 template <class Stored>
 std::optional<Stored> RoundCertified(double high, double low, double bound) {
-  // What the two additions may lose, and more.
+  // The two additions may lose less than this.
   const double slack = bound == 0 ? 0 : bound + 0x1p-51 * (std::fabs(low) + bound);
   const double down = low - slack, up = low + slack;
   if (!std::isfinite(high + down) || !std::isfinite(high + up)) return std::nullopt;

@@ -25,7 +25,7 @@ void CheckLimit(const char* attribute, const Values& values) {
   }
 }
 
-// Whether 4 strides or dilations are 1 in the batch and channel dimensions.
+// True if 4 strides or dilations are 1 in the batch and channel dimensions.
 bool IsOneOutside(const Values& values, const ImageAxes& axes) {
   return values[axes.batch] == 1 && values[axes.channel] == 1;
 }

@@ -10,7 +10,7 @@ namespace convgrad {
 
 struct Attributes {
   int64_t stride_h, stride_w, dilation_h, dilation_w;
-  // Of explicit padding, else 0.
+  // Pads of explicit padding, else 0.
   int64_t pad_top, pad_bottom, pad_left, pad_right;
 };
 

@@ -10,7 +10,7 @@
 
 namespace convgrad {
 
-// What a name stands for where nothing else is said.
+// The meaning of a name where nothing else is said.
 struct FrameworkOp {
   Op op;
   DataFormat data_format;
@@ -21,7 +21,7 @@ struct FrameworkOp {
 // "torch.nn.functional.conv2d", "aten::conv2d", "torch.nn.grad.conv2d_weight", "Conv".
 std::optional<FrameworkOp> FindFrameworkOp(std::string_view name);
 
-// What to ask for instead of a name that stands for several operations; "" for every other name.
+// The names to ask for instead of one that stands for several operations; "" for every other name.
 std::string AdviceOnFrameworkOp(std::string_view name);
 
 }  // namespace convgrad

@@ -16,7 +16,7 @@
 namespace convgrad {
 namespace {
 
-// Whether an error searches for what the user may have meant. The search itself must not.
+// kSearch: an error looks for what the user may have meant. The search itself must not.
 enum class Advice { kSearch, kNone };
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Sizes {
   bool from_file = false;
 };
 
-// What the user said, unchecked. Shapes of tensors are in data_format order, those of filters in
+// The user's words, unchecked. Shapes of tensors are in data_format order, those of filters in
 // filter_format order.
 struct ConvSpec {
   Op op = Op::kConv2D;
@@ -75,7 +75,7 @@ struct Problem {
   Shape ShapeOf(Role role) const;
   Shape ResultShape() const;
 
-  // Whether there is anything to add up. Without elements on all three sides there isn't, and an
+  // True if there is anything to add up. Without elements on all three sides there isn't, and an
   // empty sum is +0.
   bool HasTerms() const;
   // Products that fall on the input, over all outputs: each is one multiplication and one addition.

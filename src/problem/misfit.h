@@ -1,5 +1,5 @@
-// What the user may have meant by shapes that do not fit: tries the usual mistakes one by one and
-// names the first that would fit. Runs only on the way to an error.
+// Guesses what the user may have meant by shapes that do not fit: tries the usual mistakes one by
+// one and names the first that would fit. Runs only on the way to an error.
 #pragma once
 
 #include <cstdint>

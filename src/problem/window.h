@@ -9,7 +9,7 @@
 
 namespace convgrad {
 
-// What an output size follows from. `pad_before` and `pad_after` count for explicit padding only.
+// An output size follows from these. `pad_before` and `pad_after` count for explicit padding only.
 struct Window {
   int64_t in, kernel, stride, dilation;
   Padding padding;

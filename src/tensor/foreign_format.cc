@@ -24,7 +24,7 @@ constexpr ForeignFormat kForeignFormats[] = {
      "this is a Git LFS pointer, not the file itself: run 'git lfs pull'"},
 };
 
-// What servers send in place of a file.
+// Servers send this in place of a file.
 bool IsPage(std::string_view start) {
   std::string text(
       start.substr(std::min(start.find_first_not_of("\xEF\xBB\xBF \t\r\n"), start.size())));

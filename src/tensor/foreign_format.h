@@ -1,4 +1,4 @@
-// What people take for a tensor's file by mistake.
+// Files that people take for a tensor's by mistake.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace convgrad {
 
 constexpr int64_t kForeignBytes = 64;  // of a file's start: enough to tell
 
-// What a file that starts so is, and what to do about it; "" where it is unknown.
+// Says what a file that starts so is, and what to do about it; "" where it is unknown.
 std::string ForeignFormatOf(std::string_view start);
 
 }  // namespace convgrad

@@ -13,7 +13,7 @@
 namespace convgrad {
 
 struct NpyReadOptions {
-  // What '<V2', '|V2', '<u2' and '<i2' elements mean; without it they are "npy/dtype-ambiguous".
+  // The type of '<V2', '|V2', '<u2' and '<i2' elements; without it they are "npy/dtype-ambiguous".
   // A typed file of another dtype is not an error here: the caller compares.
   std::optional<DType> view_as = {};
   bool allow_trailing = false;  // accept bytes after the array
@@ -22,7 +22,7 @@ struct NpyReadOptions {
   int64_t max_copied_bytes = 0;
 };
 
-// What a header says. `descr` is as written; `data_offset` is where the elements start.
+// A header's facts. `descr` is as written; `data_offset` is where the elements start.
 struct NpyHeader {
   int major = 1;
   std::string descr;

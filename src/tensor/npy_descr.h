@@ -1,5 +1,5 @@
-// What a .npy header's `descr` says about the elements. Must not know files or the rest of the
-// header.
+// Reads what a .npy header's `descr` says about the elements. Must not know files or the rest of
+// the header.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ struct Token {
   }
 };
 
-// What is wrong with a text and where; caught by whoever knows the file's name.
+// Says what is wrong with a text and where; caught by whoever knows the file's name.
 struct LiteralSyntaxError {
   int64_t at;
   std::string why;

@@ -43,7 +43,7 @@ AlignedBytes ReadNpyData(const NpySource& source, const NpyHeader& header,
 Tensor NpyFromMemory(const std::string& name, AlignedBytes data, const NpyHeader& header,
                      const NpyReadOptions& options);
 
-// Of a file that was opened, and of which nothing was read but by Peek().
+// The file was opened, and nothing was read of it but by Peek().
 NpyArray ReadNpy(const std::shared_ptr<InputFile>& file, const NpyReadOptions& options);
 NpyHeader ReadNpyHeader(InputFile& file, const NpyReadOptions& options);
 

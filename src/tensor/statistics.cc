@@ -12,14 +12,10 @@ namespace {
 
 constexpr int64_t kBlock = 1 << 16;  // between two looks at a request to stop
 
-// The least magnitude of a normal number.
+// The least magnitude of a normal number; an integer is never below it.
 double LeastNormal(DType dtype) {
-  switch (InfoOf(dtype).fraction_bits) {
-    case 0: return 0;  // an integer
-    case 10: return 0x1p-14;
-    case 52: return 0x1p-1022;
-    default: return 0x1p-126;
-  }
+  const DTypeInfo& info = InfoOf(dtype);
+  return info.is_float ? std::ldexp(1.0, 1 - info.max_exponent) : 0;
 }
 
 // A sum that keeps what each addition rounds away (Neumaier), so that a mean of many values is
@@ -113,7 +109,7 @@ SpecialCounts CountSpecialBits(const Tensor& tensor) {
 void SpecialCounts::Add(double value, DType dtype) {
   nan += std::isnan(value);
   inf += std::isinf(value);
-  subnormal += value != 0 && std::fabs(value) < std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
+  subnormal += value != 0 && std::fabs(value) < LeastNormal(dtype);
 }
 
 void SpecialCounts::Join(const SpecialCounts& other) {

@@ -1,4 +1,4 @@
-// What a tensor's values look like at a glance: range, mean, and how many are special. Must not
+// A tensor's values at a glance: range, mean, and how many are special. Must not
 // know what they are for.
 #pragma once
 
@@ -32,7 +32,7 @@ struct SpecialCounts {
   void Join(const SpecialCounts& other);
 };
 
-// Of a floating-point tensor: what ComputeStatistics counts, many times as fast.
+// Counts in a floating-point tensor as ComputeStatistics does, many times as fast.
 SpecialCounts CountSpecial(const Tensor& tensor);
 
 }  // namespace convgrad

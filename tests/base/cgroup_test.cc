@@ -94,7 +94,7 @@ TEST_F(CgroupTest, InAContainerTheRootCounts) {
   EXPECT_EQ(CgroupCpus(files_), 2);
 }
 
-// Of a limit below what is taken, nothing is left.
+// A limit below what is taken leaves nothing.
 TEST_F(CgroupTest, BothVersionsAtOnceAreBothRead) {
   SetMembership("4:memory:/m\n0::/n\n");
   SetMemory1("/memory/m", 16 * kMegabyte, kMegabyte, 0);

@@ -24,7 +24,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// What the calls below did, and what they shall do.
+// The calls below log here what they did, and find what they shall do.
 struct Calls {
   std::vector<std::string> log;
   int file_sync_error = 0, directory_sync_error = 0;  // error numbers; 0: as the system does

@@ -41,7 +41,7 @@ class CallTest : public ::testing::Test {
   const Tensor out_backprop_ = Numbers(kProblem.OutputShape(), 2);
   Call call_ = CallOf(input_, out_backprop_);
 
-  // Of the error that `arguments` beside the call's own lead to.
+  // The words of the error that `arguments` beside the call's own lead to.
   Error ErrorWith(std::vector<std::pair<std::string, std::string>> arguments) {
     Call call = call_;
     for (auto& argument : arguments) call.arguments.push_back(std::move(argument));

@@ -99,7 +99,7 @@ TEST(DealTest, AnySizesGiveASoundDealWithinGrahamsBound) {
   }
 }
 
-// What `plan --shards` predicts is what happens, as far as the costs are right.
+// The prediction of `plan --shards` comes true, as far as the costs are right.
 void ExpectPredictionHolds(int64_t num_cases, int64_t num_shards) {
   const std::vector<double> costs = HeavyTailedCosts(num_cases, 1);
   const Deal deal = DealCases(costs, num_shards);

@@ -15,7 +15,7 @@
 namespace convgrad::cli {
 namespace {
 
-// Whether nlohmann's parser takes `text` for JSON; nothing where it refuses a number beyond the
+// True if nlohmann's parser takes `text` for JSON; nothing where it refuses a number beyond the
 // range of double, which the grammar allows and this reader leaves to whoever wants the number.
 std::optional<bool> AcceptedElsewhere(const std::string& text) {
   try {

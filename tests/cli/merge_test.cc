@@ -201,7 +201,7 @@ TEST_F(MergeTest, WhatIsMissingMayBeAllowed) {
   ASSERT_TRUE(merged.incomplete());
   EXPECT_EQ(merged.incomplete()->code, "merge/missing");
   EXPECT_EQ(merged.exit_code(), ExitCode::kData);
-  // What does not fit together stays refused.
+  // Reports that do not fit together stay refused.
   EXPECT_THROW(MergedReport({a, a}, true), Error);
   EXPECT_FALSE(MergedReport({Write("c.json", MakeReport("1/1", {0}, 1))}, true).incomplete());
 }
@@ -224,7 +224,7 @@ TEST_F(MergeTest, DeepValuesAreRefused) {
   }
 }
 
-// What is no exit code must not end as 0.
+// A number that is no exit code must not end as 0.
 TEST_F(MergeTest, ExitCodesAreThoseOfTheTool) {
   Json report = MakeReport("1/1", {0}, 1);
   for (const int64_t code : {-1l, 7l, 42l, 128l, 256l, int64_t{1} << 32}) {

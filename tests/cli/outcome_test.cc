@@ -1,4 +1,4 @@
-// What CI systems are told of a batch: JUnit, read back by an XML parser, and Markdown.
+// A batch as CI systems are told of it: JUnit, read back by an XML parser, and Markdown.
 #include "cli/report/outcome.h"
 
 #include <gmock/gmock.h>

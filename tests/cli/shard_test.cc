@@ -115,7 +115,7 @@ TEST(ShardTest, GitLab) {
   EXPECT_EQ(Outcome("auto", {{"CI_NODE_INDEX", "3"}, {"CI_NODE_TOTAL", "3"}}), "3/3");
   EXPECT_EQ(Outcome("auto", {{"CI_NODE_INDEX", "4"}, {"CI_NODE_TOTAL", "3"}}), "shard/range");
   EXPECT_EQ(Outcome("auto", {{"CI_NODE_INDEX", "0"}, {"CI_NODE_TOTAL", "3"}}), "shard/gaps");
-  // Of a job without `parallel`.
+  // The variables of a job without `parallel`.
   EXPECT_EQ(Outcome("auto", {{"CI_NODE_TOTAL", "1"}}), "shard/no-launcher");
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the calls below shall do.
+// The calls below shall do this.
 std::atomic<int> receive_error{0};  // an error number; 0: as the system does
 std::atomic<int> num_startable{0};  // processes, from now on
 std::atomic<int> num_started{0};

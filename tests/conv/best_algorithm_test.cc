@@ -48,8 +48,9 @@ TEST(BestAlgorithm, CountsFewestCycles) {
   EXPECT_GT(compared, 500);
 }
 
-// Of vectors of 32 bytes, whose coefficients are the same on every machine: a line a workload with
-// its name, pass, layout and algorithm. CONVGRAD_WRITE_CHOICES=FILE writes what they should be.
+// Choices for vectors of 32 bytes, whose coefficients are the same on every machine: a line a
+// workload with its name, pass, layout and algorithm. CONVGRAD_WRITE_CHOICES=FILE writes what they
+// should be.
 TEST(BestAlgorithm, ChoosesForWorkloadsWhatTheFileSays) {
   const KernelTable* kernels = FindKernels(Isa::kAvx2);
   if (kernels == nullptr) GTEST_SKIP() << "the choices written down are of AVX2";

@@ -39,7 +39,7 @@ struct Matrix {
 using Pack = void (*)(const BFloat16*, int64_t, BFloat16Pair*, int64_t, int64_t, int64_t);
 
 void CheckPacking(Pack pack, bool pairs_in_rows, bool transposed, const Matrix& matrix) {
-  // Of pairs: along rows of the matrix, or along its columns.
+  // Pairs lie along rows of the matrix, or along its columns.
   const int64_t lines = pairs_in_rows ? (matrix.rows + 1) / 2 : matrix.rows;
   const int64_t width = pairs_in_rows ? matrix.cols : (matrix.cols + 1) / 2;
   const int64_t to_lines = transposed ? width : lines, to_width = transposed ? lines : width;

@@ -145,7 +145,7 @@ TEST_P(BitIdentity, OfRandomProblems) {
               static_cast<int>(num_problems), static_cast<int>(seed), combinations);
 }
 
-// What random small problems rarely reach: several blocks over taps, over channels and over
+// Random small problems rarely reach these: several blocks over taps, over channels and over
 // columns, several runs of blocks, long rows, many channels.
 struct LongReduction {
   const char* input;
@@ -294,8 +294,8 @@ TEST_P(BitIdentity, OfPlanesAsTheyLie) {
   CheckShapesOf("pixel-lanes", kForwardAndInput, kShapes, GetParam(), 36);
 }
 
-// What these forms are able to do and never quick at: more padding than terms, pairs that are not
-// of whole planes, rows of the source beyond any cache.
+// These forms are able to do this and never quick at it: more padding than terms, pairs that are
+// not of whole planes, rows of the source beyond any cache.
 TEST_P(BitIdentity, OfPlanesOfPadding) {
   constexpr const char* kShapes[] = {
       "NHWC in=2,5,6,7 filter=3,3,7,12 strides=1,1 dilations=2,2 pads=4,4,4,4",
@@ -312,7 +312,7 @@ TEST_P(BitIdentity, OfLanesAlongImagesBeyondCaches) {
   CheckShapesOf("image-lanes", kForwardAndInput, kShapes, GetParam(), 16);
 }
 
-// What it takes for conv2d's work to fall into several parts: panels longer than the cache, more
+// It takes this for conv2d's work to fall into several parts: panels longer than the cache, more
 // packed filter, staged pixels, sums or results to be rounded than are held at a time, results too
 // large for the caches.
 // The best target only.

@@ -135,7 +135,7 @@ TEST(ChannelLanesStages, HoldTheResultsThatTapsAddTo) {
                   .result_kept.all());
 }
 
-// What a thread puts together of long rows is counted, and has a limit.
+// The rows that a thread puts together of long ones are counted, and have a limit.
 TEST(ChannelLanesStages, PutLongRowsTogetherWithinALimit) {
   const std::string rest = " filter=1,1,8,8 strides=2,2 dilations=1,1";
   const auto kept = StridedCut("conv2d_backprop_input float32 NCHW in=1,8,9,4095" + rest);

@@ -1,4 +1,4 @@
-// What depthwise plans say that they do: at least the multiply-adds that the problem has, in
+// Depthwise plans say what they do: at least the multiply-adds that the problem has, in
 // vectors; and twice as much for twice the images.
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::string DrawLine(Draw& draw, int64_t batch) {
          " padding=EXPLICIT";
 }
 
-// Of the problem that `seed` draws; none where it is no problem.
+// The problem that `seed` draws; none where it is no problem.
 std::optional<Problem> DrawProblem(uint64_t seed, int64_t batch) {
   Draw draw(seed);
   try {

@@ -23,7 +23,7 @@ std::string DrawLine(Draw& draw) {
          ListOf({draw(0, most), draw(0, most), draw(0, most), draw(0, most)}) + " padding=EXPLICIT";
 }
 
-// Of targets with vectors of 32 bytes or more.
+// Targets with vectors of 32 bytes or more have the kernel.
 bool HasTarget() {
   return std::ranges::any_of(SupportedKernels(), [](const KernelTable& kernels) {
     return kernels.plane_f32.sum_whole != nullptr;

@@ -1,4 +1,4 @@
-// What the plans of forward convolutions and input gradients count of their work: never less than
+// The work that plans of forward convolutions and input gradients count: never less than
 // what the problem asks for, and of a layer that fits its tiles exactly what follows from them.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ Work CountOf(const std::string& name, const Problem& problem, const KernelTable&
   return {};
 }
 
-// Of a vector's lanes, each two terms in pairs.
+// Each of a vector's lanes takes two terms in pairs.
 double LeastFmas(const Problem& problem, const KernelTable& kernels) {
   const TapSum sum(problem);
   const double lanes = kernels.vector_bytes / (problem.dtype == DType::kFloat64 ? 8.0 : 4.0);

@@ -139,7 +139,7 @@ TEST_P(PrecisionTest, OneSetOfBits) {
   }
 }
 
-// What is promised of the error holds against the oracle, element by element.
+// The promise of the error holds against the oracle, element by element.
 TEST_P(PrecisionTest, KeepsItsPromise) {
   RandomProblemOptions options;
   options.max_terms = 30'000;
@@ -242,7 +242,7 @@ double Dot(DType dtype, Precision precision, const std::vector<double>& x,
   return ValuesOf(result).front();
 }
 
-// What other arithmetic than exact one gets wrong.
+// Sums that only exact arithmetic gets right.
 TEST(ExactTest, HardSums) {
   const auto exact = [](DType dtype, const std::vector<double>& x, const std::vector<double>& y) {
     return Dot(dtype, Precision::kExact, x, y);

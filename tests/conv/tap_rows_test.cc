@@ -43,7 +43,7 @@ TEST(TapRowsOf, PanelsWhereTheyLie) {
     const Problem problem = ParseProblem(std::string("conv2d_backprop_filter ") + type +
                                          " NHWC in=9,28,28,1 filter=5,5,1,128 strides=1,1 "
                                          "dilations=1,1 pads=2,2,2,2 padding=EXPLICIT");
-    // Of float64 Neon has vectors of two, with which other forms are counted quicker.
+    // Neon has vectors of two float64, with which other forms are counted quicker.
     if (problem.dtype == DType::kFloat64 && !Takes("tap-rows", problem)) continue;
     CheckAlgorithm("tap-rows", problem, RandomOperands(problem, 5, Values::kOrdinary));
   }

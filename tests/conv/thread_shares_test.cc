@@ -1,4 +1,4 @@
-// Whether one computation can fill many threads, also where it is one image, one block of channels
+// One computation can fill many threads, also where it is one image, one block of channels
 // or one tap. The loops of base/parallel.h are replaced here: they claim as many threads as they
 // are asked for, run one piece after the other and time each, so that the test sees what a machine
 // with as many cores would, on any machine.
@@ -22,7 +22,7 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Of all loops since they were last cleared, in seconds: the work in them, and what they would take
+// The seconds of all loops since they were last cleared: the work in them, and what they would take
 // at least on the threads they claimed.
 struct LoopTimes {
   double work = 0, shared = 0;

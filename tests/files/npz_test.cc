@@ -73,7 +73,7 @@ TEST_F(NpzTest, AWrongNameListsThoseThereAre) {
   EXPECT_THAT(ErrorOf(ZipOf(many), "a")->message(), HasSubstr("18, 19 and 10 more"));
 }
 
-// What the file holds counts, not how it is called.
+// The contents of the file count, not how it is called.
 TEST_F(NpzTest, TheFirstBytesSayTheFormat) {
   const std::string other = scratch_ / "x.npy";
   WriteBytes(other, ForeignFile("one.npz"));

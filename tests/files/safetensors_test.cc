@@ -23,7 +23,7 @@ class SafetensorsTest : public testing::ArchiveTest {
  protected:
   SafetensorsTest() : ArchiveTest("x.safetensors") {}
 
-  // Of a header with these entries, before 24 bytes of data.
+  // The file has a header with these entries, before 24 bytes of data.
   std::string CodeOfHeader(const std::string& header) const {
     return CodeOf(SafetensorsOf(header, std::string(24, '\0')), "x");
   }

@@ -1,4 +1,4 @@
-// What a path says of a tensor.
+// Paths as names of tensors.
 #include "files/tensor_path.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the fuzz targets share. A target is a program that takes any bytes and must neither crash
+// The fuzz targets share this. A target is a program that takes any bytes and must neither crash
 // nor hang, throw only Errors, and keep what the target says of what it accepts. Built with Clang's
 // libFuzzer (libfuzzer.cc), or with replay.cc, which tries the seeds and changes of them.
 #pragma once
@@ -25,7 +25,7 @@ inline void Expect(bool condition, const char* what) {
   std::abort();
 }
 
-// Whether `action` ended without an Error; an Error must be one that a user can act on.
+// True if `action` ended without an Error; an Error must be one that a user can act on.
 inline bool Accepts(const std::function<void()>& action) {
   try {
     action();
@@ -60,7 +60,7 @@ class Bytes {
   std::string_view rest_;
 };
 
-// What each target defines: tries the bytes, and says whether everything in them was accepted.
+// Each target defines this: it tries the bytes, and says whether everything in them was accepted.
 bool Check(Bytes bytes);
 
 // A directory for the one file that the target is about, removed when the process ends well.

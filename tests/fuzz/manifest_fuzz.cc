@@ -9,7 +9,7 @@
 namespace convgrad::fuzzing {
 namespace {
 
-// What was read of a manifest.
+// The cases that were read of a manifest.
 struct Cases {
   std::vector<std::string> identities;
   bool all_are_parsed = true;

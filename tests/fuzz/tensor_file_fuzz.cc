@@ -20,7 +20,7 @@ void ExpectReadBack(const Scratch& scratch, const Tensor& tensor) {
          "other elements were read back");
 }
 
-// Whether all tensors of the container were accepted.
+// True if all tensors of the container were accepted.
 bool CheckAll(const Scratch& scratch, const TensorFile& opened, int64_t file_bytes,
               const NpyReadOptions& options) {
   bool all = true;

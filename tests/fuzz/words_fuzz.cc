@@ -47,7 +47,7 @@ void ExpectSameAgain(const cli::Arguments& arguments) {
   Expect(cli::IsValidUtf8(arguments.ReproLine()), "a repro line that is no text");
 }
 
-// What the command reads of its flags before it opens any file.
+// Reads flags as the command does before it opens any file.
 void ParseValues(const cli::Arguments& arguments) {
   switch (arguments.command()->id) {
     case cli::CommandId::kRun:

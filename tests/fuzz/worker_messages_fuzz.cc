@@ -11,7 +11,7 @@ namespace {
 // Less than any socket holds, so that nobody has to read meanwhile.
 constexpr size_t kMaxBytes = 1 << 14;
 
-// Whether the message has the sense that its first text says.
+// True if the message has the sense that its first text says.
 bool IsUnderstood(const cli::Message& message) {
   if (message.empty()) return false;
   const std::string& word = message.front();

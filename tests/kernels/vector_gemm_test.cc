@@ -247,7 +247,7 @@ class SlidingProduct : private RandomElements<Element> {
     }
   }
 
-  // Of a result, among c.
+  // The place of a result, among c.
   int64_t PlaceOf(int64_t result, int64_t row) const {
     return (result * (tile_.rows + 1) * 2 + row * 2 + 1) * lanes_;
   }

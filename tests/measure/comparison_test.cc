@@ -50,7 +50,7 @@ Estimate EstimateOf(const std::vector<double>& times) {
   return {summary.median, summary.ci};
 }
 
-// Of 1000 comparisons of two runs whose medians differ by `factor`, how many got each verdict.
+// How many of 1000 comparisons of two runs whose medians differ by `factor` got each verdict.
 std::array<int, 4> Verdicts(double factor, int count) {
   std::mt19937_64 random(static_cast<uint64_t>(count));
   std::array<int, 4> verdicts = {};
@@ -93,7 +93,7 @@ TEST(ComparisonTest, TheRatiosIntervalCoversTheRatio) {
   EXPECT_GE(covered, 1870);
 }
 
-// What both of a pair suffered cancels.
+// A disturbance that both of a pair suffered cancels.
 TEST(ComparisonTest, PairsSeeThroughDrift) {
   std::mt19937_64 random(4);
   std::vector<double> now, before;

@@ -68,7 +68,7 @@ void ExpectPlausible(const Peaks& peaks) {
   }
 }
 
-// What is faster on any machine was measured to be so.
+// True if rates that are higher on any machine were measured to be so.
 bool AreInOrder(const Peaks& peaks) {
 #ifdef __SANITIZE_ADDRESS__  // whose checks are slower than any memory
   return peaks.f32_gflops > peaks.f64_gflops;

@@ -15,7 +15,7 @@ class Contestant {
   virtual ~Contestant() = default;
   // From operands to result, both plain tensors of the problem's shapes: the part that is timed.
   virtual void Run() = 0;
-  // Of the last Run.
+  // The result of the last Run.
   virtual const Tensor& Result() const = 0;
   // Which algorithm or formats, in a few words.
   virtual std::string How() const = 0;
@@ -45,7 +45,7 @@ double Median(std::vector<double> values);
 // or one rounding of a 16-bit type.
 double WorstDifference(const Tensor& actual, const Tensor& expected);
 
-// What WorstDifference may be: a wrong stride, pad or transposed filter is far beyond.
+// WorstDifference may be as large as this: a wrong stride, pad or transposed filter is far beyond.
 double AllowedDifference(DType dtype);
 
 }  // namespace convgrad::peers

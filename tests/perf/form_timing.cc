@@ -67,7 +67,7 @@ void TimeForms(const std::vector<Isa>& isas, double seconds) {
   }
 }
 
-// Of a line of TIMES: isa, algorithm, nanoseconds as they stand there, and the problem.
+// A line of TIMES has this: isa, algorithm, nanoseconds as they stand there, and the problem.
 struct Row {
   std::string isa, algorithm, ns, problem;
 };

@@ -1,4 +1,4 @@
-// What MakeProblem refuses, with which class of error; in which words is in misfit_test.cc, what it
+// MakeProblem's refusals, with which class of error; in which words is in misfit_test.cc, what it
 // accepts in definition_test.cc and tf_cases_test.cc.
 #include "problem/geometry.h"
 

@@ -1,4 +1,4 @@
-// What is said of shapes that don't fit together, and of how sizes come about.
+// Words about shapes that don't fit together, and about how sizes come about.
 #include "problem/misfit.h"
 
 #include <gmock/gmock.h>
@@ -108,7 +108,7 @@ TEST(Misfit, OfGroupsSaysHowManyTheShapesMake) {
   spec.groups = 2;
   EXPECT_THAT(MessageOf(spec), HasSubstr("groups 2: filter_sizes [3,3,4,32] with input [8,9,9,16] "
                                          "makes 4"));
-  // What is dangerous: weights in another order that make a grouped convolution of their own.
+  // The dangerous ones: weights in another order that make a grouped convolution of their own.
   spec = FilterGradient({8, 9, 9, 16}, {3, 3, 1, 16}, {8, 9, 9, 16});
   spec.groups = 1;
   EXPECT_THAT(MessageOf(spec), HasSubstr("makes 16"));

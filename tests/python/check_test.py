@@ -117,3 +117,8 @@ def test_pytorch_names_imply_their_formats():
             "filter_sizes": (8, 4, 3, 3), "padding": 1}
     assert convgrad.check(RIGHT.transpose(3, 2, 0, 1), "torch.nn.grad.conv2d_weight", **nchw)
     assert not convgrad.check(FLIPPED.transpose(3, 2, 0, 1), "torch.nn.grad.conv2d_weight", **nchw)
+
+
+def test_the_result_comes_before_the_operation():
+    with pytest.raises(TypeError, match="the result under test comes first"):
+        convgrad.check("conv2d_backprop_filter", RIGHT, padding="SAME")

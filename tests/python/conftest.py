@@ -1,4 +1,4 @@
-"""What the tests share: tensors, and the command in the package under test."""
+"""The tests share this: tensors, and the command in the package under test."""
 import pathlib
 import subprocess
 

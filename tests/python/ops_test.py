@@ -21,7 +21,7 @@ OPERANDS = {"input": IMAGE, "out_backprop": OUTPUT}
 
 
 def shapes_of(depthwise, filter_format, data_format):
-    """Of a convolution with two groups, or a depthwise one of multiplier 2, in the formats asked for."""
+    """The operands of a convolution with two groups, or a depthwise one of multiplier 2, in the formats asked for."""
     image = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 3, 1, 2)}[data_format]
     filter = (3, 3, 6, 2) if depthwise else (3, 3, 3, 12)
     if filter_format != "HWIO" and depthwise:
@@ -66,7 +66,10 @@ def hashes_of_the_command(command, tmp_path_factory):
     return {entry["name"]: entry["output"]["sha256"] for entry in report["benchmarks"]}
 
 
-@pytest.mark.parametrize("name,op,arrays,arguments", cases(), ids=[case[0] for case in cases()])
+CASES = list(cases())
+
+
+@pytest.mark.parametrize("name,op,arrays,arguments", CASES, ids=[case[0] for case in CASES])
 def test_bits_are_the_commands(name, op, arrays, arguments, hashes_of_the_command):
     result = getattr(convgrad, op)(**arrays, **arguments)
     assert result.dtype == next(iter(arrays.values())).dtype
@@ -263,3 +266,20 @@ def test_pytorch():
         assert dx.shape == x.shape
         nhwc = x.to(memory_format=torch.channels_last)
         assert torch.equal(ours.conv2d(nhwc, w, **options), ours.conv2d(x, w, **options))
+
+
+def test_jax():
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    for name in ("float32", "bfloat16", "float16"):  # float64 is switched on for a whole process
+        dtype = jax.numpy.dtype(name)
+        x, w, dy = (jax.numpy.asarray(array).astype(dtype) for array in (X, W, Y))
+        y, gradient = jax.vjp(
+            lambda w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")), w)
+        ours = convgrad.conv2d(x, w, 1, "SAME")
+        assert ours.dtype == dtype and ours.shape == y.shape
+        assert np.array_equal(ours, convgrad.conv2d(*map(np.asarray, (x, w)), 1, "SAME"))
+        assert bool((jax.numpy.asarray(ours) == ours).all())
+        attributes = {"filter_sizes": w.shape, "out_backprop": dy, "strides": 1, "padding": "SAME"}
+        verdict = convgrad.check(gradient(dy)[0], "conv2d_backprop_filter", input=x, **attributes)
+        assert verdict.status in ("PASSED", "SUSPECT"), verdict  # its sums of 16-bit types are its own affair
+        assert convgrad.check(2 * gradient(dy)[0], "conv2d_backprop_filter", input=x, **attributes).status == "FAILED"

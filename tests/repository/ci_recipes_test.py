@@ -1,4 +1,4 @@
-"""What a CI job does with a batch: JUnit, the Markdown summary, shards by GNU parallel, pytest.
+"""CI jobs with a batch: JUnit, the Markdown summary, shards by GNU parallel, pytest.
 
 usage: ci_recipes_test.py CONVGRAD
 """
@@ -8,7 +8,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
@@ -70,7 +69,7 @@ class Recipes(unittest.TestCase):
         self.assertIn("missing.npy", error.get("message"))
         self.assertTrue(error.get("type").startswith("io/"))
 
-        # What the text says repeats the case: same verdict, alone.
+        # The line in the text repeats the case: same verdict, alone.
         repro = failure.text.split("repeat alone: ")[1]
         self.assertEqual(self.run_in_folder("sh", "-c", repro).returncode, 1)
 
@@ -191,9 +190,4 @@ class Recipes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    binary = pathlib.Path(sys.argv.pop(1)).resolve()
-    with tempfile.TemporaryDirectory() as programs:
-        pathlib.Path(programs, "convgrad").symlink_to(binary)
-        os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
-        tool_environment.clear()
-        unittest.main()
+    tool_environment.run_tests()

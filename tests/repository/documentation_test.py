@@ -33,7 +33,7 @@ COMMAND = re.compile(r"(?:.*<<'END'.*\n(?:.*\n)*?END\n)|(?:.*\\\n)*.*\n")
 STATUS = re.compile(r"\[exit status (\d+)\]\n\Z")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-# What a busy machine adds.
+# The time that a busy machine adds.
 NOISE = re.compile(r"^(noise: .*|convgrad: warning: .*: faster than the measured peaks allow)\n",
                    re.MULTILINE)
 TIME = re.compile(r"\d (ms|us|milliseconds|microseconds)\b")

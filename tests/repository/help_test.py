@@ -1,4 +1,4 @@
-"""What the tool says of itself: help at a terminal's width, its topics, completions for shells.
+"""The tool's words about itself: help at a terminal's width, its topics, completions for shells.
 
 usage: help_test.py CONVGRAD
 """
@@ -10,7 +10,6 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 import termios
 import unittest
@@ -27,7 +26,7 @@ def output_of(*command, **keywords):
 
 
 def on_terminal(columns, command, **variables):
-    """What the command prints on a terminal of so many columns."""
+    """The output of the command on a terminal of so many columns."""
     child, terminal = pty.fork()
     if child == 0:
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -180,9 +179,4 @@ class Completions(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    binary = pathlib.Path(sys.argv.pop(1)).resolve()
-    with tempfile.TemporaryDirectory() as programs:
-        pathlib.Path(programs, "convgrad").symlink_to(binary)
-        os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
-        tool_environment.clear()
-        unittest.main()
+    tool_environment.run_tests()

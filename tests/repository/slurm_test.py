@@ -17,7 +17,7 @@ CONVGRAD = None
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "shards-slurm"
 SHARDS, CASES = 4, 64
 
-# What differs between any two runs: times, and what depends on what else ran.
+# Keys that differ between any two runs: times, and what depends on what else ran.
 VOLATILE = ("real_time", "cpu_time", "bytes_per_second", "gflops", "timing", "threads", "resumed")
 
 

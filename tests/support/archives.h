@@ -117,7 +117,7 @@ class ArchiveTest : public ::testing::Test {
  protected:
   explicit ArchiveTest(const std::string& file) : path_(scratch_ / file) {}
 
-  // Of a file with these bytes.
+  // Opens a file with these bytes.
   TensorFile OpenBytes(const std::string& bytes, const NpyReadOptions& options = {}) const {
     WriteBytes(path_, bytes);
     return OpenTensorFile(path_, options);

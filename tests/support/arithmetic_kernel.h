@@ -40,7 +40,7 @@ class ArithmeticKernel {
   }
 
  private:
-  // Of NHWC tensors without groups.
+  // The tensors are NHWC, without groups.
   std::vector<MadeTerm> TermsOf(int64_t element) {
     terms_.clear();
     switch (InfoOf(problem_.op).direction) {
@@ -51,10 +51,13 @@ class ArithmeticKernel {
     return terms_;
   }
 
+  // In a tensor whose axes behind the first have these sizes.
+  static std::array<int64_t, 4> PlaceOf(int64_t element, int64_t b, int64_t c, int64_t d) {
+    return {element / d / c / b, element / d / c % b, element / d % c, element % d};
+  }
+
   void AddForward(int64_t element) {
-    const int64_t o = element % g_.out_c, j = element / g_.out_c % g_.out_w;
-    const int64_t i = element / g_.out_c / g_.out_w % g_.out_h;
-    const int64_t n = element / g_.out_c / g_.out_w / g_.out_h;
+    const auto [n, i, j, o] = PlaceOf(element, g_.out_h, g_.out_w, g_.out_c);
     for (int64_t r = 0; r < g_.kernel_h; ++r) {
       for (int64_t t = 0; t < g_.kernel_w; ++t) {
         const int64_t h = i * g_.stride_h + r * g_.dilation_h - g_.pad_top;
@@ -69,9 +72,7 @@ class ArithmeticKernel {
   }
 
   void AddInputGradient(int64_t element) {
-    const int64_t c = element % g_.in_c, w = element / g_.in_c % g_.in_w;
-    const int64_t h = element / g_.in_c / g_.in_w % g_.in_h;
-    const int64_t n = element / g_.in_c / g_.in_w / g_.in_h;
+    const auto [n, h, w, c] = PlaceOf(element, g_.in_h, g_.in_w, g_.in_c);
     for (int64_t r = 0; r < g_.kernel_h; ++r) {
       for (int64_t t = 0; t < g_.kernel_w; ++t) {
         const int64_t i = h + g_.pad_top - r * g_.dilation_h;
@@ -88,9 +89,7 @@ class ArithmeticKernel {
   }
 
   void AddFilterGradient(int64_t element) {
-    const int64_t o = element % g_.out_c, c = element / g_.out_c % g_.in_c;
-    const int64_t t = element / g_.out_c / g_.in_c % g_.kernel_w;
-    const int64_t r = element / g_.out_c / g_.in_c / g_.kernel_w;
+    const auto [r, t, c, o] = PlaceOf(element, g_.kernel_w, g_.in_c, g_.out_c);
     for (int64_t n = 0; n < g_.batch; ++n) {
       for (int64_t i = 0; i < g_.out_h; ++i) {
         for (int64_t j = 0; j < g_.out_w; ++j) {

@@ -1,4 +1,4 @@
-// What the end-to-end tests of batches share: manifests of small cases, and what the reports and
+// The end-to-end tests of batches share this: manifests of small cases, and what the reports and
 // journals of their runs have in common.
 #pragma once
 

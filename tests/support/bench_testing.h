@@ -1,4 +1,4 @@
-// What the end-to-end tests of `bench` share: a case that is timed quickly, and times made up of
+// The end-to-end tests of `bench` share this: a case that is timed quickly, and times made up of
 // it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the end-to-end tests of `check` share: a golden of one problem, and the check against it.
+// The end-to-end tests of `check` share this: a golden of one problem, and the check against it.
 #pragma once
 
 #include <nlohmann/json.hpp>

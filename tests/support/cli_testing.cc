@@ -54,7 +54,7 @@ void KeepNeededVariables() {
   for (const std::string& name : others) unsetenv(name.c_str());
 }
 
-// What else a process gets from whoever runs the tests: file modes, and files that were left open.
+// A process gets this, too, from whoever runs the tests: file modes, and files that were left open.
 void ForgetParents() {
   umask(022);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);

@@ -1,4 +1,4 @@
-// What the end-to-end tests share: the real binary run by a shell in a directory of its own, and
+// The end-to-end tests share this: the real binary run by a shell in a directory of its own, and
 // its reports, each validated against the schema in data.
 #pragma once
 
@@ -86,7 +86,7 @@ class KillMoments {
     const double share = std::uniform_real_distribution<double>(0, 1)(random_);
     return std::chrono::duration_cast<std::chrono::microseconds>(share * span_);
   }
-  // What came of it: whether the process still lived.
+  // True if the process still lived.
   void Learn(bool lived) {
     span_ *= lived ? 1.25 : 0.5;
     met_ += lived ? 1 : 0;

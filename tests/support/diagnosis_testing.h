@@ -1,4 +1,4 @@
-// What the tests of the diagnosis share: a golden judged as the tool does it, and problems on which
+// The tests of the diagnosis share this: a golden judged as the tool does it, and problems on which
 // every mistake can be made.
 #pragma once
 
@@ -61,7 +61,8 @@ inline int NumProblems() {
   return static_cast<int>(FromEnvironment("CONVGRAD_DIAGNOSES", 60));
 }
 
-// Of equal channels and odd sizes, so that every mistake can be made on some of them.
+// The problems have equal channels and odd sizes, so that every mistake can be made on some of
+// them.
 inline Problem SquareProblem(uint64_t number) {
   const OpInfo& op = AllOps()[number % AllOps().size()];
   ConvSpec spec;

@@ -1,4 +1,4 @@
-// What random problems are drawn with: numbers that one seed makes the same everywhere, which the
+// Random problems are drawn with this: numbers that one seed makes the same everywhere, which the
 // standard library's distributions don't promise, and lists of them as text.
 #pragma once
 

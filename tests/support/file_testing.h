@@ -1,4 +1,4 @@
-// What the tests of files share: a directory of their own, whole files as strings, and the tables
+// The tests of files share this: a directory of their own, whole files as strings, and the tables
 // of tests/data.
 #pragma once
 

@@ -27,9 +27,9 @@ struct Mistake {
   Misround sum;                    // after each addition
   Misround result;                 // of each number that is stored
   std::function<double(int64_t)> image_weight;
-  // Of the element's number before `result`, and of what is stored at last.
+  // Functions of the element's number before `result`, and of what is stored at last.
   std::function<double(int64_t element, double sum)> finish, stored;
-  // Whether a product is left out, by the places of its input, filter and output.
+  // True if a product is left out, by the places of its input, filter and output.
   std::function<bool(const Index4& x, const Index4& w, const Index4& y)> is_left_out;
   // Where a row or column beyond the input is taken from; null: there is a zero.
   int64_t (*beyond)(int64_t at, int64_t size) = nullptr;

@@ -117,7 +117,7 @@ inline std::vector<Model> RightModels() {
   return models;
 }
 
-// Of a type narrower than sums should be.
+// Models of a type narrower than sums should be.
 inline void AddNarrow(const FloatFormat& narrow, std::vector<Model>& models) {
   const std::string in = std::string(" in ") + narrow.name;
   const FloatFormat wide = FormatOf(DType::kFloat32);

@@ -16,7 +16,7 @@
 
 namespace convgrad {
 
-// What to draw from; a value that is set is kept fixed.
+// The values to draw from; one that is set is kept fixed.
 struct RandomProblemOptions {
   std::optional<Op> op;
   std::optional<DType> dtype;
@@ -148,7 +148,7 @@ inline std::string ReproLine(const Problem& problem, const std::string& fill = "
          InfoOf(problem.dtype).name;
 }
 
-// What a failing parameterised test prints.
+// A failing parameterised test prints this.
 inline void PrintTo(const Problem& problem, std::ostream* out) {
   *out << problem.ToLine();
 }

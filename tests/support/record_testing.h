@@ -1,4 +1,4 @@
-// What the end-to-end tests of recorded goldens share: a manifest of cases with goldens.
+// The end-to-end tests of recorded goldens share this: a manifest of cases with goldens.
 #pragma once
 
 #include <nlohmann/json.hpp>

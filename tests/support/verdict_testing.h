@@ -1,4 +1,4 @@
-// What the tests of verdicts share: operands of integers, single sums, how a golden is judged that
+// The tests of verdicts share this: operands of integers, single sums, how a golden is judged that
 // was summed in nothing narrower, and the largest term of an element.
 #pragma once
 
@@ -32,7 +32,7 @@ inline CompareOptions WideSums(DType dtype) {
   return options;
 }
 
-// Of the terms of a result's element the one of the largest magnitude, 0 if there are none.
+// The term of a result's element of the largest magnitude, 0 if there are none.
 inline double LargestTerm(const Problem& problem, const Operands& operands, int64_t element) {
   double largest = 0;
   VisitFloat(problem.dtype, [&](auto tag) {

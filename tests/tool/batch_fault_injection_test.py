@@ -25,7 +25,7 @@ MAX_CALLS = int(os.environ.get("CONVGRAD_TEST_FAULTS", "6"))
 LOADER_FAILED = b"error while loading shared libraries"
 # Where nothing can be written, no command can succeed; what can't be read may not be needed.
 WRITING = ("fallocate", "write", "fsync", "renameat")
-# What only a batch with workers does, on no file.
+# Calls that only a batch with workers makes, on no file.
 WORKER_FAULTS = {
     "socketpair": {"EMFILE": "error", "ENOBUFS": "error"},
     "sendto": {"EINTR": "invisible", "EAGAIN": "invisible"},
@@ -89,7 +89,7 @@ class Scene:
                 path.write_bytes(content)
 
     def learn(self):
-        """What a clean run leaves."""
+        """The files that a clean run leaves."""
         self.prepare()
         subprocess.run(self.command, check=True, capture_output=True)
         for path, is_new in self.is_new.items():
@@ -115,7 +115,7 @@ class Scene:
 
     @staticmethod
     def is_sound(path, text, old):
-        """What a run that failed may leave: the old file, a report of the failure, or events of which
+        """A run that failed may leave: the old file, a report of the failure, or events of which
         the last is cut short."""
         if text == old:
             return True
@@ -124,7 +124,7 @@ class Scene:
         return path.name in REPORTS and is_report_of_failure(text)
 
     def judge(self, done, expected, may_be_mute=False):
-        """What is wrong with the end of a run, or None."""
+        """Says what is wrong with the end of a run, or None."""
         lines = done.stderr.decode().splitlines()
         wrong = self.wrong_files(all_new=done.returncode == 0)
         if wrong:
@@ -143,7 +143,7 @@ class Scene:
         return None
 
     def recover(self):
-        """What is wrong with the next run, after one that failed, or None."""
+        """Says what is wrong with the next run, after one that failed, or None."""
         done = subprocess.run(self.command, capture_output=True, timeout=120)
         wrong = self.wrong_files(all_new=True)
         left = faults.leftovers(self.directory)

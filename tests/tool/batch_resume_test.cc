@@ -1,4 +1,4 @@
-// What is left of a batch that does not come to its end, and how `--resume` goes on: the journal,
+// Batches that do not come to their end, and how `--resume` goes on from what is left: the journal,
 // full disks, signals, kills at any moment.
 #include <fmt/format.h>
 

@@ -38,7 +38,7 @@ TEST_F(BatchTest, ACaseWithoutAGoldenIsComputedNotPassed) {
   EXPECT_THAT(Sh("convgrad merge r.json --report w.json --summary s.md").exit_code, 0);
   EXPECT_THAT(ReadBytes(Path("s.md")), HasSubstr("2 of 3 cases passed, 1 had no golden"));
 
-  // What a run without the flag took is not taken from it.
+  // A result of a run without the flag is not taken over.
   result = Sh(batch + "--resume --require-golden");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("3 cases, 1 PASSED, 2 FAILED; 1 from an earlier run"));
@@ -87,7 +87,7 @@ TEST_F(BatchTest, DirectoriesAreMadeBeneathTheRootAlone) {
   EXPECT_TRUE(Exists("new/deep/y.npy"));
   EXPECT_EQ(Sh("mkdir root && convgrad batch m.json --output-root root").exit_code, 0);
   EXPECT_TRUE(Exists("root/new/deep/y.npy"));
-  // What may lie anywhere is made nowhere.
+  // A directory that may lie anywhere is made nowhere.
   EXPECT_EQ(Sh("rm -r new && convgrad batch m.json --allow-outside").exit_code, 4);
   EXPECT_FALSE(Exists("new"));
 }

@@ -108,7 +108,7 @@ TEST_F(BenchTest, TheSameBinaryIsNeitherFasterNorSlower) {
   EXPECT_EQ(failed.exit_code, 4);
   EXPECT_THAT(failed.err, HasSubstr("/bin/false: ended with exit code 1"));
   EXPECT_EQ(Bench(std::string(kShortCase) + "--baseline-bin /bin/true").exit_code, 4);
-  // What it says to our words is part of our one line.
+  // The rival's answer to our words is part of our one line.
   const ShellResult wordy = Bench(std::string(kShortCase) + "--baseline-bin /bin/ls");
   EXPECT_EQ(wordy.exit_code, 4);
   EXPECT_THAT(wordy.err, IsOneErrorLine());

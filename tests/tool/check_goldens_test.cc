@@ -70,7 +70,7 @@ TEST_F(CheckTest, RecordsThatAreNone) {
   expect("ln -s /dev/zero", 4, "io/not-a-file");
   expect("truncate -s 1G", 3, "golden/malformed");
   expect("{ cat sound.json; head -c 1100000 /dev/zero | tr '\\0' ' '; } >", 3, "golden/malformed");
-  // Whether there is one must be known, not guessed.
+  // It must be known, not guessed, that there is one.
   ASSERT_EQ(Sh("rm " + record + " && ln -s g.npy.golden.json " + record).exit_code, 0);
   EXPECT_EQ(Sh(std::string(kCheck) + "--expect g.npy").exit_code, 4);
   std::filesystem::remove(record);

@@ -103,7 +103,7 @@ TEST_F(CheckTest, AnothersFilterGradientIsOfTheFiltersFormat) {
   EXPECT_EQ(Sh(check + "o.npy").exit_code, 1);
   EXPECT_EQ(Report()["benchmarks"][0]["check"]["worst"]["abs"]["index"],
             (nlohmann::json{5, 2, 1, 1}));
-  // Of our order it has another shape than the one said, and is not taken for it.
+  // A filter of our order has another shape than the one said, and is not taken for it.
   ASSERT_EQ(Sh("convgrad run " + problem + "--filter-sizes 3,2,3,7 --output hwio.npy").exit_code,
             0);
   EXPECT_EQ(Sh(check + "hwio.npy").exit_code, 1);
@@ -130,7 +130,7 @@ TEST_F(CheckTest, BFloat16IsCheckedInEveryFormItIsWrittenIn) {
   values[7] = std::nextafter(values[7], 1e9f);  // no bfloat16
   WriteFloats("b.npy", {7, 3, 3, 2}, values);
   EXPECT_EQ(Sh("convgrad check " + problem + "--expect b.npy --tolerance bits").exit_code, 1);
-  // What it is held to is said, and what is wrong with a wider result explained.
+  // It is said what it is held to, and explained what is wrong with a wider result.
   const std::string widened =
       "convgrad run " + problem + "--output b.npy --bfloat16-as f4 && convgrad check " + problem;
   EXPECT_THAT(Sh(widened + "--actual b.npy").out, HasSubstr("all of it bfloat16 numbers"));

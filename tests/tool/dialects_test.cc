@@ -51,7 +51,7 @@ TEST_F(DialectsTest, ImportsEveryLogToAManifestThatIsOne) {
   }
 }
 
-// Of oneDNN's own lists: what they say must be taken, but for what is 3-D or no dimension at all.
+// Lines of oneDNN's own lists must be taken, but for what is 3-D or no dimension at all.
 TEST_F(DialectsTest, ImportsOneDnnsOwnProblems) {
   const ShellResult result = Sh(
       fmt::format("convgrad import benchdnn {}/tests/data/benchdnn_conv.txt --output cases.jsonl",
@@ -133,7 +133,7 @@ TEST_F(DialectsTest, RefusesWrongWords) {
   }
 }
 
-// What is written for benchdnn and MIOpenDriver is read back as the same problem.
+// The lines written for benchdnn and MIOpenDriver are read back as the same problem.
 TEST_F(DialectsTest, LinesComeBack) {
   for (const char* dialect : {"benchdnn", "miopen"}) {
     for (const char* flags :

@@ -102,7 +102,7 @@ class ExportedScripts(unittest.TestCase):
                 variables = operands_of(script, FRAMEWORK["pytorch"])
                 np.testing.assert_array_equal(bits(variables["input"], dtype),
                                               bits(np.load("x.npy"), dtype))
-                # What a framework would compute, rounded by the script's own function.
+                # The result of a framework, rounded by the script's own function.
                 exact = variables["input"].astype(np.float64) @ variables["filter"][0, 0].astype(np.float64)
                 sys.argv = ["script", "result.npy"]
                 check = script[script.rindex("save(result"):]

@@ -47,7 +47,7 @@ class Scene:
 
 
 def check_outcome(scene, done, expected):
-    """What is wrong with the end of a run, or None."""
+    """Says what is wrong with the end of a run, or None."""
     output = scene.output.read_bytes()
     lines = done.stderr.decode().splitlines()
     if output not in (OLD, scene.new):
@@ -72,7 +72,7 @@ def try_errors(scene):
         flushed = next((number for number, text in calls if ".tmp-" in text), None)
         for number, text in calls:
             for error, expected in errors.items():
-                # Of a copy of the output's descriptor: what a network file system says then is of
+                # It is a copy of the output's descriptor: what a network file system says then is of
                 # writes that failed.
                 if call == "close" and number == flushed:
                     expected = "error"

@@ -1,4 +1,4 @@
-"""What the tests share that fail a program's system calls, one at a time, with strace."""
+"""Fails a program's system calls, one at a time, with strace."""
 import collections
 import os
 import pathlib

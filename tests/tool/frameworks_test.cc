@@ -260,7 +260,7 @@ TEST_F(FrameworksTest, NamesOfOthersImplyTheirOrders) {
   same_as("torch.nn.grad.conv2d_input", "conv2d_backprop_input",
           " --input-sizes 2,4,7,6 --filter fill:normal@8,2,3,3 --out-backprop fill:normal "
           "--padding 1");
-  // What is said counts more.
+  // A flag that is given counts more.
   Run("run Conv --input fill:normal@2,7,6,4 --filter fill:normal@8,2,3,3 --padding 1 --data-format "
       "NHWC");
 }

@@ -1,4 +1,4 @@
-// What a user says of how a kernel under test computes, end to end: `check --actual` with
+// Users say how a kernel under test computes, end to end: `check --actual` with
 // --golden-accumulator, --operand-rounding and --odds.
 #include <fmt/format.h>
 

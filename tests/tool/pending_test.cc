@@ -195,7 +195,7 @@ TEST_F(RecordTest, PendingResultsTouchNothingElse) {
   refused("p", "it is where a result is left for review");
 }
 
-// What is left for review stays in its directory, whatever links lie there.
+// A result left for review stays in its directory, whatever links lie there.
 TEST_F(RecordTest, PendingResultsFollowNoLinkOut) {
   WriteManifest({Case("a", "golden/a.npy"), Case("b", "b.npy")});
   ASSERT_EQ(Sh("convgrad gen --fill normal --shape 1,6,6,3 --output x.npy").exit_code, 0);

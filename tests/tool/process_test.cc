@@ -37,7 +37,7 @@ TEST_F(ProcessTest, ClosedStandardStreams) {
     EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy " + closed).exit_code, 0) << closed;
     EXPECT_EQ(ReadBytes(Path("y.npy")), expected) << closed;
   }
-  // What was asked for can't be printed: an error, but no damage.
+  // Words that were asked for can't be printed: an error, but no damage.
   for (const std::string closed : {">&-", "<&- >&- 2>&-"}) {
     EXPECT_EQ(Sh(std::string(kSmall) + "--output y.npy " + closed).exit_code, 4) << closed;
     EXPECT_EQ(ReadBytes(Path("y.npy")), expected) << closed;

@@ -47,13 +47,13 @@ TEST_F(RecordTest, WhatIsRecordedIsVerifiedByBits) {
   WriteBytes(Path("g.npy.golden.json"), older.dump());
   EXPECT_EQ(Entry("--record", 0)["status"], "KEPT");
   EXPECT_EQ(Record()["version"], "0.0.1");
-  // Of other inputs it says what is no longer true, though the golden is the same.
+  // With other inputs the record says what is no longer true, though the golden is the same.
   json other = Record();
   other["inputs"][0]["sha256"] = std::string(64, '0');
   WriteBytes(Path("g.npy.golden.json"), other.dump());
   EXPECT_EQ(Entry("--record", 0)["status"], "RECORDED");
   EXPECT_EQ(ReadBytes(Path("g.npy.golden.json")), text);
-  // What lost a half is not whole.
+  // A golden that lost one of its two files is not whole.
   ASSERT_EQ(Sh("rm g.npy").exit_code, 0);
   EXPECT_EQ(Entry("--record", 0)["status"], "RECORDED");
   EXPECT_EQ(ReadBytes(Path("g.npy")), golden);

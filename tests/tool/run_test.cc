@@ -296,7 +296,7 @@ TEST_F(RunTest, MemoryIsRefusedBeforeItIsTaken) {
             4);
 }
 
-// What `plan` says is enough, and a byte less is not.
+// The memory that `plan` says is enough, and a byte less is not.
 TEST_F(RunTest, TheMemoryPlannedIsTheMemoryNeeded) {
   const std::string words =
       " conv2d --padding SAME --input fill:normal@2,30,30,16 --filter fill:ones@3,3,16,16 "

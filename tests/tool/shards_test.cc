@@ -60,7 +60,7 @@ TEST_F(ShardsTest, PlanPredictsEachShard) {
   EXPECT_EQ(Report("r2.json")["context"]["plan"]["shards"].size(), 1u);
 }
 
-// What a batch reports of each case, less what only running it tells.
+// The entries of a batch's cases, less what only running them tells.
 TEST_F(ShardsTest, PlanReportsEachCase) {
   WriteManifest("m.json", 5);
   json manifest = json::parse(ReadBytes(Path("m.json")));
@@ -132,7 +132,7 @@ TEST_F(ShardsTest, PlanOfAManifestThatACaseWrites) {
   }
 }
 
-// What is left of a report without times and the machine's state.
+// A report without times and the machine's state.
 json WithoutTimes(json report) {
   json entries = report["benchmarks"];
   for (json& entry : entries) {

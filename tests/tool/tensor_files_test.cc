@@ -203,7 +203,7 @@ TEST_F(TensorFilesTest, GoldensAreRecordedInFilesOfTheirOwn) {
   EXPECT_THAT(Fails(1, "convgrad batch m.json --write-pending p").err,
               HasSubstr("nothing is left for review"));
   EXPECT_FALSE(Exists("p"));
-  // What is left takes the place of the golden, under its name.
+  // The result that is left takes the place of the golden, under its name.
   WriteManifest(std::vector<json>{With(one, {{"expect", "new.safetensors:y"}})});
   Fails(1, "convgrad batch m.json --write-pending p");
   Ok("unset CI; convgrad accept p");
@@ -217,7 +217,7 @@ TEST_F(TensorFilesTest, GoldensAreRecordedInFilesOfTheirOwn) {
   EXPECT_THAT(Fails(1, "convgrad batch m.json --jobs 1 --write-pending q").err,
               HasSubstr("late.safetensors:z: one of several in its file"));
   EXPECT_THAT(OpenTensorFile(Path("q/late.safetensors.new")).container->names(), ElementsAre("y"));
-  // What a case names by its tensor is named.
+  // A golden that a case names by its tensor counts as named.
   WriteManifest(std::vector<json>{With(one, {{"expect", "new.safetensors:y"}})});
   Ok("convgrad prune m.json --delete");
   EXPECT_TRUE(Exists("new.safetensors"));

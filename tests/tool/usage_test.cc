@@ -257,7 +257,7 @@ TEST_F(UsageTest, InspectGoesOnAfterABadFile) {
   EXPECT_EQ(entries[2]["exit_code"], 4);
 }
 
-// What shells give for <(command).
+// Shells give this for <(command).
 TEST_F(UsageTest, PipesThatShellsNameAreRead) {
   Sh("convgrad gen --fill normal --shape 1,9,9,2 -o x.npy");
   Sh("convgrad gen --fill normal --shape 3,3,2,2 --role filter -o w.npy");

@@ -20,6 +20,50 @@ uint64_t Seed() {
   return FromEnvironment("CONVGRAD_TEST_SEED", 1);
 }
 
+Tensor IntegerFill(const Problem& problem, Role role, uint64_t seed) {
+  return MakeFill(FillSpec{}, problem.dtype, problem.ShapeOf(role), seed, role, Parallel(2));
+}
+
+// The sum of products of elements, exact on integers while it stays below 2^53.
+double InnerProduct(const Tensor& x, const Tensor& y) {
+  return VisitFloat(x.dtype(), [&](auto tag) {
+    using Stored = typename decltype(tag)::Type;
+    double sum = 0;
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      sum += Widen(x.data<Stored>()[i]) * Widen(y.data<Stored>()[i]);
+    }
+    return sum;
+  });
+}
+
+// The three sides of <conv(x,w), g> = <x, backprop_input(w,g)> = <w, backprop_filter(x,g)> for the
+// geometry of a problem, whatever its op; each is exact while no result is rounded.
+struct AdjointSides {
+  double forward, backprop_input, backprop_filter;
+  bool holds() const { return forward == backprop_input && forward == backprop_filter; }
+};
+
+AdjointSides AdjointIdentity(const Problem& problem, const Execution& execution, uint64_t seed) {
+  const bool depthwise = InfoOf(problem.op).depthwise;
+  const Tensor input = IntegerFill(problem, Role::kInput, seed);
+  const Tensor filter = IntegerFill(problem, Role::kFilter, seed);
+  const Tensor out_backprop = IntegerFill(problem, Role::kOutBackprop, seed);
+  const auto compute = [&](Op op, const Tensor& first, const Tensor& second) {
+    Problem other = problem;
+    other.op = op;
+    return Compute(other, first, second, execution);
+  };
+  const Tensor output = compute(depthwise ? Op::kDepthwiseConv2D : Op::kConv2D, input, filter);
+  const Tensor input_backprop =
+      compute(depthwise ? Op::kDepthwiseConv2DBackpropInput : Op::kConv2DBackpropInput, filter,
+              out_backprop);
+  const Tensor filter_backprop =
+      compute(depthwise ? Op::kDepthwiseConv2DBackpropFilter : Op::kConv2DBackpropFilter, input,
+              out_backprop);
+  return {InnerProduct(output, out_backprop), InnerProduct(input, input_backprop),
+          InnerProduct(filter, filter_backprop)};
+}
+
 // In the wide types no result of small integers is rounded.
 TEST(Adjoint, IdentityHoldsExactlyOnIntegers) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {

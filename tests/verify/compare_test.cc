@@ -1,4 +1,4 @@
-// What a comparison says: tolerances and their texts, levels, special values, and the numbers
+// The verdict of a comparison: tolerances and their texts, levels, special values, and the numbers
 // of a report.
 #include "verify/compare/compare.h"
 

@@ -28,7 +28,7 @@ bool HasPads(const Problem& problem) {
   return g.pad_top + g.pad_bottom + g.pad_left + g.pad_right > 0;
 }
 
-// Of an image tensor that is the result.
+// The channel of an element, where the result is an image tensor.
 int64_t ChannelOf(const Problem& problem, int64_t element) {
   const Shape shape = problem.ResultShape();
   return problem.data_format == DataFormat::kNHWC ? element % shape[3]

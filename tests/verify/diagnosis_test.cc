@@ -57,7 +57,7 @@ Tensor Spoilt(const Problem& problem, const Operands& operands, const Tensor& ri
   }
 }
 
-// What is said of a golden can be said to the maker of a result, whatever the mistake.
+// Words about a golden can be said to the maker of a result, whatever the mistake.
 TEST(Diagnosis, SpeaksToTheMakerOfAResult) {
   RandomProblems problems(20261123, {});
   int64_t told = 0;

@@ -90,8 +90,8 @@ TEST(Golden, EveryOneIsWithinTheBoundOfItsData) {
   RecordProperty("suspect", suspect);
 }
 
-// What its maker summed in is float32 unless it is said: a golden that was summed in 16 bits is
-// FAILED then, by the odds if not by the bound, and told how such sums are accepted.
+// Its maker is taken to have summed in float32 unless it is said: a golden that was summed in 16
+// bits is FAILED then, by the odds if not by the bound, and told how such sums are accepted.
 TEST(Golden, SumsInSixteenBitsFailUntilTheyAreSaidToBeMeant) {
   int failed = 0;
   for (const Json& json : ReadCases()) {

@@ -53,7 +53,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.num_bytes())) == 0;
 }
 
-// What a problem was computed with; each once.
+// The forms that a problem was computed with; each once.
 using Forms = std::set<std::string>;
 
 // Whole batch and parts, each by every algorithm that takes it, on every target.
@@ -118,7 +118,7 @@ TEST(Invariance, OfEveryFormTypeLayoutAndPrecision) {
       }
     }
   }
-  // What random problems hardly meet: small planes of a channel each.
+  // Random problems hardly meet small planes of a channel each.
   constexpr const char* kWholePlanes[] = {
       "depthwise_conv2d float32 NCHW in=3,5,7,7 filter=3,3,5,1 ",
       "depthwise_conv2d_backprop_input float64 NCHW in=3,5,9,8 filter=3,3,5,1 ",

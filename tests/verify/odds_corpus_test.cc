@@ -39,7 +39,7 @@ double Uniform(std::mt19937_64& random) {
   return std::uniform_real_distribution<double>()(random);
 }
 
-// Of `count` numbers of a channel the i-th.
+// The i-th of `count` numbers of a channel.
 const Kind kKinds[] = {
     {"normal", [](std::mt19937_64& random, size_t, size_t) { return Normal(random); }},
     {"uniform", [](std::mt19937_64& random, size_t, size_t) { return 2 * Uniform(random) - 1; }},
@@ -97,7 +97,7 @@ double At(const Tensor& tensor, size_t element) {
   return ValueAt(tensor, static_cast<int64_t>(element));
 }
 
-// What a kernel of this arithmetic computes.
+// The result of a kernel of this arithmetic.
 Tensor Computed(const Case& at, const Model& model) {
   const auto channels = static_cast<size_t>(at.problem.geometry.in_c);
   std::vector<double> values;
@@ -283,7 +283,7 @@ bool IsClose(const Case& at, const Tensor& yours, const Tensor& exact, const Ele
   return at.problem.geometry.in_c > 0;
 }
 
-// What torch.testing.assert_close takes by default.
+// The tolerances of torch.testing.assert_close by default.
 Elementwise FrameworkDefault(DType dtype) {
   if (dtype == DType::kFloat32) return {1.3e-6, 1e-5};
   return {dtype == DType::kBFloat16 ? 1.6e-2 : 1e-3, 1e-5};

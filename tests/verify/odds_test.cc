@@ -81,7 +81,7 @@ TEST(Odds, WhatSumsInTheirOwnOrderLosePasses) {
   EXPECT_THAT(blind.detail, HasSubstr("probe"));
 }
 
-// Of both signs, partial sums are small in usual orders and could be large in others.
+// With terms of both signs, partial sums are small in usual orders and could be large in others.
 struct MixedTerms {
   std::vector<double> x, y;
   double sum = 0;

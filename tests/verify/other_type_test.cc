@@ -103,7 +103,7 @@ TEST_F(OtherTypeTest, WidenedNumbersAreHeldToTheTypeTheyAreOf) {
     EXPECT_EQ(result.status, Verdict::kFailed);
     EXPECT_THAT(result.detail, HasSubstr("--golden-accumulator bf16"));
   }
-  // Of float64, but with numbers of float32: the same.
+  // A tensor of float64, but with numbers of float32, is the same.
   const CheckResult single =
       Golden(ConvertTo(Result(DType::kFloat32), DType::kFloat64, Parallel(1)));
   EXPECT_EQ(single.status, Verdict::kPassed);

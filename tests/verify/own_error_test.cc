@@ -26,7 +26,7 @@ namespace {
 using testing::Operands;
 using testing::TensorOf;
 
-// Of the chain and the fold, docs/design/error-bound.md; and the last rounding.
+// The errors of the chain and the fold, docs/design/error-bound.md; and of the last rounding.
 constexpr double kProved = 257;
 constexpr double kWithLastRounding = kProved + 1;
 

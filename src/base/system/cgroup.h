@@ -1,4 +1,4 @@
-// What this process's control groups leave it, of either version of their interface and of both at
+// The limits of this process's control groups, of either version of their interface and of both at
 // once. Must not know of any other limit.
 #pragma once
 

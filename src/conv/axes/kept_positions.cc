@@ -8,7 +8,7 @@
 namespace convgrad {
 namespace {
 
-// Of a phase whose positions are source_step apart in the source.
+// The positions that a phase meets are source_step apart in the source.
 KeptPositions MetPositions(const std::vector<AxisPhase>& phases, int64_t size) {
   if (phases.size() != 1 || phases[0].offsets.empty()) return AllPositions(size);
   const AxisPhase& phase = phases[0];

@@ -36,7 +36,7 @@ AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int
                   int64_t kernel, bool sparse);
 // Blocks of the canonical order, as PixelBlocks lists them.
 int64_t NumPixelBlocks(const ConvGeometry& g);
-// Whether they are few enough for a list of them. No machine has room for tensors of more.
+// True if they are few enough for a list of them. No machine has room for tensors of more.
 inline bool CanListPixelBlocks(const ConvGeometry& g) {
   return NumPixelBlocks(g) <= int64_t{1} << 25;
 }

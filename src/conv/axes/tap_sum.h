@@ -31,7 +31,7 @@ struct AxisPhase {
 
 // One direction of one problem. Result channels of a group sum over source channels of the group.
 struct TapSum {
-  // Whether a problem is one, and can be: every row and column of the result is visited here and
+  // True if a problem is one, and can be: every row and column of the result is visited here and
   // every tap and stride phase kept, so sizes at which that is a burden (no images) are left out.
   static bool Describes(const Problem& problem);
 
@@ -81,7 +81,7 @@ struct AxisReach {
   int64_t step, low, high;
 
   explicit AxisReach(const std::vector<AxisPhase>& phases);
-  // Of the source, for positions [begin, end).
+  // The source's rows, for positions [begin, end).
   RowRange Of(int64_t begin, int64_t end) const {
     return {begin * step + low, (end - 1) * step + high + 1};
   }

@@ -1,4 +1,4 @@
-// What the tiles of a matrix product do for one term, counted for the cost model.
+// The work of a matrix product's tiles for one term, counted for the cost model.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct TileCounts {
   int64_t element_bytes;
   int64_t pixels;  // of an element: 2 in pairs
   bool wide;       // vectors are 64 bytes
-  // Of all tiles, for one term. A tile of few sums counts as many multiply-adds as could be issued
+  // All tiles', for one term. A tile of few sums counts as many multiply-adds as could be issued
   // while a sum waits for its last term.
   double added = 0, loaded = 0, singles = 0;
   double vectors = 0;  // of their sums

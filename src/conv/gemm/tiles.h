@@ -64,7 +64,7 @@ const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, 
 template <class Compute>
 Panels CutPanelsForRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
                         int64_t num_cols) {
-  // Of a tile of `rows` and `vectors`, a term's: its multiply-adds, which take 4 cycles one after
+  // A term's, in a tile of `rows` and `vectors`: its multiply-adds, which take 4 cycles one after
   // the other, and a part of its loads.
   const auto cycles = [](int64_t rows, int64_t vectors) {
     return 4 * std::max<int64_t>(rows * vectors, 4) + rows + vectors;

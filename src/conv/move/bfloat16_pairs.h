@@ -14,7 +14,7 @@
 
 namespace convgrad {
 
-// Whether the canonical order of `problem` takes terms in pairs, there are some, and the processor
+// True if the canonical order of `problem` takes terms in pairs, there are some, and the processor
 // has the instruction.
 bool ServesPairs(const Problem& problem, const KernelTable& kernels);
 

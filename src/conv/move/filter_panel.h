@@ -48,7 +48,7 @@ void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
   }
 }
 
-// Whether padding may be multiplied by the filter: zero times an infinity or a NaN is a NaN. The
+// True if padding may be multiplied by the filter: zero times an infinity or a NaN is a NaN. The
 // loop looks at all numbers, at their bits, so that the compiler makes it one of vectors.
 template <class Stored>
 bool IsFinite(const void* filter, int64_t count) {

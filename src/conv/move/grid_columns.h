@@ -55,7 +55,7 @@ class WidenedColumns {
 
   explicit WidenedColumns(const KernelTable& kernels) : pack_(kernels.Pack<Stored>()) {}
 
-  // Whether the grid covers rows without a gap.
+  // True if the grid covers rows without a gap.
   static bool Covers(const GridColumns& grid) {
     return grid.first == 0 && grid.step == 1 && grid.count == grid.width;
   }

@@ -1,5 +1,5 @@
-// Whether a result has a NaN: where an algorithm multiplied padding, the sign that a zero of it may
-// have met an infinity, and that one which skips padding has to decide.
+// Looks for a NaN in a result: where an algorithm multiplied padding, the sign that a zero of it
+// may have met an infinity, and that one which skips padding has to decide.
 #pragma once
 
 #include <algorithm>

@@ -114,7 +114,7 @@ inline int64_t PlaneStride(int64_t pixels) {
   return RoundUp(pixels + kBehindApart, kPlanesTogether);
 }
 
-// What a thread holds of planes at the most.
+// The memory of the planes that a thread holds at the most.
 template <class Stored>
 int64_t PlanesTogetherBytes(const KeptPixels& kept) {
   const int64_t width = kept.cols.size;

@@ -14,7 +14,7 @@ inline bool IsLine(const void* address) {
   return reinterpret_cast<uintptr_t>(address) % kAlignment == 0;
 }
 
-// Whether a result that kernels write in place, row by row, is best written around the caches: it
+// True if a result that kernels write in place, row by row, is best written around the caches: it
 // is too large to be found there afterwards, and its rows are whole lines.
 inline bool PaysToStream(const void* result, int64_t bytes, int64_t row_bytes) {
   return bytes >= kLeavesTheCaches && row_bytes % int64_t{kAlignment} == 0 && IsLine(result);

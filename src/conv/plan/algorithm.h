@@ -1,4 +1,4 @@
-// What an algorithm is, and the lists to choose from. Which of them is the best is decided in
+// Algorithms, and the lists to choose from. Which of them is the best is decided in
 // conv/choose.cc, which knows them all.
 #pragma once
 
@@ -18,11 +18,11 @@ namespace convgrad {
 struct Algorithm {
   const char* name;
   const char* summary;  // one line for people: when it is the right one
-  // Whether it is able to compute a problem that has terms; never whether it is quick.
+  // True if it is able to compute a problem that has terms; never asks if it is quick.
   bool (*can)(const Problem& problem, const KernelTable& kernels);
   std::unique_ptr<Plan> (*plan)(const Problem& problem, const KernelTable& kernels,
                                 int num_threads);
-  // Whether the plan may refuse data (Plan::Run).
+  // The plan may refuse data (Plan::Run).
   bool may_refuse_data = false;
 };
 
@@ -36,7 +36,7 @@ double CyclesOf(const Work& work, int vector_bytes);
 // An algorithm's plan, and where data may forbid it that of the best one that takes all data.
 class Planned {
  public:
-  // Of a problem with terms: the algorithm whose plan is counted to take least.
+  // The algorithm whose plan is counted to take least, for a problem with terms.
   static Planned Best(const Problem& problem, const KernelTable& kernels, int num_threads,
                       Precision precision = Precision::kStandard);
   static Planned Forced(const Algorithm& algorithm, const Problem& problem,

@@ -39,7 +39,7 @@ class Plan {
 
   // Bytes that Run allocates besides operands and result, at most.
   virtual int64_t ScratchBytes() const = 0;
-  // What Run does, for the cost model.
+  // The work of Run, for the cost model.
   virtual Work CountWork() const { return {}; }
   // The tiles and blocks for people, e.g. "6x64 pixels x channels, 3 blocks".
   virtual std::string Tiles() const = 0;

@@ -1,4 +1,4 @@
-// What a planned run does, counted kind by kind: the only thing that the cost model knows of a
+// The work of a planned run, counted kind by kind: the only thing that the cost model knows of a
 // plan. A kind is what takes about as long wherever it occurs, on one machine and vector width.
 #pragma once
 

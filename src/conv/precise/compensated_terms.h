@@ -127,7 +127,7 @@ class TapPacker : public TermPacker<Stored> {
         counts_[i] = 0;
       }
     }
-    // Whether any meets a row of the source at all.
+    // True if any meets a row of the source at all.
     bool MeetRow(int64_t delta) {
       bool any = false;
       for (size_t i = 0; i < num_; ++i) {

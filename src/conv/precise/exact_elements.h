@@ -1,4 +1,4 @@
-// What a bound on a sum's error needs to know of the operands, and the way out where it leaves a
+// The facts about operands that a bound on a sum's error needs, and the way out where it leaves a
 // doubt: single elements, exactly.
 #pragma once
 
@@ -33,10 +33,10 @@ class ExactElements {
   // The largest power of two of which every finite product is a multiple, as an exponent.
   int unit() const { return unit_; }
 
-  // Whether no addition of a sum in double was rounded, in whatever order: all are multiples of one
+  // True if no addition of a sum in double was rounded, in whatever order: all are multiples of one
   // unit, and not too many. `size` is S as computed.
   bool IsExactInDouble(double size) const { return size < exact_size_; }
-  // Whether a product, or its error, may be no multiple of double's least number.
+  // True if a product, or its error, may be no multiple of double's least number.
   bool ProductsUnderflow() const { return unit_ < -1074; }
 
   Stored Sum(int64_t element) const {

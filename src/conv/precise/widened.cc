@@ -72,8 +72,8 @@ void WidenInto(const ConvArgs& args, const Stored* from, double* to, int64_t cou
   });
 }
 
-// What a computation in slabs keeps for every element of a slab's result, or of the only result of
-// a filter gradient.
+// The sums that a computation in slabs keeps for every element of a slab's result, or of the only
+// one of a filter gradient.
 class SlabSums {
  public:
   SlabSums(int64_t count, bool is_folded)

@@ -11,7 +11,7 @@ namespace convgrad {
 
 bool TakesWidened(const Problem& problem);  // by its type
 
-// What becomes of the sums in double.
+// The use of the sums in double.
 enum class WidenedSums {
   // Precision `double`: the sum, rounded to the stored type. Filter gradients add up the sums of
   // slabs of images, cut by sizes alone, with compensation.

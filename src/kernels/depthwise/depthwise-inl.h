@@ -1,4 +1,4 @@
-// What is between the rows of depthwise convolutions; see depthwise.h. Included once per target.
+// Steps between the rows of depthwise convolutions; see depthwise.h. Included once per target.
 #if defined(CONVGRAD_KERNELS_DEPTHWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_DEPTHWISE_INL_H_
 #undef CONVGRAD_KERNELS_DEPTHWISE_INL_H_

@@ -55,7 +55,7 @@ struct DepthwiseForwardRow {
   int64_t num_cols;
   int64_t filter_stride;  // between taps
   int64_t stride;         // in columns; the dilation is 1
-  // Of a 16-bit type no fewer than a group has; else they may be fewer if whole vectors of the
+  // No fewer than a group has, of a 16-bit type; else they may be fewer if whole vectors of the
   // source can be read.
   int64_t channels;
   bool round_to_odd;  // results will be rounded again to 16 bits
@@ -112,7 +112,7 @@ struct DepthwiseRowKernels {
   void (*gradient)(const DepthwiseGradientRows<Element>& rows);
 };
 
-// What is between rows, by the compute type.
+// The steps between rows, by the compute type.
 template <class Compute>
 struct DepthwiseKernels {
   int64_t lanes;  // of one vector

@@ -148,7 +148,7 @@ HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows) {
   }
 }
 
-// Whether all rows of taps are short and alike, and no rows to come are fetched.
+// True if all rows of taps are short and alike, and no rows to come are fetched.
 template <class T>
 bool HasShortRows(const DepthwiseGradientRows<T>& rows) {
   if (rows.channels > static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>())) ||

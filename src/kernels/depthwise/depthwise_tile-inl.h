@@ -1,5 +1,5 @@
-// What the depthwise kernels of all directions share: tiles of neighbouring outputs and the columns
-// that they read. Included once per target.
+// The depthwise kernels of all directions share these: tiles of neighbouring outputs and the
+// columns that they read. Included once per target.
 #if defined(CONVGRAD_KERNELS_DEPTHWISE_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_DEPTHWISE_TILE_INL_H_
 #undef CONVGRAD_KERNELS_DEPTHWISE_TILE_INL_H_
@@ -32,18 +32,18 @@ constexpr int64_t TileSpan(int64_t num_taps, int64_t stride, int64_t dilation = 
   return (kTile - 1) * stride + (num_taps - 1) * dilation + 1;
 }
 
-// Of a source vector that kTaps taps read. (Long rows of taps lose a little by it.)
+// Takes a source vector that kTaps taps read. (Long rows of taps lose a little by it.)
 template <int64_t kTaps, class V>
 HWY_INLINE V InRegister(V vector) {
   if constexpr (kTaps < kMaxSegmentTaps) return InRegister(vector);
   return vector;
 }
 
-// What is known of the columns that a tile reads: all are on the row; the middle one is, so that
+// The columns that a tile reads, as far as is known: all are on the row; the middle one is, so that
 // those before it can only be missing on the left and those behind it on the right; nothing.
 enum class Coverage { kWhole, kEnds, kAny };
 
-// Of a tile whose first column is first_col and which reads `span` of them.
+// The tile's first column is first_col, and it reads `span` of them.
 HWY_INLINE Coverage CoverageOf(int64_t first_col, int64_t span, int64_t num_cols) {
   const int64_t middle = first_col + span / 2;
   if (first_col >= 0 && first_col + span <= num_cols) return Coverage::kWhole;

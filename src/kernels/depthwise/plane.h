@@ -42,7 +42,7 @@ struct PlaneRows {
   int64_t out_stride;
   int64_t count;
   int64_t width;  // at least kLeastPlaneWidth
-  // What a later call will read, fetched into the second cache meanwhile: so many lines with every
+  // A later call will read this, fetched into the second cache meanwhile: so many lines with every
   // visit, since the machine drops most of a burst. They need not exist.
   uintptr_t next;
   int64_t lines_a_visit;

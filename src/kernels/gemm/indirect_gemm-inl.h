@@ -123,7 +123,7 @@ class Tile {
     FoldRows<kVectors>(args, kRows, waiting.ends ? args.num_rows : kRows, waiting);
   }
 
-  // What a block of few terms has left of the one before.
+  // Folds what a block of few terms has left of the one before.
   static HWY_INLINE void FoldRest(const GemmTileArgs<Element>& args, WaitingBlock<T>& waiting) {
     VisitWaiting(waiting, [&](auto starts, auto ends) HWY_ATTR {
       for (int64_t i = waiting.folded; i < kCount; ++i) {
@@ -179,7 +179,7 @@ class Tile {
     int64_t step;
   };
 
-  // What the next tile's rows are in their last segment, which is what no tile has read before if
+  // The next tile's rows in their last segment, which no tile has read before if
   // rows and segments ascend. Nothing, where its rows lie far apart.
   static Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile, int64_t terms) {
     const Ahead nothing{reinterpret_cast<const char*>(args.b), 0};

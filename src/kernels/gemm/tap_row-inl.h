@@ -56,7 +56,7 @@ class TapRow {
   using D = hn::ScalableTag<Compute>;
   using Times = Multiplier<Compute, D>;
 
-  // Of a block, in registers: every loop over them is unrolled.
+  // A block's sums, in registers: every loop over them is unrolled.
   struct Sums {
     hn::Vec<D> at[kNumbers][kVectors];
 

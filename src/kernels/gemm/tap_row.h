@@ -37,7 +37,7 @@ struct TapRowArgs {
   double* errors;
 };
 
-// Of so many numbers, and columns of g: a whole number of vectors.
+// A tile has so many numbers, and columns of g: whole vectors.
 template <class Compute>
 struct TapRowTile {
   int numbers, cols;

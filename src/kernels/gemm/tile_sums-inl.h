@@ -1,4 +1,4 @@
-// What becomes of a block's sums of the indirect matrix micro-kernel (indirect_gemm-inl.h): they
+// The way of a block's sums of the indirect matrix micro-kernel (indirect_gemm-inl.h): they
 // are folded into a tile's sums in double, rounded and stored. Included once per target.
 #if defined(CONVGRAD_KERNELS_TILE_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_TILE_SUMS_INL_H_
@@ -223,7 +223,7 @@ HWY_INLINE void VisitWaiting(const WaitingBlock<T>& waiting, const F& f) {
   f(no, no);
 }
 
-// What is left of the first num_rows rows. A call, for when no sums are in registers.
+// Folds what is left of the first num_rows rows. A call, for when no sums are in registers.
 template <int kVectors, class Element>
 HWY_NOINLINE void FoldRows(const GemmTileArgs<Element>& args, int64_t rows, int64_t num_rows,
                            WaitingBlock<ComputeType<Element>> waiting) {

@@ -1,4 +1,4 @@
-// What every kernel needs of the vector library, with the arithmetic of the canonical order: a
+// The vector library as every kernel needs it, with the arithmetic of the canonical order: a
 // fused multiply-add on every target, and folding of block sums. Included once per target.
 #if defined(CONVGRAD_KERNELS_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_VECTOR_INL_H_
@@ -17,7 +17,7 @@ namespace convgrad {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether the target has 32 vector registers; else 16. Tiles are as large as fit them.
+// True if the target has 32 vector registers; else 16. Tiles are as large as fit them.
 inline constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
 
 // a * b + c with one rounding. Targets without a fused instruction (scalar) go through the C

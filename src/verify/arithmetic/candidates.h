@@ -9,7 +9,7 @@
 
 namespace convgrad {
 
-// What decides which models make sense.
+// The facts that decide which models make sense.
 struct SumFacts {
   DType dtype;                // of the problem
   int64_t terms;              // places of the longest sum
@@ -30,7 +30,7 @@ constexpr Family kFamilies[] = {Family::kPlain, Family::kOpen, Family::kMatrix, 
 // All of one family, for terms in `sequence`.
 std::vector<Model> ModelsOf(Family family, const Sequence& sequence, const SumFacts& facts);
 
-// What one of them takes for one element, in steps of about a nanosecond.
+// The time that one of them takes for one element, in steps of about a nanosecond.
 int64_t CostOf(const Model& model, int64_t terms);
 
 }  // namespace convgrad

@@ -17,7 +17,7 @@ namespace {
 template <Format kFormat>
 struct Narrow16 {
   using Value = double;
-  static double Round(double value) { return RoundShorter(InfoOf(kFormat), value); }
+  static double Round(double value) { return InfoOf(kFormat).Rounded(value); }
   static double Product(double x, double y) { return Round(x * y); }
   static double Add(double a, double b) { return Round(a + b); }
   static double FusedAdd(double x, double y, double sum) {
@@ -47,11 +47,11 @@ template <class Operations, Format kFormat>
 struct Flushing {
   using Value = typename Operations::Value;
   static Value Flush(Value value) {
-    static const auto kLeast = static_cast<Value>(LeastNormal(InfoOf(kFormat)));
+    static const auto kLeast = static_cast<Value>(InfoOf(kFormat).least_normal());
     return std::fabs(value) < kLeast ? Value{0} : value;
   }
   static double Operand(double value) {
-    static const double kLeast = LeastNormal(InfoOf(kFormat));
+    static const double kLeast = InfoOf(kFormat).least_normal();
     return std::fabs(value) < kLeast ? 0 : value;
   }
   static Value Product(double x, double y) {
@@ -70,7 +70,8 @@ double VisitOperations(Format format, bool flushes, const F& f) {
   };
   switch (format) {
     case Format::kFloat64: return visit.template operator()<InFloat64, Format::kFloat64>();
-    case Format::kFloat32: return visit.template operator()<InFloat32, Format::kFloat32>();
+    case Format::kFloat32:
+    case Format::kTruncatedFloat32: return visit.template operator()<InFloat32, Format::kFloat32>();
     case Format::kTf32:
     case Format::kTruncatedTf32:
       return visit.template operator()<Narrow16<Format::kTf32>, Format::kTf32>();
@@ -204,8 +205,7 @@ double MatrixUnitStep(const double* x, const double* y, int64_t n, int extra_bit
   double total = std::trunc(sum * scale);
   for (int64_t i = 0; i < n; ++i) total += std::trunc(x[i] * y[i] * scale);
   if (!std::isfinite(total)) return total;
-  static constexpr FormatInfo kCutFloat32 = {"", 24, 127, true};
-  return RoundShorter(kCutFloat32, total * unit);
+  return Round(Format::kTruncatedFloat32, total * unit);
 }
 
 double MatrixUnitSum(const Model& model, const double* x, const double* y, int64_t n) {

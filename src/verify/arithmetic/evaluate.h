@@ -1,4 +1,4 @@
-// What a model makes of the terms of one element.
+// A model's sums of the terms of one element.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace convgrad {
 
 class Evaluation {
  public:
-  // Of terms in the sequence of the models to come; they must outlive it.
+  // The terms are in the sequence of the models to come; they must outlive it.
   explicit Evaluation(const Arranged& terms) : terms_(terms) {}
 
   // The sums that the model may give, before they are stored: one, but where the order inside
@@ -48,7 +48,7 @@ class Evaluation {
   // The model before, whose division and partial sums are still there.
   std::optional<Model> last_;
   std::vector<double> partials_, joined_, results_, next_;
-  // Of partial sums whose order is open: the ends of their intervals, and those that differ.
+  // Partial sums whose order is open: the ends of their intervals, and those that differ.
   std::vector<double> lower_, upper_;
   std::vector<size_t> open_;
 };

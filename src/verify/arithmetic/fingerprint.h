@@ -1,4 +1,4 @@
-// What is said of an arithmetic that was recognised.
+// The description of an arithmetic that was recognised.
 #pragma once
 
 #include <optional>

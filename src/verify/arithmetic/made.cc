@@ -40,7 +40,7 @@ bool MadeNumbers::Is(double sum, double value) const {
 double MadeNumbers::Surprise(double value, double exact) const {
   constexpr double kMost = 12;
   if (!std::isfinite(value) || !std::isfinite(exact) || Is(exact, value)) return 0;
-  const double unit = UlpOf(format_, std::max(std::fabs(value), std::fabs(exact)));
+  const double unit = InfoOf(format_).Ulp(std::max(std::fabs(value), std::fabs(exact)));
   const double units = std::round(std::fabs(value - exact) / unit);
   return std::min(kMost, std::log2(2 * std::max(1.0, units) + 1));
 }

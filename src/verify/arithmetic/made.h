@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tensor/tensor.h"
-#include "verify/arithmetic/format.h"
+#include "verify/truth/float_format.h"
 
 namespace convgrad {
 
@@ -18,7 +18,7 @@ class MadeNumbers {
   // The narrowest format that has all the numbers, the tensor's own or a shorter one.
   Format format() const { return format_; }
 
-  // Whether a sum, once it is stored, is the number of `element`.
+  // True if a sum, once it is stored, is the number of `element`.
   bool Is(double sum, double value) const;
   // How unlikely it is, in bits, that a sum with errors of this size hit `value` by chance: errors
   // have a density that falls to both sides of the exact sum, so a number d units off is hit with

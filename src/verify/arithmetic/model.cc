@@ -22,7 +22,7 @@ constexpr ModelKind kOrder = {"summation-order", "Only the order of summation di
 
 bool IsNarrower(Format format, DType dtype) {
   const Format wide = dtype == DType::kFloat64 ? Format::kFloat64 : Format::kFloat32;
-  return InfoOf(format).precision < InfoOf(wide).precision;
+  return InfoOf(format).fraction_bits < InfoOf(wide).fraction_bits;
 }
 
 const char* WordsOf(Join join) {
@@ -120,7 +120,7 @@ const ModelKind& KindOf(const Model& model, DType dtype) {
     return IsNarrower(model.accumulator, dtype) ? kNarrowSums : kPartialsRounded;
   }
   if (IsNarrower(model.accumulator, dtype)) return kNarrowSums;
-  if (InfoOf(model.sequence.operands).precision < 53) return kOperandsRounded;
+  if (InfoOf(model.sequence.operands).fraction_bits < 52) return kOperandsRounded;
   if (model.chain == Chain::kMatrixUnit) return kTruncatedSums;
   return model.flushes ? kFlushed : kOrder;
 }

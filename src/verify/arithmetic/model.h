@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "verify/arithmetic/format.h"
+#include "verify/truth/float_format.h"
 
 namespace convgrad {
 
@@ -79,7 +79,7 @@ struct Model {
   Format total = Format::kFloat32;    // in which they are added
   Join join = Join::kInOrder;
 
-  // Whether the other cuts the terms into the same partial sums, and then sums them alike.
+  // True if the other cuts the terms into the same partial sums; then, if it sums them alike.
   bool DividesLike(const Model& other) const {
     return split == other.split && parts == other.parts && run == other.run;
   }

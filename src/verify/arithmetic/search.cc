@@ -26,7 +26,7 @@ namespace {
 constexpr double kBitsDemanded = 32;
 // Longer sums are left alone.
 constexpr int64_t kMostPlaces = int64_t{1} << 22;
-// Of a search, in steps of about a nanosecond; of a look at elements, in terms.
+// The limits of a search are in steps of about a nanosecond, those of a look at elements in terms.
 constexpr int64_t kMostSteps = int64_t{3} << 30;
 constexpr int64_t kMostTermsSampled = int64_t{1} << 24;
 constexpr int64_t kMostTermsConfirmed = int64_t{1} << 29;
@@ -48,7 +48,7 @@ std::vector<int64_t> EvenlyOf(int64_t size, int64_t count) {
   return elements;
 }
 
-// What speaks for a model. Elements that have the same exact sum count once, the one that tells
+// The evidence for a model. Elements that have the same exact sum count once, the one that tells
 // most: on data that repeat, they are one.
 class Evidence {
  public:
@@ -172,12 +172,8 @@ class ModelSearch {
 
   // Formats to which a kernel may round operands of the problem's type, if that changes them.
   std::vector<Format> NarrowerOperands() const {
-    std::vector<Format> formats;
-    if (problem_.dtype == DType::kFloat64) formats = {Format::kFloat32};
-    if (problem_.dtype == DType::kFloat32) {
-      formats = {Format::kTf32, Format::kTruncatedTf32, Format::kBFloat16,
-                 Format::kTruncatedBFloat16, Format::kFloat16};
-    }
+    const std::span<const Format> narrower = NarrowerThan(problem_.dtype);
+    std::vector<Format> formats(narrower.begin(), narrower.end());
     const Terms& terms = telling_.front();
     std::erase_if(formats, [&](Format format) {
       const auto stays = [&](double value) { return Round(format, value) == value; };
@@ -203,7 +199,8 @@ class ModelSearch {
       }
       const auto exact = static_cast<double>(sum);
       if (!std::isfinite(exact) || !std::isfinite(values_[i])) return {true, true};
-      const double last = UlpOf(made_.format(), std::max(std::fabs(exact), std::fabs(values_[i])));
+      const double last =
+          InfoOf(made_.format()).Ulp(std::max(std::fabs(exact), std::fabs(values_[i])));
       const double error = std::fabs(values_[i] - exact);
       const double count = static_cast<double>(terms.count) + 2;
       if (error > 4 * count * unit * terms.magnitude + last) fit.may_be_wide = false;
@@ -234,7 +231,7 @@ class ModelSearch {
   bool IsWanted(const Model& model, const Fit& fit) const {
     const Format wide = problem_.dtype == DType::kFloat64 ? Format::kFloat64 : Format::kFloat32;
     const auto is_wide = [&](Format format) {
-      return InfoOf(format).precision >= InfoOf(wide).precision;
+      return InfoOf(format).fraction_bits >= InfoOf(wide).fraction_bits;
     };
     const bool all_wide =
         is_wide(model.accumulator) && is_wide(model.partial) && is_wide(model.total);
@@ -266,11 +263,12 @@ class ModelSearch {
 
   // Matrix units multiply significands of at most 11 bits.
   bool AreShort(Format operands) const {
-    return InfoOf(problem_.dtype).bytes == 2 || InfoOf(operands).precision <= 11;
+    return InfoOf(problem_.dtype).bytes == 2 || InfoOf(operands).fraction_bits <= 10;
   }
   bool IsTiny(const Arranged& arranged) const {
-    const double least = LeastNormal(
-        InfoOf(problem_.dtype == DType::kFloat64 ? Format::kFloat64 : Format::kFloat32));
+    const double least =
+        InfoOf(problem_.dtype == DType::kFloat64 ? Format::kFloat64 : Format::kFloat32)
+            .least_normal();
     for (size_t i = 0; i < arranged.x.size(); ++i) {
       const double product = std::fabs(arranged.x[i] * arranged.y[i]);
       if (product < least && arranged.x[i] != 0 && arranged.y[i] != 0) return true;

@@ -29,7 +29,7 @@ Lot LotOf(Format format, double value, double exact) {
     lot.is_apart = nearest != value;
     return lot;
   }
-  const double unit = UlpOf(format, exact == 0 ? 0 : std::fabs(exact));
+  const double unit = InfoOf(format).Ulp(std::fabs(exact));
   const double lower = std::floor(exact / unit) * unit;
   lot.is_known = true;
   lot.chance = (exact - lower) / unit;
@@ -72,8 +72,8 @@ class Lots {
 std::optional<Fingerprint> FindStochasticRounding(const TermSource& source, const MadeNumbers& made,
                                                   const Parallel& parallel) {
   constexpr int64_t kMostTerms = int64_t{1} << 28;
-  // Of wider formats the sums themselves are not known well enough.
-  if (InfoOf(made.format()).precision > 11) return std::nullopt;
+  // The sums themselves are not known well enough for wider formats.
+  if (InfoOf(made.format()).fraction_bits > 10) return std::nullopt;
   const int64_t count =
       std::min(made.size(), std::max<int64_t>(1, kMostTerms / source.num_places()));
   std::vector<Lot> lots(static_cast<size_t>(count));

@@ -1,5 +1,5 @@
-// Whether results look as if they were rounded up or down by lot, up the more often the nearer the
-// upper neighbour is.
+// Decides if results look as if they were rounded up or down by lot, up the more often the nearer
+// the upper neighbour is.
 #pragma once
 
 #include <optional>

@@ -36,7 +36,7 @@ class TermSource {
 
   // The nests of loops that differ on this problem, the usual ones first.
   std::vector<LoopOrder> Orders() const;
-  // Whether padding takes places that a kernel might count.
+  // True if padding takes places that a kernel might count.
   bool HasPadding() const;
   bool is_filter_gradient() const { return direction_ == Direction::kBackpropFilter; }
 

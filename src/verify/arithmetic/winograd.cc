@@ -228,7 +228,7 @@ struct Held {
   double value, exact, norm;
 };
 
-// What is left of errors without their mean and what grows with the exact sum, which a wrong factor
+// Errors without their mean and without what grows with the exact sum, which a wrong factor
 // or a bias of any origin has too.
 std::vector<double> Centred(std::vector<double> errors, const std::vector<double>& sizes) {
   const auto count = static_cast<double>(errors.size());
@@ -267,8 +267,8 @@ class Likeness {
     const double r = std::max(0.0, Correlation());
     return count_ * r * r / 2 * std::log2(std::exp(1.0));
   }
-  // Of the same size, too. Right results have less than 0.1 in common, the last rounding;
-  // Winograd's own with sums over channels in another order, 0.3 to 0.9.
+  // They must be of the same size, too. Right results have less than 0.1 in common, the last
+  // rounding; Winograd's own with sums over channels in another order, 0.3 to 0.9.
   bool AreAlike() const {
     return Correlation() >= 0.25 && made_ <= 4 * simulated_ && simulated_ <= 4 * made_;
   }
@@ -330,7 +330,7 @@ class WinogradSearch {
     for (const Held& held : held_) {
       if (held.norm == 0) continue;
       const double error = (held.value - held.exact) / held.norm;
-      const double unit = UlpOf(made_.format(), std::fabs(held.exact)) / held.norm;
+      const double unit = InfoOf(made_.format()).Ulp(std::fabs(held.exact)) / held.norm;
       errors_.push_back(error);
       sizes_.push_back(held.exact / held.norm);
       roundings += unit * unit / 12;
@@ -381,7 +381,7 @@ class WinogradSearch {
   int64_t images_ = 0;
   bool errors_show_ = false;
   std::vector<Held> held_;
-  // Of those with terms: the error, centred, and the exact sum, both in units of the norm.
+  // Elements with terms have an error, centred, and an exact sum, both in units of the norm.
   std::vector<double> errors_, sizes_;
   double correlation_ = 0;  // of what was found
   std::optional<Fingerprint> found_;

@@ -87,8 +87,8 @@ class DataComparison {
     return (std::ldexp(value, -truth.exponent) - truth.high) - truth.low < 0;
   }
 
-  // Of this program's results the order is known: where none overflows there is nothing to suspect.
-  // What is farther off than rounding usually goes is right if it is canon-1's sum, or at another
+  // The order of this program's results is known: where none overflows there is nothing to suspect.
+  // A number farther off than rounding usually goes is right if it is canon-1's sum, or at another
   // precision anywhere within the bound.
   Judgement JudgeOwn(double value, const Truth& truth, int64_t element) const {
     Judgement judged = own_.Of(value, truth, truth.rounded);

@@ -14,7 +14,7 @@
 
 namespace convgrad {
 
-// What is compared. `golden` may be null: then the exact values, rounded, are expected, and
+// The tensors to compare. `golden` may be null: then the exact values, rounded, are expected, and
 // `actual` is judged as this program's own or, if `is_foreign`, as anyone's. Anyone's is judged by
 // the type that it is of, which may be another than the problem's.
 struct DataQuestion {
@@ -32,8 +32,9 @@ struct DataQuestion {
   DType foreign_type() const { return golden != nullptr ? golden->dtype() : actual.dtype(); }
 };
 
-// What someone's tensor was summed in, as far as is known: float32 unless told otherwise, of
-// float64 numbers float64. A 16-bit type is no exception, though some kernels sum in it.
+// The format in which someone's tensor was summed, as far as is known: float32 unless told
+// otherwise, of float64 numbers float64. A 16-bit type is no exception, though some kernels sum in
+// it.
 Accumulator AccumulatorOf(const Problem& problem, DType stored, const CompareOptions& options);
 
 // `errors` takes each element's error as a share of its bound.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Whether a user's tolerance (or bits) lets an element through. Equal infinities are equal; NaN
+// True if a user's tolerance (or bits) lets an element through. Equal infinities are equal; NaN
 // matches NaN only.
 bool Tolerates(const Tolerance& tolerance, const Distance& distance, double expected) {
   if (tolerance.kind == Tolerance::Kind::kBits) return distance.same_bits;

@@ -10,8 +10,8 @@
 
 namespace convgrad {
 
-// Of one shape; both of one type, or floats of two (DistanceIn has the rule). `errors` takes each
-// element's error by the measure of the tolerance.
+// Both have one shape, and one type or are floats of two (DistanceIn has the rule). `errors` takes
+// each element's error by the measure of the tolerance.
 Tally TallyByTolerance(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance,
                        const Layout& layout, ErrorSink& errors, const Parallel& parallel);
 

@@ -42,7 +42,7 @@ CheckResult Incomparable(const Tensor& actual, const Tensor& expected) {
                       expected.shape());
 }
 
-// What a tensor of another shape than the one wanted may be.
+// Adds what a tensor of another shape than the one wanted may be.
 void AddHint(const Problem& problem, const Shape& given, const Shape& wanted, CheckResult& result) {
   if (given == wanted) return;
   const std::string hint = RecogniseShape(problem, given);
@@ -138,11 +138,12 @@ void FillNumbers(const Tally& tally, const Layout& layout, const Tensor& actual,
   result.hidden_terms = tally.hidden_terms;
 }
 
-// Moves what was kept into `result`, which has its numbers.
-void TakeKept(ErrorSink& sink, std::optional<ErrorProfile> profile, const Layout& layout,
-              const Tensor& actual, const Tensor* expected, const Oracle* oracle,
-              CheckResult& result) {
-  result.errors = sink.TakeErrors();
+bool IsProfiled(const CompareOptions& options, const Tensor& actual) {
+  return options.profile_failures && actual.num_elements() <= kMostProfiledElements;
+}
+
+void AddProfile(std::optional<ErrorProfile> profile, const Layout& layout, const Tensor& actual,
+                const Tensor* expected, const Oracle* oracle, CheckResult& result) {
   result.profile = std::move(profile);
   if (!result.profile) return;
   for (const LargeError& large : result.profile->worst) {
@@ -156,12 +157,22 @@ CheckResult ByTolerance(const Tensor& actual, const Tensor& expected, const Layo
   Tolerance tolerance = options.tolerance;
   if (tolerance.kind == Tolerance::Kind::kAuto) tolerance.kind = Tolerance::Kind::kBits;
   CheckResult result;
-  ErrorSink errors(actual.shape(), options.keep_errors, options.keep_profile, /*model=*/false);
-  const Tally tally = TallyByTolerance(actual, expected, tolerance, layout, errors, parallel);
+  const auto tally_with = [&](ErrorSink& errors) {
+    return TallyByTolerance(actual, expected, tolerance, layout, errors, parallel);
+  };
+  ErrorSink errors(actual.shape(), options.keep_errors, /*profile=*/false, /*model=*/false);
+  const Tally tally = tally_with(errors);
   result.policy = tolerance.ToString();
   FillNumbers(tally, layout, actual, &expected, nullptr, result);
-  TakeKept(errors, errors.Profile(layout, tolerance.Measure(), tolerance.Limit()), layout, actual,
-           &expected, nullptr, result);
+  result.errors = errors.TakeErrors();
+  if (result.status != Verdict::kPassed && IsProfiled(options, actual)) {
+    // Where no term is looked at, to go over the elements again is less than to keep something of
+    // each while all of them may pass.
+    ErrorSink again(actual.shape(), /*keep=*/false, /*profile=*/true, /*model=*/false);
+    tally_with(again);
+    AddProfile(again.Profile(layout, tolerance.Measure(), tolerance.Limit()), layout, actual,
+               &expected, nullptr, result);
+  }
   ExplainByTolerance(tally, tolerance, result);
   if (actual.dtype() != expected.dtype()) {
     AddDetail(fmt::format("the types differ, {} and {}: ULP are counted in {}",
@@ -172,7 +183,7 @@ CheckResult ByTolerance(const Tensor& actual, const Tensor& expected, const Layo
   return result;
 }
 
-// Of elements that turned out to be right.
+// Elements that turned out to be right have no place to show.
 void ForgetWhere(CheckResult& result) {
   result.where.clear();
   result.box = {};
@@ -182,13 +193,11 @@ void ForgetWhere(CheckResult& result) {
 CheckResult ByData(const DataQuestion& question, const Oracle& oracle,
                    const CompareOptions& options, const Parallel& parallel) {
   CheckResult result;
-  ErrorSink errors(question.actual.shape(), options.keep_errors, options.keep_profile,
-                   /*model=*/true);
+  ErrorSink errors(question.actual.shape(), options.keep_errors,
+                   IsProfiled(options, question.actual), /*model=*/true);
   const Tally tally = TallyByData(question, oracle, options, errors);
   const Layout layout(question.problem);
   FillNumbers(tally, layout, question.actual, question.golden, &oracle, result);
-  TakeKept(errors, errors.Profile(layout, "bound", 1), layout, question.actual, question.golden,
-           &oracle, result);
   const Accumulator accumulator = AccumulatorOf(question.problem, question.foreign_type(), options);
   OddsVerdict odds;
   if (question.foreign() != nullptr) {
@@ -202,7 +211,13 @@ CheckResult ByData(const DataQuestion& question, const Oracle& oracle,
   const bool exact_sums =
       question.golden == nullptr && !question.is_foreign && options.precision == Precision::kExact;
   ExplainByData(tally, odds, question.foreign_type(), accumulator.format(), exact_sums, result);
-  if (result.status == Verdict::kPassed) ForgetWhere(result);
+  if (result.status == Verdict::kPassed) {
+    ForgetWhere(result);
+  } else {
+    AddProfile(errors.Profile(layout, "bound", 1), layout, question.actual, question.golden,
+               &oracle, result);
+  }
+  result.errors = errors.TakeErrors();
   return result;
 }
 

@@ -24,25 +24,27 @@ namespace convgrad {
 
 struct CompareOptions {
   Tolerance tolerance;
-  // What the golden's maker summed in; none: float64 for float64, else float32.
+  // The golden's maker summed in this; none: float64 for float64, else float32.
   std::optional<Accumulator> golden_accumulator;
-  // What the maker of the tensor under test rounded its float32 operands to before it multiplied;
+  // The maker of the tensor under test rounded its float32 operands to this before it multiplied;
   // for reports: CompareToExact is given operands that are rounded.
   std::optional<FloatFormat> operand_rounding;
   // Below these odds, of the whole tensor under any order of summation, it is FAILED.
   double odds = kDefaultOdds;
-  // What this program's own result was computed with.
+  // This program's own result was computed with it.
   Precision precision = Precision::kStandard;
   // Recorded by this program with the same algo and precision: then `auto` means bits.
   bool golden_is_ours = false;
-  bool keep_errors = false;   // for CheckResult::errors
-  bool keep_profile = false;  // for CheckResult::profile; takes 12 bytes an element meanwhile
+  bool keep_errors = false;  // for CheckResult::errors
+  // For CheckResult::profile, where the result does not pass and has at most kMostProfiledElements;
+  // takes 12 bytes an element meanwhile.
+  bool profile_failures = false;
 };
 
 const char* NameOf(Verdict verdict);  // "PASSED", "SUSPECT", "FAILED"
 ExitCode ExitCodeOf(Verdict verdict, bool allow_suspect);
 
-// What a tensor was held against.
+// The numbers that a tensor was held against.
 enum class Against { kGolden, kReference, kExactValue, kFile };
 const char* NameOf(Against against);  // "golden", "reference", "exact value", "file"
 
@@ -99,15 +101,15 @@ struct CheckResult {
   // How many terms of average size the loosest element's bound could hide; over 1, a probe with
   // integer data sees more.
   double hidden_terms = 0;
-  // Of anyone's tensor that was judged by the data: what its sums were taken to be rounded to, and
-  // how likely errors like its are, at most, under any order of such sums.
+  // Anyone's tensor that was judged by the data has these: what its sums were taken to be rounded
+  // to, and how likely errors like its are, at most, under any order of such sums.
   struct Odds {
     FloatFormat accumulator;
     std::optional<FloatFormat> operands;  // what they were rounded to first
     double at_most, limit;
   };
   std::optional<Odds> odds;
-  // Of a golden that did not pass; Compare...() leave it to their caller.
+  // A golden that did not pass may have one; Compare...() leave it to their caller.
   std::optional<Diagnosis> diagnosis;
 };
 

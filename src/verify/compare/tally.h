@@ -1,4 +1,4 @@
-// What a comparison has seen so far: counts, worst elements, positions. Tallies of pieces join to
+// The state of a comparison: counts, worst elements, positions. Tallies of pieces join to
 // the tally of the whole in any order with the same outcome.
 #pragma once
 

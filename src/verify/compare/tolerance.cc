@@ -40,7 +40,7 @@ uint64_t ParseUlps(std::string_view text, std::string_view whole) {
   return value;
 }
 
-// What follows `key` and a colon, if `text` starts with them.
+// The text behind `key` and a colon, if it starts with them.
 std::optional<std::string_view> After(std::string_view text, std::string_view key) {
   if (text.size() <= key.size() || text.substr(0, key.size()) != key || text[key.size()] != ':') {
     return std::nullopt;

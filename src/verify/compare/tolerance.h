@@ -1,4 +1,4 @@
-// What a user may say about how close two results must be.
+// How close two results must be, as a user may say it.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct Tolerance {
   double absolute = 0;
   double relative = 0;
 
-  // What ParseTolerance reads back.
+  // The text that ParseTolerance reads back.
   std::string ToString() const;
 
-  // What errors are shares of by it, "ulp", "abs", "rel" or "tolerance" (what it allows), and the
+  // Errors are shares of this by it, "ulp", "abs", "rel" or "tolerance" (what it allows), and the
   // largest that passes.
   const char* Measure() const;
   double Limit() const;

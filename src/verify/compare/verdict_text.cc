@@ -34,7 +34,7 @@ const char* AccumulatorFlag(DType dtype) {
   }
 }
 
-// What the elements were held to.
+// Says what the elements were held to.
 enum class Yardstick { kBound, kExactClass, kExactSum };
 
 std::string OddsText(double odds) {
@@ -121,7 +121,7 @@ std::string FailedReason(const Tally& tally, const OddsVerdict& odds, Yardstick 
   ThrowInternal("unknown yardstick");
 }
 
-// Whether all that did not pass could be sums in the stored type itself, which is another than what
+// True if all that did not pass could be sums in the stored type itself, which is another than what
 // was taken for the accumulator.
 bool IsNarrow(const Tally& tally, DType dtype, const CheckResult& result) {
   if (!result.odds || FormatOf(dtype) == result.odds->accumulator) return false;

@@ -29,7 +29,7 @@ const char* SubjectOf(const Problem& problem, Role role);
 
 // The role that the result has in the forward operation.
 Role ResultRole(const Problem& problem);
-// Whether the operation has a tensor of this role, the result included.
+// True if the operation has a tensor of this role, the result included.
 bool HasRole(const Problem& problem, Role role);
 
 // The computation with one tensor, operand or result, seen through `source`.

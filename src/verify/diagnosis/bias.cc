@@ -50,7 +50,7 @@ class BiasReader {
         trial_(wrong, base, accumulator),
         roundoff_(std::ldexp(1.0, -InfoOf(accumulator).fraction_bits - 1)) {}
 
-  // Of each channel; none where one of them has no bias that explains some of its elements.
+  // The bias of each channel; none where one of them has none that explains some of its elements.
   std::optional<std::vector<Bias>> Read() const {
     std::vector<Bias> biases;
     bool is_any = false;
@@ -66,7 +66,7 @@ class BiasReader {
   const Channels& channels() const { return channels_; }
 
  private:
-  // What every one of some elements allows.
+  // The biases that every one of some elements allows.
   std::optional<Bias> ReadChannel(int64_t channel) const {
     constexpr int64_t kSamples = 24, kFewest = 2;
     double low = -std::numeric_limits<double>::infinity(), high = -low;

@@ -187,7 +187,7 @@ class Search {
 
 // --- the arithmetic ---
 
-// Whether an arithmetic that gives the golden bit for bit would say more.
+// True if an arithmetic that gives the golden bit for bit would say more.
 bool MayNameArithmetic(const std::optional<Diagnosis>& diagnosis) {
   constexpr std::string_view kOfArithmetic[] = {"operands-rounded", "computed-narrow",
                                                 "narrow-sums", kRightGolden};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "verify/truth/float_format.h"
 #include "verify/truth/rounded.h"
 
 namespace convgrad {
@@ -19,10 +20,6 @@ int UnitOf(std::optional<int> unit_exponent, double factor) {
   return unit_exponent && is_power_of_two ? *unit_exponent + exponent - 1 : kNoUnit;
 }
 
-double LeastNormal(DType dtype) {
-  return std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
-}
-
 bool IsOfType(double value, DType dtype) {
   if (std::isnan(value)) return true;
   return VisitFloat(
@@ -31,9 +28,7 @@ bool IsOfType(double value, DType dtype) {
 
 // The next number of `dtype` away from zero.
 double NextAway(double value, DType dtype) {
-  const DTypeInfo& info = InfoOf(dtype);
-  const int exponent = std::max(value == 0 ? -2000 : std::ilogb(value), 1 - info.max_exponent);
-  return value + std::copysign(std::ldexp(1.0, exponent - info.fraction_bits), value);
+  return value + std::copysign(FormatOf(dtype).Ulp(std::fabs(value)), value);
 }
 
 }  // namespace
@@ -66,7 +61,7 @@ bool Explanation::Finished(double value, const Truth& truth) const {
   switch (finish_) {
     case Finish::kTruncated: return IsTruncated(value, truth);
     case Finish::kFlushed: {
-      const double least = LeastNormal(stored_);
+      const double least = FormatOf(stored_).least_normal();
       if (value == 0 && std::fabs(rounded) < least) return true;
       return (value == 0 || std::fabs(value) >= least) && passes();
     }
@@ -80,7 +75,7 @@ bool Explanation::Finished(double value, const Truth& truth) const {
   return passes();
 }
 
-// Whether some sum near enough to the exact one is cut off to `value`: the nearest of those that
+// True if some sum near enough to the exact one is cut off to `value`: the nearest of those that
 // are is.
 bool Explanation::IsTruncated(double value, const Truth& truth) const {
   if (!std::isfinite(value) || !std::isfinite(truth.high)) {

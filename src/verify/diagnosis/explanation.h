@@ -1,4 +1,4 @@
-// Whether one alternative explains one number of a golden, and how much that says. Must not know
+// Decides if one alternative explains one number of a golden, and how much that says. Must not know
 // which alternatives there are.
 #pragma once
 
@@ -13,9 +13,9 @@ class Explanation {
   // Every finite product of the alternative is an integer times 2^unit_exponent, if that is known.
   Explanation(const Alternative& alternative, DType accumulator, std::optional<int> unit_exponent);
 
-  // Whether a maker of the alternative could have stored `value` where `truth` is its exact sum.
+  // True if a maker of the alternative could have stored `value` where `truth` is its exact sum.
   bool Explains(double value, const Truth& truth) const;
-  // Whether it is exactly the sum, finished as the alternative says.
+  // True if it is exactly the sum, finished as the alternative says.
   bool IsExact(double value, const Truth& truth) const;
   // How unlikely it is, in bits, that a number which the alternative excludes was hit by chance:
   // how many numbers a sum of this size could have been, for each that the bound allows.

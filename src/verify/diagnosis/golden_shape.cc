@@ -47,7 +47,7 @@ std::string OtherTensor(const Problem& problem, const Shape& golden) {
   return "";
 }
 
-// Of the forward operation with another padding.
+// The output shape of the forward operation with another padding.
 std::optional<Shape> OutputWith(const Problem& problem, Padding padding) {
   const ConvGeometry& g = problem.geometry;
   ConvSpec spec;

@@ -1,5 +1,5 @@
-// What a golden of another shape than the result's may be: a tensor in another layout, another
-// tensor of the same problem, the result of other attributes.
+// Guesses what a golden of another shape than the result's may be: a tensor in another layout,
+// another tensor of the same problem, the result of other attributes.
 #pragma once
 
 #include <string>

@@ -67,7 +67,7 @@ std::string SymmetricPadsInWords(const Problem& problem, Offset pads) {
       g.pad_left, g.pad_right, number);
 }
 
-// Of pads that were given as numbers, where SAME would lead to the same sizes.
+// Pads that were given as numbers, where SAME would lead to the same sizes.
 void AddSamePads(const Problem& problem, Offsets& offsets) {
   if (problem.padding != Padding::kExplicit) return;
   const ConvGeometry& g = problem.geometry;

@@ -19,9 +19,9 @@ namespace convgrad {
 
 // Which element of a tensor is seen at a position; -1: none, there is a zero.
 using Source = std::function<int64_t(int64_t position)>;
-// Of a result: none, and what is there says nothing.
+// The place of a result's element that is none: the number there says nothing.
 inline constexpr int64_t kAnything = -2;
-// What becomes of the number at an element.
+// Changes the number at an element.
 using Change = std::function<double(int64_t element, double value)>;
 
 // The number that has these bits.
@@ -56,7 +56,7 @@ enum class Finish {
   kNarrowSums,  // no exact sum: each sum on the way rounded, in an order that is not known
 };
 
-// What was computed instead.
+// The computation that was done instead.
 struct Alternative {
   // The right computation, to be changed in one respect.
   explicit Alternative(const Problem& right) : problem(right), stored(right.dtype) {}
@@ -67,7 +67,7 @@ struct Alternative {
   bool operands_are_swapped = false;
   View first, second;  // of the problem's operands, after swapping
   Source result;       // the element of its result that the golden shows at a position
-  // What the golden's numbers were before they were misread, from their bits; null: as they are.
+  // The golden's numbers before they were misread, from their bits; null: as they are.
   std::function<double(uint64_t bits)> golden;
   double factor = 1;                           // of every sum
   std::function<Bias(int64_t position)> bias;  // added to a position's sum; null: none

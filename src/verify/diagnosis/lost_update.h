@@ -8,7 +8,7 @@
 
 namespace convgrad {
 
-// What such updates would explain, in the channels in which the golden is off; none where these are
+// Hypotheses of such updates, in the channels in which the golden is off; none where these are
 // all or none of them, or the result is no sum over images. `actual` is the right result.
 std::vector<Hypothesis> LostUpdates(const Problem& problem, const Tensor& actual,
                                     const Tensor& golden);

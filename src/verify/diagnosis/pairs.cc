@@ -10,7 +10,7 @@
 namespace convgrad {
 namespace {
 
-// What a mistake is about; two of one kind don't come together.
+// The subject of a mistake; two of one kind don't come together.
 enum class Part { kWindows, kFilter, kChannels, kFactor, kActivation, kNone };
 
 struct Named {

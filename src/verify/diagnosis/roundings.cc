@@ -5,93 +5,58 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <utility>
 
 #include "verify/diagnosis/hypotheses.h"
+#include "verify/truth/float_format.h"
 
 namespace convgrad {
 namespace {
 
-double LeastNormal(DType dtype) {
-  return std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
-}
-
-template <class Stored>
-double ThroughType(double value) {
-  return Widen(Narrow<Stored>(value));
-}
-
-// To `bits` explicit bits of the significand; float32's exponents.
-double RoundToBits(double value, int bits, bool truncate) {
-  if (value == 0 || !std::isfinite(value)) return value;
-  const double unit = std::ldexp(1.0, std::max(std::ilogb(value), -126) - bits);
-  return (truncate ? std::trunc(value / unit) : std::nearbyint(value / unit)) * unit;
-}
-
-// A format that numbers of the problem's type may have been squeezed into.
-struct Narrower {
-  const char* name;
-  double (*round)(double);
-  std::optional<DType> dtype;  // none: a format of operands only
-};
-
-constexpr Narrower kNarrowerThanFloat64[] = {
-    {"float32", ThroughType<float>, DType::kFloat32},
-};
-constexpr Narrower kNarrowerThanFloat32[] = {
-    {"TF32", [](double value) { return RoundToBits(value, 10, false); }, std::nullopt},
-    {"truncated TF32", [](double value) { return RoundToBits(value, 10, true); }, std::nullopt},
-    {"bfloat16", ThroughType<BFloat16>, DType::kBFloat16},
-    {"truncated bfloat16", [](double value) { return RoundToBits(value, 7, true); }, std::nullopt},
-    {"float16", ThroughType<Float16>, DType::kFloat16},
-};
-
-std::span<const Narrower> NarrowerThan(DType dtype) {
-  if (dtype == DType::kFloat64) return kNarrowerThanFloat64;
-  if (dtype == DType::kFloat32) return kNarrowerThanFloat32;
-  return {};
-}
-
-void ChangeOperands(Alternative& alternative, double (*change)(double)) {
+void RoundOperands(Alternative& alternative, Format format) {
   alternative.first.change =
-      alternative.second.change = [change](int64_t, double value) { return change(value); };
+      alternative.second.change = [format](int64_t, double value) { return Round(format, value); };
 }
 
 void AddNarrowOperands(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
-  for (const Narrower& narrower : NarrowerThan(problem.dtype)) {
+  for (const Format narrower : NarrowerThan(problem.dtype)) {
+    const char* const name = InfoOf(narrower).name;
     Alternative alternative(problem);
-    ChangeOperands(alternative, narrower.round);
+    RoundOperands(alternative, narrower);
     hypotheses.push_back(
         {"operands-rounded",
          fmt::format("the golden's maker rounded both operands to {} before multiplying: switch "
                      "that off there (allow_tf32 and the like), or round the files too",
-                     narrower.name),
+                     name),
          alternative});
-    if (!narrower.dtype) continue;
-    alternative.stored = *narrower.dtype;
+    const std::optional<DType> stored = StoredType(narrower);
+    if (!stored) continue;
+    alternative.stored = *stored;
     hypotheses.push_back({"computed-narrow",
                           fmt::format("the golden was computed on operands in {} and its result "
                                       "stored in it: check it with --dtype {} files",
-                                      narrower.name, narrower.name),
+                                      name, name),
                           std::move(alternative)});
   }
 }
 
 void AddNarrowResults(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
-  for (const Narrower& narrower : NarrowerThan(problem.dtype)) {
-    if (!narrower.dtype) continue;
+  for (const Format narrower : NarrowerThan(problem.dtype)) {
+    const std::optional<DType> stored = StoredType(narrower);
+    if (!stored) continue;
+    const char* const name = InfoOf(narrower).name;
     Alternative alternative(problem);
-    alternative.stored = *narrower.dtype;
+    alternative.stored = *stored;
     hypotheses.push_back({"result-rounded",
                           fmt::format("the golden is right, but was rounded to {} before it was "
                                       "saved: save it in full",
-                                      narrower.name),
+                                      name),
                           alternative});
     alternative.finish = Finish::kTruncated;
     hypotheses.push_back(
         {"result-truncated",
-         fmt::format("the golden is right, but was cut off to {}, not rounded", narrower.name),
+         fmt::format("the golden is right, but was cut off to {}, not rounded", name),
          std::move(alternative)});
   }
   if (InfoOf(problem.dtype).bytes == 2) {
@@ -108,7 +73,7 @@ void AddNarrowResults(const Problem& problem, std::vector<Hypothesis>& hypothese
 // Subnormal operands taken as zero.
 void FlushOperands(Alternative& alternative, DType dtype) {
   alternative.first.change =
-      alternative.second.change = [least = LeastNormal(dtype)](int64_t, double value) {
+      alternative.second.change = [least = FormatOf(dtype).least_normal()](int64_t, double value) {
         return std::fabs(value) < least ? 0.0 : value;
       };
 }
@@ -167,11 +132,7 @@ void AddNarrowSums(const Problem& problem, DType accumulator, bool narrow_operan
                    std::vector<Hypothesis>& hypotheses) {
   Alternative alternative(problem);
   alternative.accumulator = alternative.stored = accumulator;
-  if (narrow_operands) {
-    ChangeOperands(alternative, accumulator == DType::kFloat32    ? ThroughType<float>
-                                : accumulator == DType::kBFloat16 ? ThroughType<BFloat16>
-                                                                  : ThroughType<Float16>);
-  }
+  if (narrow_operands) RoundOperands(alternative, StoredFormat(accumulator));
   alternative.finish = Finish::kNarrowSums;
   hypotheses.push_back(
       {"narrow-sums",

@@ -92,7 +92,7 @@ void AddImages(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
 
 }  // namespace
 
-// Of what is followed by an activation: the forward pass, and the input gradient, which is a
+// Activations follow the forward pass, and the input gradient, which is a
 // transposed convolution.
 void AddActivations(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   if (InfoOf(problem.op).direction == Direction::kBackpropFilter) return;

@@ -60,7 +60,7 @@ class RoughSum {
   Truth truth_;
 };
 
-// Whether the output sizes are those that follow from the other numbers. Where they don't, only
+// True if the output sizes are those that follow from the other numbers. Where they don't, only
 // single elements can be computed.
 bool FitsWindows(const ConvGeometry& g) {
   const auto fits = [](int64_t in, int64_t pads, int64_t reach, int64_t stride, int64_t out) {

@@ -16,7 +16,7 @@
 
 namespace convgrad {
 
-// What speaks for an alternative, over all elements or some.
+// The evidence for an alternative, over all elements or some.
 struct Evidence {
   double bits = 0;
   bool exactly = true;
@@ -38,19 +38,19 @@ class Trial {
   // Both must outlive it.
   Trial(const WrongGolden& wrong, const Alternative& alternative, DType accumulator);
 
-  // Whether it may explain these elements; quick.
+  // True if it may explain these elements; quick.
   bool Survives(std::span<const int64_t> positions) const;
 
   // The sum at a position, nearly exact; none where only a more careful one can tell.
   std::optional<Truth> RoughAt(int64_t position) const;
 
-  // What speaks for it once it is found to explain every element; none if it doesn't.
+  // The evidence for it once it is found to explain every element; none if it doesn't.
   std::optional<Evidence> Confirm(const Parallel& parallel) const;
 
-  // Whether the evidence is beyond chance.
+  // True if the evidence is beyond chance.
   bool IsConvincing(const Evidence& evidence) const;
 
-  // What Confirm needs for operands seen otherwise than they lie.
+  // The memory that Confirm needs for operands seen otherwise than they lie.
   int64_t CopiedBytes() const;
 
  private:

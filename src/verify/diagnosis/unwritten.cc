@@ -54,7 +54,7 @@ struct Extent {
   }
 };
 
-// What fills a part that nobody wrote.
+// The numbers that fill a part that nobody wrote.
 struct Blank {
   const char* name;                     // of the hypothesis
   std::string what;                     // "all zero"
@@ -62,7 +62,7 @@ struct Blank {
   bool with_others = false;             // other numbers may lie between them
 };
 
-// Of the elements that are blank in the golden alone.
+// The extent of the elements that are blank in the golden alone.
 std::optional<Extent> ExtentOf(const Layout& layout, const Tensor& actual, const Tensor& golden,
                                const Blank& blank) {
   Extent extent;
@@ -158,7 +158,8 @@ std::vector<Hypothesis> UnwrittenParts(const Problem& problem, const Tensor& act
   for (const Blank& blank : BlanksOf(actual, golden)) {
     const std::optional<Extent> extent = ExtentOf(layout, actual, golden, blank);
     if (!extent) continue;
-    // What lies between is not looked at: it has to be the lesser part, and a run goes to the end.
+    // The elements between are not looked at: they have to be the lesser part, and a run goes to
+    // the end.
     const int64_t end = blank.with_others ? golden.num_elements() : extent->end;
     if (!blank.with_others || 2 * extent->count >= extent->BoxSize()) {
       parts.push_back(Unwritten(problem, golden, blank, extent->Box(),

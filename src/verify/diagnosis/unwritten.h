@@ -9,7 +9,7 @@
 
 namespace convgrad {
 
-// What such a part would explain; none where there is no such part. `actual` is the right result.
+// Hypotheses of such a part; none where there is no such part. `actual` is the right result.
 std::vector<Hypothesis> UnwrittenParts(const Problem& problem, const Tensor& actual,
                                        const Tensor& golden);
 

@@ -28,7 +28,7 @@ struct ToTf32 {
   }
 };
 
-// Of `bits` bits of the significand, towards zero.
+// The next number of `bits` bits of the significand towards zero.
 double CutOff(double value, int bits) {
   const uint64_t mask = ~uint64_t{0} << (53 - bits);
   return std::bit_cast<double>(std::bit_cast<uint64_t>(value) & mask);
@@ -187,7 +187,7 @@ ChainLosses Losses(std::vector<Term>& terms, size_t inner, const FloatFormat& ac
         stored, [&](auto tag) { return Widen(Narrow<typename decltype(tag)::Type>(sum)); });
     if (rounded == value) losses.same |= 1U << order;
   }
-  // What one extra bit leaves is the loss of terms and of sums, what many leave that of sums alone.
+  // One extra bit leaves the loss of terms and of sums, many leave that of sums alone.
   // A unit of other sizes loses some share of each: at most the larger, or both.
   const double both = signed_loss_of(CutOffSum(terms, accumulator, 1));
   const double of_sums = signed_loss_of(CutOffSum(terms, accumulator, 20));

@@ -1,7 +1,7 @@
-// What real sums of an element's own terms lose, one term after another in orders that kernels take
-// and in those that lose most. It is what odds that take roundings for independent cannot know:
-// small terms lost one after another against a large sum, terms that are all alike, sums that are
-// cut off. Must not judge.
+// The losses of real sums of an element's own terms, one term after another in orders that kernels
+// take and in those that lose most. It is what odds that take roundings for independent cannot
+// know: small terms lost one after another against a large sum, terms that are all alike, sums that
+// are cut off. Must not judge.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ struct Deviation {
   double Ratio(double size) const;
 };
 
-// Of finite numbers.
+// All numbers must be finite.
 Deviation DeviationOf(double value, const Truth& truth, const Arithmetic& arithmetic);
 
 }  // namespace convgrad

@@ -112,7 +112,7 @@ class OddsJudge {
     const int64_t all = question_.judged.num_elements();
     const int64_t spread = std::min({all, affordable, kMostSpread});
     for (int64_t i = 0; i < spread; ++i) {
-      // Of each of as many equal parts the element at a place that no stride of the data shares.
+      // Each of as many equal parts gives the element at a place that no stride of the data shares.
       const int64_t begin = all * i / spread, size = all * (i + 1) / spread - begin;
       examined_.push_back({begin + i * 7919 % size, true, {}, {}, {}});
     }
@@ -155,7 +155,7 @@ class OddsJudge {
     Note(Test::kMean, LogOddsOfMean(sum / count, count), verdict);
   }
 
-  // Whether one plain order gives each of the numbers that are not near enough to say nothing.
+  // True if one plain order gives each of the numbers that are not near enough to say nothing.
   bool IsSameAsPlainOrder(OddsVerdict& verdict) const {
     uint32_t same = ~uint32_t{0};
     bool says_something = false;

@@ -29,7 +29,7 @@ struct OddsVerdict {
   std::string plain_order;
 };
 
-// What is judged: `judged` is someone's tensor, of the numbers' type; at `limit` it is FAILED.
+// The tensor to judge: `judged` is someone's, of the numbers' type; at `limit` it is FAILED.
 struct OddsQuestion {
   const Problem& problem;
   const Tensor& first;

@@ -1,5 +1,5 @@
-// What odds need of a tensor's deviations, piece by piece: tallies of pieces join to the tally of
-// the whole in any order with the same outcome.
+// The numbers that odds need of a tensor's deviations, piece by piece: tallies of pieces join to
+// the tally of the whole in any order with the same outcome.
 #pragma once
 
 #include <cstddef>

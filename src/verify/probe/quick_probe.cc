@@ -165,7 +165,7 @@ Role ResultRole(const OpInfo& op) {
   ThrowInternal("unknown direction");
 }
 
-// Of a float32 or float64 run, all elements together. The other side is the forward pass, or for
+// All elements of a float32 or float64 run together. The other side is the forward pass, or for
 // the forward pass the input gradient, run as the library chooses: its sums are over channels and
 // taps, never long.
 bool AdjointHolds(const IntegerRun& run, int num_threads, uint64_t seed, const Parallel& parallel) {
@@ -191,7 +191,7 @@ bool AdjointHolds(const IntegerRun& run, int num_threads, uint64_t seed, const P
   return own_side && own_side == InnerProduct(result, *rest);
 }
 
-// Whether a 16-bit result is the float32 one, rounded.
+// True if a 16-bit result is the float32 one, rounded.
 bool IsRounded(const Tensor& narrow, const Tensor& wide) {
   return VisitFloat(narrow.dtype(), [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
@@ -275,7 +275,7 @@ CheckResult QuickProbe(const Problem& problem, const Execution& execution, uint6
 CheckResult QuickProbe(const Problem& whole, const Execution& execution, uint64_t seed,
                        const ComputeFunction& compute) {
   const Problem problem = FitToMemory(whole, execution);
-  const Parallel parallel(execution.num_threads > 0 ? execution.num_threads : UsableCpus());
+  const Parallel parallel(ThreadsOrAll(execution.num_threads));
   const IntegerRun run = RunOnIntegers(problem, compute, seed, parallel);
   const bool is_small = problem.ValidTerms() <= kMaxProbedTerms || run.result.num_elements() == 0;
   CompareOptions options;

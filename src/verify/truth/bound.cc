@@ -96,7 +96,7 @@ bool Judge::InExactClass(const Truth& truth) const {
          truth.magnitude < OverflowThreshold(accumulator, truth);
 }
 
-// Of the sum, before the last rounding, as a multiple of S.
+// The bound of the sum, before the last rounding, as a multiple of S.
 double Judge::RelativeBound(double chain) const {
   const double u = arithmetic_.accumulator.unit_roundoff();
   switch (arithmetic_.summation) {

@@ -32,7 +32,7 @@ Arithmetic OwnArithmetic(DType stored, Precision precision = Precision::kStandar
 // A result of someone else's kernel that sums in `accumulator`, in any order.
 Arithmetic ForeignArithmetic(DType stored, Accumulator accumulator);
 
-// What underflow of products and partial sums may add to an error, in the units of `truth`, and
+// The error that underflow of products and partial sums may add, in the units of `truth`, and
 // what more where subnormal numbers are flushed to zero.
 double UnderflowOf(const Truth& truth, const Arithmetic& arithmetic);
 double FlushOf(const Truth& truth, const Arithmetic& arithmetic);

@@ -88,8 +88,9 @@ Distance DistanceBetween(Stored actual, Stored expected) {
   return distance;
 }
 
-// Of numbers that two types hold: ULP are those of `coarse`, to which each is rounded once; the
-// rest is of the numbers as they are, which have the same bits if they are the same number.
+// The distance of numbers that two types hold: ULP are those of `coarse`, to which each is rounded
+// once; the rest is of the numbers as they are, which have the same bits if they are the same
+// number.
 inline Distance DistanceIn(DType coarse, double actual, double expected) {
   Distance distance = VisitFloat(coarse, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;

@@ -27,11 +27,11 @@ struct FillSpec {
   std::optional<Shape> shape;    // after '@'
   std::optional<uint64_t> seed;  // after '#': instead of the case's
 
-  // What ParseFill reads back, without "fill:".
+  // The text that ParseFill reads back, without "fill:".
   std::string ToString() const;
 };
 
-// Whether an operand's text asks for a fill rather than a file.
+// True if an operand's text asks for a fill rather than a file.
 bool IsFill(std::string_view operand);
 
 // "integer", "normal", "uniform:-1:1", "zeros", "ones" or "impulse:7", each with an optional

@@ -55,7 +55,7 @@ class SumVisitor {
   int64_t terms_ = 0;
 };
 
-// What kinds of product there are, and the exponent of the largest finite one.
+// Finds what kinds of product there are, and the exponent of the largest finite one.
 template <class Stored>
 class SurveyVisitor {
  public:
@@ -124,7 +124,7 @@ class ScaledVisitor {
 
 }  // namespace
 
-// What the sums of one type mean.
+// The elements of one type, with its sums.
 class Oracle::Elements {
  public:
   virtual ~Elements() = default;
@@ -160,7 +160,7 @@ class Oracle::ElementsOf : public Oracle::Elements {
   }
 
  private:
-  // Whether every number met is finite and, with its square and its error, far from double's ends.
+  // True if every number met is finite and, with its square and its error, far from double's ends.
   bool InRange(const ElementSum& sum) const {
     constexpr double kSmallestSafe = 0x1p-400, kLargestSafe = 0x1p+500;
     if (!std::isfinite(sum.high) || !std::isfinite(sum.low)) return false;

@@ -1,6 +1,6 @@
-// What each element of a result should be, far more precisely than any type holds it, and how much
-// a summation order may move it. The truth that `check` stands on; threaded, and of bounded memory:
-// it streams over elements.
+// Knows what each element of a result should be, far more precisely than any type holds it, and how
+// much a summation order may move it. The truth that `check` stands on; threaded, and of bounded
+// memory: it streams over elements.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ class Oracle {
   void ForEachPiece(const Visit& visit) const;
 
   Truth At(int64_t element) const;
-  // What canon-1 gives there at the standard precision, by the definition, term by term.
+  // The number that canon-1 gives there at the standard precision, by the definition, term by term.
   double InCanonicalOrder(int64_t element) const;
   // Every element's `rounded`, as a result of the problem.
   Tensor Rounded() const;

@@ -8,7 +8,7 @@
 
 namespace convgrad {
 
-// Of an axis, those positions at which a set of elements lies.
+// The positions of an axis at which a set of elements lies.
 struct AxisRange {
   std::string axis;  // "row"; "axis 2"
   int64_t size = 0;

@@ -52,10 +52,10 @@ struct ErrorProfile {
   std::vector<LargeError> worst;  // the largest first
 };
 
-// Of more elements no profile is made: 200 MB would be needed meanwhile.
+// No profile is made of more elements: 200 MB would be needed meanwhile.
 inline constexpr int64_t kMostProfiledElements = int64_t{1} << 24;
 
-// What is known of each element, in C order.
+// The errors of each element, in C order.
 struct ElementErrors {
   std::span<const float> errors;  // in the measure, without sign; infinite where there is no number
   std::span<const float> ulps;    // with sign

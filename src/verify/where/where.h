@@ -14,12 +14,12 @@
 
 namespace convgrad {
 
-// What is known of a tensor's axes before any element is looked at.
+// A tensor's axes, as they are known before any element is looked at.
 class Layout {
  public:
-  // Of a tensor of which nothing but the shape is known.
+  // The axes of a tensor of which nothing but the shape is known.
   explicit Layout(const Shape& shape);
-  // Of a problem's result.
+  // Those of a problem's result.
   explicit Layout(const Problem& problem);
 
   const Shape& shape() const { return shape_; }

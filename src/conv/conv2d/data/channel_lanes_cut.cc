@@ -51,7 +51,7 @@ int64_t OwnStageBytes(const ChannelLanesNeeds& needs) {
   return own >= least ? own : 0;
 }
 
-// Whether there are enough of these stages for threads to take, and they don't read much of the
+// True if there are enough of these stages for threads to take, and they don't read much of the
 // source more than once.
 bool ServeThreads(const TapSum& sum, const std::vector<ChannelLanesStage>& own, int num_threads) {
   if (std::ssize(own) < kOwnStagesPerThread * num_threads / 2) return false;

@@ -34,7 +34,7 @@ struct ChannelLanesStage {
   }
 };
 
-// What stages and chunks go by.
+// Stages and chunks go by these.
 struct ChannelLanesNeeds {
   int64_t staged_bytes;  // of source and result as copied; 0 if neither is
   int64_t group_bytes;   // of one group's source, if groups are taken apart; else 0
@@ -66,7 +66,7 @@ struct ChannelLanesCut {
   ChannelLanesCut(const Problem& problem, const KernelTable& table, int num_threads);
   ChannelLanesCut(const ChannelLanesCut&) = delete;  // phases point into sum
 
-  // Of the source and the result as they are copied.
+  // Those of the source and the result as they are copied.
   int64_t SourceChannels() const { return groups_apart ? sum.source_c : source.c; }
   int64_t ResultChannels() const { return groups_apart ? sum.result_c : result.c; }
   // Tasks of a stage that threads take as their own.

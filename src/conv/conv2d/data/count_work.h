@@ -1,4 +1,4 @@
-// What the cuts of forward convolutions and input gradients come to, kind by kind
+// The work that cuts of forward convolutions and input gradients come to, kind by kind
 // (conv/plan/work.h). Numbers that are moved count by four bytes as stored. Not counted: what the
 // caches of a machine make of panels that several chunks share, of results written around them, and
 // of operands that don't fit them at all.
@@ -17,7 +17,7 @@
 
 namespace convgrad {
 
-// What every sum of a tile adds up.
+// The terms that every sum of a tile adds up.
 struct TileTerms {
   double terms, segments, blocks;
 };
@@ -48,7 +48,7 @@ inline double ResultNumbers(const TapSum& sum) {
   return Product(sum.batch, sum.groups, sum.result_h, sum.result_w, sum.result_c);
 }
 
-// What pixels add up that meet so many rows and columns of taps. Taps of a row that follow each
+// Pixels that meet so many rows and columns of taps add up this. Taps of a row that follow each
 // other in the source, as in the packed filter, are one segment if `joined`.
 inline TileTerms TermsOfClass(const TapSum& sum, const TapPhase& phase, int64_t row_taps,
                               int64_t col_taps, bool joined) {

@@ -58,7 +58,7 @@ class ImageLanesRunner {
   AlignedArray<Element> filter_;  // [group][channel block][terms][tile columns]
 };
 
-// Of a channel block of a group.
+// Packs the terms of a channel block of a group.
 template <class Stored, class Element>
 void ImageLanesRunner<Stored, Element>::PackTerms(const FilterPanel& block, Element* to) const {
   const auto* filter = static_cast<const Stored*>(args_.filter);

@@ -26,7 +26,7 @@ namespace convgrad {
 
 inline constexpr int kMostImageTileRows = 8;
 
-// What tiles add up in parts whose pixels lie the same way, or sums that slide do.
+// The terms of tiles in parts whose pixels lie the same way, or of sums that slide.
 struct PartLists {
   int64_t source_w, source_c;  // of the part
   std::optional<SegmentTable> segments;
@@ -76,7 +76,7 @@ struct ImageLanesCut {
   const std::vector<PartLists> lists_;
 };
 
-// What one thread needs for its parts.
+// The memory that one thread needs for its parts.
 template <class Stored, class Element>
 struct ImageLanesScratch {
   using Compute = ComputeType<Stored>;
@@ -121,7 +121,7 @@ std::vector<VectorTile<Element>> ImageLanesCut<Stored, Element>::ChooseTiles() c
   for (const auto& tile : kernels.tiles) {
     if (tile.cols == tile_cols) chosen.push_back(tile);
   }
-  // What a tile reads between two neighbouring taps, which meet the same pixels but for one.
+  // A tile reads this between two neighbouring taps, which meet the same pixels but for one.
   const auto is_reused = [&](const VectorTile<Element>& tile) {
     return tile.rows * sum.source_c * kernels.lanes * int64_t{sizeof(Element)} <= kReuseBytes;
   };

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kWindowBytes = 640 << 10;  // source rows that a strip reads
 constexpr int64_t kStripBytes = 192 << 10;   // results of a strip
 constexpr int64_t kPartBytes = int64_t{8} << 20;
-// Of several groups together.
+// The channels of several groups together.
 constexpr int64_t kChunkChannels = 32;
 constexpr int64_t kMostPixelChannels = 128;  // that lie side by side
 

@@ -23,14 +23,14 @@ Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes);
 
 // The most rows of taps down which sums slide; fewer than two don't.
 inline constexpr int64_t kMostSlidingRows = 5;
-// Whether sums slide down the rows (sliding_rows.h): one channel of the result, and results of a
+// True if sums slide down the rows (sliding_rows.h): one channel of the result, and results of a
 // column that share all but one of their rows of the source.
 bool SlidesDownRows(const TapSum& sum);
 
-// Whether a thread's rows of the source, of a block of a few columns, have room.
+// True if a thread's rows of the source, of a block of a few columns, have room.
 bool CanImageLanes(const TapSum& sum);
 
-// What one call works on: positions of rows (in a band) and columns, and groups of channels.
+// One call works on these: positions of rows (in a band) and columns, and groups of channels.
 struct ImageLanesPart {
   int64_t lane_group, first_group, num_groups;
   int64_t col_begin, col_end, row_begin, row_end;

@@ -26,7 +26,7 @@ struct TermCount {
   explicit TermCount(const TapSum& sum);
 };
 
-// Whether a thread's planes, of one position's rows at the least, have room.
+// True if a thread's planes, of one position's rows at the least, have room.
 bool FitsPixelLanes(const TapSum& sum);
 
 // Rows of result pixels follow each other without a gap, like the lanes do.

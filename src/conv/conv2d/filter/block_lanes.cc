@@ -97,7 +97,7 @@ class BlockLanesEngine {
           output((cut.output.Vectors(cut.most.images) + unit_sums.tile_cols) * lanes),
           sums(unit_sums.UnitSize() * lanes),
           by_lane(unit_sums.UnitSize() * lanes) {
-      // What nothing is put into stays zero: columns beside the image, what fills up vectors.
+      // Places that nothing is put into stay zero: columns beside the image, what fills up vectors.
       std::fill_n(input.data(), input.size(), Compute{0});
       std::fill_n(output.data(), output.size(), Compute{0});
       std::fill_n(sums.data(), sums.size(), Compute{0});

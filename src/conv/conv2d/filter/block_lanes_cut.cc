@@ -167,7 +167,7 @@ BlockLanesSums::BlockLanesSums(const BlockLanesCut& plan)
       cols(plan.geometry.group_out_c),
       most_lanes(plan.most_lanes) {}
 
-// Of all multiply-adds, and of what loads cost beside them.
+// The cost of all multiply-adds, and of loads beside them.
 double BlockLanesSums::CostOf(int64_t of_rows, int64_t of_cols) const {
   return Product(CeilDiv(rows, of_rows), CeilDiv(cols, of_cols),
                  4 * of_rows * of_cols + of_rows + of_cols);

@@ -41,7 +41,7 @@ struct BlockLanesSums;
 struct BlockLanesCut {
   explicit BlockLanesCut(const Problem& problem);
 
-  // Whether a unit's packed operands and sums stay in the second cache. Ask before the sizes below.
+  // True if a unit's packed operands and sums stay in the second cache. Ask before the sizes below.
   bool Fits() const;
   // With vectors of so many lanes. Where rows are cut, putting their parts between zeros is left
   // out.
@@ -79,7 +79,7 @@ struct BlockLanesCut {
   BlockSize MostOfBlocks() const;
   BlockLanesOperand InputForm(DataFormat format) const;
   BlockLanesOperand OutputForm(DataFormat format) const;
-  // Of all groups of a unit.
+  // The operand of all groups of a unit.
   BlockLanesOperand OfUnit(BlockLanesOperand operand) const;
   int64_t UnitGroups() const;
 };

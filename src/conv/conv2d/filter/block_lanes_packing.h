@@ -31,8 +31,8 @@ class BlockLanesPacker {
     num_blocks_ = count;
   }
 
-  // What the blocks have of the groups of a unit of `data`, the tensor of operand `form`. Columns
-  // beside the image are left alone where they are the same in all blocks.
+  // Packs what the blocks have of the groups of a unit of `data`, the tensor of operand `form`.
+  // Columns beside the image are left alone where they are the same in all blocks.
   void Pack(const BlockLanesOperand& form, const Stored* data, int64_t unit, Compute* to) {
     form_ = &form;
     data_ = data;
@@ -59,7 +59,7 @@ class BlockLanesPacker {
   AlignedArray<Stored> parts_;         // of a row of each lane, between zeros
   int64_t part_size_ = 0;
   int64_t first_block_ = 0, num_blocks_ = 0;
-  // What is packed now.
+  // The place of what is packed now.
   const BlockLanesOperand* form_ = nullptr;
   const Stored* data_ = nullptr;
   int64_t first_channel_ = 0, num_channels_ = 0;

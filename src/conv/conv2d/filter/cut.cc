@@ -87,7 +87,7 @@ std::vector<PixelStage> FilterCut::CutStages() const {
   if (!one_call) {
     stage_pixels = std::max<int64_t>(whole_images ? image_pixels : 1, stage_bytes / pixel_bytes);
   }
-  // What one thread packs is alike for all runs: then it has its tiles' lists from the last one.
+  // One thread packs alike for all runs: then it has its tiles' lists from the last one.
   const bool end_with_runs = stage_threads == 1 && !one_call;
   if (end_with_runs) {
     const int64_t run_pixels = kRunBlocks * MostBlockPixels();
@@ -111,7 +111,7 @@ std::vector<FilterCut::Pass> FilterCut::CutPasses() const {
   const ConvGeometry& g = geometry;
   const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
   const int64_t all_panels = g.groups * sizes.panels.count;
-  // Of a result that is rounded once it is whole no more is held than of sums.
+  // A result that is rounded once it is whole is held no more than sums are.
   const int64_t panel_held = !one_call        ? panel_sums
                              : RoundsResult() ? ResultRows() * PanelBytes()
                                               : 0;

@@ -16,7 +16,7 @@
 
 namespace convgrad {
 
-// What the rows and columns of tiles are.
+// The rows and columns of tiles.
 enum class FilterForm {
   kApart,        // input channels of one tap, by output channels; padding is skipped
   kJoined,       // the same of all taps together; padding is multiplied
@@ -48,7 +48,7 @@ struct FilterCut {
   static bool PutsInputsInLanes(FilterForm form) {
     return form == FilterForm::kInputsApart || form == FilterForm::kInputsJoined;
   }
-  // Whether all taps together are few enough: every pixel's numbers may be copied for each of them.
+  // True if all taps together are few enough: every pixel's numbers may be copied for each of them.
   static bool CanJoin(const ConvGeometry& g) {
     // The padded copy that taps meet, in each direction.
     constexpr int64_t kMostReach = int64_t{1} << 20;
@@ -156,13 +156,14 @@ struct FilterCut {
   struct Share {
     int64_t run, tile_begin, tile_end;
   };
-  // Of runs [first_run, last_run), whole but where a thread's part, alike in tiles x blocks, ends.
+  // Shares runs [first_run, last_run), whole but where a thread's part, alike in tiles x blocks,
+  // ends.
   std::vector<Share> Shares(const Pass& pass, int64_t first_run, int64_t last_run) const;
-  // Whether the pixels of both lie alike, and their runs' ends: what tiles meet is listed alike.
+  // True if the pixels of both lie alike, and their runs' ends: what tiles meet is listed alike.
   bool Alike(const PixelStage& a, const PixelStage& b) const;
   // The stages of a run, where runs are dealt.
   std::span<const PixelStage> StagesOfRun(int64_t run) const;
-  // Of so many tiles: groups, or for threads smaller where there are few.
+  // The tasks of so many tiles: groups, or for threads smaller where there are few.
   int64_t TasksOf(int64_t tiles) const {
     const int64_t least = num_threads == 1 ? 1 : 8 * int64_t{num_threads};
     return std::min(tiles, std::max(least, CeilDiv(tiles, group_row_blocks * tile_taps)));
@@ -173,7 +174,7 @@ struct FilterCut {
   bool RoundsResult() const {
     return !inputs_in_lanes && !sizes.stores_compute_type && !sizes.pairs;
   }
-  // Of the result's numbers that are held before they are turned, or rounded to 16 bits.
+  // The result's numbers that are held before they are turned, or rounded to 16 bits.
   int64_t UnfinishedElements() const;
   // The rows of the grid that a stage's output rows meet.
   Slab GridSlab(const PixelStage& stage) const;
@@ -192,7 +193,7 @@ struct FilterCut {
   int64_t ScratchBytes() const;
   std::string Tiles() const;
 
-  // Of a stage, packed.
+  // A stage's, packed.
   struct Elements {
     int64_t input = 0, output = 0;
     int64_t padded = 0;  // the padded input of all groups, from which the grid is filled
@@ -237,12 +238,12 @@ struct FilterCut {
   int64_t GroupRowBlocks() const;
   int64_t RunsAtOnce() const;
   int64_t MostBlockPixels() const;
-  // Of tiles' sums, in a pass.
+  // The memory of tiles' sums, in a pass.
   int64_t SumBytes() const;
 };
 
-// Of one group and tap, or of all taps where they are joined, with a form's elements: pairs
-// wherever they may serve.
+// The tiles of one group and tap, or of all taps where they are joined, with a form's elements:
+// pairs wherever they may serve.
 TileCounts TilesOfForm(const Problem& problem, const KernelTable& kernels, FilterForm form);
 
 // The rows of neighbouring stages that both pack are counted once, and taps as if each met as many

@@ -180,7 +180,7 @@ void InputLanesOperands<Stored>::PackPadded() {
   });
 }
 
-// What every column of taps meets, from the padded input.
+// Packs what every column of taps meets, from the padded input.
 template <class Stored>
 void InputLanesOperands<Stored>::PackTaps() {
   const ConvGeometry& g = cut_.geometry;

@@ -179,7 +179,7 @@ void FilterGradientOperands<Stored, Packing>::PackOutput() {
   const ConvGeometry& g = cut_.geometry;
   const Slab& out = stage_->output;
   const Panels& panels = cut_.sizes.panels;
-  // Of several groups all panels are in the pass.
+  // All panels of several groups are in the pass.
   const OperandPlaces& places = places_->output();
   const int64_t first_channel = pass_->panel_begin * panels.cols;
   const int64_t last_channel = std::min(g.group_out_c, pass_->panel_end * panels.cols);

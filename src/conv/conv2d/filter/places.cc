@@ -117,7 +117,7 @@ OperandPlaces StagePlaces::OutputColumns(const FilterCut& cut, const Pass& pass,
     places.begin = places.first_image * places.image + pass.group_begin * g.group_out_c +
                    pass.panel_begin * panel_cols;
   }
-  // Of several groups all panels are in the pass.
+  // All panels of several groups are in the pass.
   places.group = (pass.panel_end - pass.panel_begin) * places.block;
   return places;
 }

@@ -47,9 +47,9 @@ class StagePlaces {
   const OperandPlaces& input() const { return input_; }
   const OperandPlaces& output() const { return output_; }
 
-  // Of the operand whose channels are the tiles' rows, from its `begin`.
+  // The place in the operand whose channels are the tiles' rows, from its `begin`.
   int64_t Rows(int64_t group_in_pass) const { return group_in_pass * rows().group; }
-  // Of a row of the result's matrix (inside its tap when apart) from the group's pixel.
+  // The place of a row of the result's matrix (inside its tap when apart) from the group's pixel.
   int64_t RowOffset(int64_t row) const {
     if (cut_->inputs_in_lanes) return row * output_.channel;
     const ConvGeometry& g = cut_->geometry;
@@ -61,7 +61,7 @@ class StagePlaces {
     return tap / g.kernel_w * g.dilation_h * input_.row +
            tap % g.kernel_w * g.dilation_w * input_.pixel + channel * input_.channel;
   }
-  // Of a panel of the operand whose channels are columns, from its `begin`.
+  // The place of a panel of the operand whose channels are columns, from its `begin`.
   int64_t Columns(int64_t panel_in_pass) const {
     return panel_in_pass / panels_per_group_ * columns().group +
            panel_in_pass % panels_per_group_ * columns().block;
@@ -171,7 +171,7 @@ class StageLists {
     });
   }
 
-  // Of the chunk that begins so many blocks behind the stage's first.
+  // The list of the chunk that begins so many blocks behind the stage's first.
   const PixelList& Of(int64_t block, int64_t tap) const { return lists_[IndexOf(block, tap)]; }
 
  private:

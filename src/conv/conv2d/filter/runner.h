@@ -50,7 +50,7 @@ class FilterGradientRunner {
   int64_t BlocksAlike(const Place& place) const;
   // From one row of the result's matrix to the next.
   int64_t RowPitch() const { return cut_.inputs_in_lanes ? num_cols_ : held_.count(); }
-  // Whether the micro-kernel writes the result around the caches: then it is whole lines.
+  // True if the micro-kernel writes the result around the caches: then it is whole lines.
   bool StreamsResult() const {
     constexpr auto kLine = static_cast<int64_t>(kAlignment);
     const ConvGeometry& g = cut_.geometry;
@@ -61,7 +61,7 @@ class FilterGradientRunner {
            bytes(g.group_out_c) % kLine == 0 && cut_.PanelBytes() % kLine == 0 &&
            PaysToStream(result_, bytes(cut_.ResultRows() * g.out_c), bytes(g.out_c));
   }
-  // Of so many row blocks.
+  // Sets the places of so many row blocks.
   void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
                  int64_t* c_rows) const;
   // Stage after stage, which all threads pack and compute together.

@@ -26,7 +26,7 @@ class FilterGradientStage {
         operands_(args, cut),
         ahead_(args, cut, sizeof(Stored)) {}
 
-  // What the stage was made ready for last it keeps.
+  // The stage keeps what it was made ready for last.
   void Load(const Pass& pass, const PixelStage& stage) {
     if (pass_ == &pass && stage_ == &stage) return;
     const PixelStage* last = pass_ == &pass ? stage_ : nullptr;
@@ -43,7 +43,7 @@ class FilterGradientStage {
   const Operands& operands() const { return operands_; }
   const FilterGradientAhead& ahead() const { return ahead_; }
 
-  // Of a chunk's blocks, for one tap; in `own` unless it is there already.
+  // The list of a chunk's blocks, for one tap; in `own` unless it is there already.
   const PixelList& ListOf(int64_t first_block, int64_t last_block, int64_t tap,
                           PixelList& own) const {
     if (front_ != nullptr) return lists_->Of(first_block - stage_->block_begin, tap);

@@ -141,7 +141,7 @@ auto TapRowsEngine<Stored>::InputOf(const Slab& rows, Scratch& scratch) const ->
   return {scratch.input.data(), rows.image_begin, rows.row_begin, rows.num_rows(), row_step};
 }
 
-// Of the block's columns alone, where they are packed.
+// The output of the block's columns alone, where they are packed.
 template <class Stored>
 auto TapRowsEngine<Stored>::OutputOf(int64_t panel, const PixelBlock& block, Scratch& scratch) const
     -> Operand {
@@ -197,7 +197,7 @@ void TapRowsEngine<Stored>::RunStage(const TapRowsCut::Stage& stage, Units units
   }
 }
 
-// Of one panel.
+// Adds up one panel.
 template <class Stored>
 void TapRowsEngine<Stored>::RunBlock(const PixelBlock& block, TapRows taps, const Operand& input,
                                      const Operand& output, double* sums) {

@@ -20,7 +20,7 @@ int64_t WaitingSlots(bool wide) {
   return wide ? 4 : 8;
 }
 
-// Of those with these numbers, the one that takes the fewest cycles for a column of all panels.
+// The one with these numbers that takes the fewest cycles for a column of all panels.
 template <class Compute>
 Tile ChooseTile(const TapRowKernels<Compute>& kernels, int64_t numbers, int64_t out_c, bool wide) {
   Tile choice{-1, 0, 0};
@@ -59,7 +59,7 @@ Positions OnImage(int64_t tap, int64_t stride, int64_t pad, int64_t in, int64_t 
   return {first, std::max(first, std::min(out, last))};
 }
 
-// What output columns [begin, end) meet of a row of taps.
+// The parts of a row of taps that output columns [begin, end) meet.
 std::vector<TapRowRange> RangesOf(const ConvGeometry& g, int64_t begin, int64_t end) {
   std::vector<TapRowRange> ranges;
   for (int64_t i = begin; i < end; ++i) {

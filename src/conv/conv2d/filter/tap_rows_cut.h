@@ -19,14 +19,14 @@
 namespace convgrad {
 
 struct TapRowsCut {
-  // Whether the form and some tile fit the problem, which has terms.
+  // True if the form and some tile fit the problem, which has terms.
   static bool Fits(const Problem& problem, const KernelTable& kernels);
 
-  // Of a problem that fits.
+  // The problem must fit.
   TapRowsCut(const Problem& problem, const KernelTable& kernels);
 
   int64_t NumRuns() const { return CeilDiv(std::ssize(blocks), kRunBlocks); }
-  // Of a panel, a multiple of a vector.
+  // A panel's, a multiple of a vector.
   int64_t NumSums() const { return geometry.kernel_h * numbers * tile.cols; }
   int64_t PanelCols(int64_t panel) const {
     return std::min(tile.cols, geometry.out_c - panel * tile.cols);
@@ -52,7 +52,7 @@ struct TapRowsCut {
   Slab InputRows(const PixelBlock& block, int64_t tap_begin, int64_t tap_end) const;
   // The rows of the block that meet that row of the filter; maybe none.
   Slab RowsOfTap(const PixelBlock& block, int64_t tap) const;
-  // Of a block, those that meet some numbers of a row of taps: the first of them, what each meets
+  // A block's that meet some numbers of a row of taps: the first of them, what each meets
   // before and behind those that meet all, and how many these are.
   struct Columns {
     int64_t first;

@@ -1,4 +1,4 @@
-// What a filter gradient by tiles does, counted for the cost model.
+// The work of a filter gradient by tiles, counted for the cost model.
 #include <algorithm>
 
 #include "conv/conv2d/filter/cut.h"
@@ -60,7 +60,7 @@ class Counter {
 };
 
 void Counter::CountTiles() {
-  // Of a tap: all, or where padding is skipped those on the image.
+  // A tap's: all, or where padding is skipped those on the image.
   const double terms = cut_.joined
                            ? Product(g_.batch, g_.out_h, cut_.out_cols)
                            : static_cast<double>(problem_.ValidTerms()) /

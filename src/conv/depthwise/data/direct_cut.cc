@@ -173,7 +173,7 @@ void DepthwiseDataCut::MeasureWorker() {
   }
 }
 
-// What is used where it lies, and in which form the kernels read it.
+// Decides which tensors are used where they lie, and in which form the kernels read them.
 void DepthwiseDataCut::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const bool f64 = problem.dtype == DType::kFloat64;

@@ -26,14 +26,14 @@ struct ColPart {
   int64_t PlaceOf(int64_t offset) const;
 };
 
-// What is dealt to a thread.
+// The task that is dealt to a thread.
 struct DataTask {
   int64_t image;  // 0 by plane
   Range channels, rows;
   int64_t col_part;
 };
 
-// What is dealt out how, and how much memory a thread needs.
+// The tasks, how they are dealt out, and how much memory a thread needs.
 struct DepthwiseDataCut {
   DepthwiseDataCut(const Problem& problem, const KernelTable& kernels, int num_threads);
 

@@ -25,7 +25,7 @@ class InPlaceEngine {
   void RunTask(int64_t index);
 
  private:
-  // What a thread keeps for its next task.
+  // The state that a thread keeps for its next task.
   struct Worker {
     explicit Worker(const DepthwiseDataCut& cut) : finder(cut, place) {}
 

@@ -6,9 +6,9 @@
 
 namespace convgrad {
 
-// Of tensors that the kernels read and write where they lie: cut.source_in_place.
+// For tensors that the kernels read and write where they lie: cut.source_in_place.
 void RunInPlace(const ConvArgs& args, const DepthwiseDataCut& cut);
-// Of all others.
+// For all others.
 void RunThroughStrips(const ConvArgs& args, const DepthwiseDataCut& cut);
 
 }  // namespace convgrad

@@ -62,7 +62,7 @@ struct PlanesCut {
   int64_t multiplier;
   int64_t compute_bytes, stored_bytes;
 
-  // Of a channel: planes of the source that are summed, planes of the result made from them.
+  // A channel's planes of the source that are summed, planes of the result made from them.
   int64_t group_sources() const { return forward ? 1 : multiplier; }
   int64_t group_results() const { return forward ? multiplier : 1; }
 
@@ -101,7 +101,7 @@ struct PlanesCut {
   int64_t staged_plane = 0, out_plane = 0, dense_size = 0, streamed_size = 0;
   int64_t staged_planes() const { return group_channels * group_sources(); }
   int64_t result_planes() const { return group_channels * group_results(); }
-  // Of a group at a time: phases, and in NHWC planes of results, those of a phase behind each
+  // One group's at a time: phases, and in NHWC planes of results, those of a phase behind each
   // other.
   int64_t out_planes() const { return num_phases() * (interleaved ? result_planes() : 1); }
   int64_t task_bytes() const {

@@ -31,7 +31,7 @@ bool FitsKernel(const Dimension& d) {
          std::min(pad, behind) >= 0 && std::max(pad, behind) < d.kernel;
 }
 
-// What the kernel is told of the first image's planes; no addresses yet.
+// The first image's planes as the kernel is told of them; no addresses yet.
 template <class T>
 WholePlanes<T> PlanesOfImage(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;

@@ -1,4 +1,4 @@
-// What runs of a depthwise forward or input gradient do, counted from what their cuts decided: with
+// The work of a depthwise forward or input gradient, counted from what its cut decided: with
 // lanes along channels (`direct`), and plane by plane.
 #pragma once
 

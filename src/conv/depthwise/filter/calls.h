@@ -21,8 +21,8 @@ struct FilterCall {
   bool Extend(const FilterCall& next);
 };
 
-// What is found once for all spans of the same blocks of an image, and a unit's taps and number of
-// channels.
+// Calls that are found once for all spans of the same blocks of an image, and a unit's taps and
+// number of channels.
 template <class Element>
 struct SpanCalls {
   int64_t first_block, num_blocks;  // the first counted in its image

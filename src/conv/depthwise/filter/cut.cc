@@ -59,7 +59,7 @@ int64_t DepthwiseFilterCut::StripBytes(const PixelBlock& bounds) const {
   return parts_of_pixels * PartSize(chunks.widest()) * compute_bytes;
 }
 
-// What `num_blocks` neighbouring blocks of an image cover at most; only its size counts.
+// The most that `num_blocks` neighbouring blocks of an image cover; only its size counts.
 PixelBlock DepthwiseFilterCut::LargestSpan(int64_t num_blocks) const {
   PixelBlock largest = largest_block;
   if (largest.col_end == cols.out) {
@@ -219,7 +219,7 @@ void DepthwiseFilterCut::DealRuns() {
   }
 }
 
-// What is used where it lies, and in which form the kernels read it.
+// Decides which tensors are used where they lie, and in which form the kernels read them.
 void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
   const bool nhwc = problem.data_format == DataFormat::kNHWC;
   stored_bytes = InfoOf(problem.dtype).bytes;

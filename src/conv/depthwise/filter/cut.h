@@ -30,12 +30,12 @@ struct SpanPlace {
   Range in_rows, in_cols, out_rows, out_cols;
 };
 
-// What is summed up together: some taps of some channels.
+// A unit is summed up together: some taps of some channels.
 struct FilterUnit {
   Range channels, row_taps, col_taps;
 };
 
-// What one task sums up of a unit.
+// The part of a unit that one task sums up.
 struct RunPart {
   Range runs;
   std::vector<BlockSpan> spans;

@@ -41,7 +41,7 @@ class FilterEngine {
   void FoldRuns(int64_t slot, int64_t num_runs);
 
   double* Errors(double* fold) const { return cut_.f64 ? fold + cut_.UnitSize() : nullptr; }
-  // Of the unit in `slot`: the sums of a run, and behind those of all runs the total.
+  // The unit's in `slot`: the sums of a run, and behind those of all runs the total.
   double* RunOf(int64_t slot, int64_t run) {
     return folds_.data() + (slot * cut_.folds_of_unit() + run) * cut_.FoldSize();
   }

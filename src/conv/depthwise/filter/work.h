@@ -1,4 +1,4 @@
-// What a run of a depthwise filter gradient does, counted from what its cut decided.
+// The work of a depthwise filter gradient, counted from what its cut decided.
 #pragma once
 
 #include "conv/depthwise/filter/cut.h"

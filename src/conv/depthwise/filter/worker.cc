@@ -98,7 +98,7 @@ FilterOperands<Element> FilterWorker<Stored, Element>::Operands() const {
   return {static_cast<const Element*>(input), static_cast<const Element*>(output), sums_};
 }
 
-// Whether the calls of a span are known; known_ becomes it, or a new one without calls.
+// True if the calls of a span are known; known_ becomes it, or a new one without calls.
 template <class Stored, class Element>
 bool FilterWorker<Stored, Element>::IsKnown(const BlockSpan& span) {
   const int64_t first_block = span.begin % cut_.blocks_of_image;
@@ -165,8 +165,8 @@ void FilterWorker<Stored, Element>::PackOutput(int64_t image) const {
   output_packer_.Pack(out_backprop_, part, intermediate_, output_strip_.data);
 }
 
-// What will be packed next, in equal parts beside the kernel's work on the span in `image`: the
-// following image of the span, or the following span. Rows that are only read in part are not
+// Fetches what will be packed next, in equal parts beside the kernel's work on the span in `image`:
+// the following image of the span, or the following span. Rows that are only read in part are not
 // fetched.
 template <class Stored, class Element>
 void FilterWorker<Stored, Element>::FetchNextStrips(const BlockSpan& span, int64_t image) {
@@ -190,7 +190,7 @@ void FilterWorker<Stored, Element>::FetchNextStrips(const BlockSpan& span, int64
   ahead_.at_once = CeilDiv(num_lines, outputs * vectors);
 }
 
-// Of tensors used in place, the rows behind those of the call; an image's last are followed by the
+// The rows behind those of the call, of tensors used in place; an image's last are followed by the
 // next image's. `last` is the last input row of the call.
 template <class Stored, class Element>
 void FilterWorker<Stored, Element>::FetchNextRows(int64_t image, int64_t last, int64_t row,

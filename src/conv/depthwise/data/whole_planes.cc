@@ -143,7 +143,7 @@ Work WholePlanesPlan<T>::CountWork() const {
   const int64_t together = std::clamp<int64_t>(
       kNumbersTogether / (image_.source_h * image_.source_w), 1, planes_of_task_);
   work.Add(WorkKind::kCall, vectors / static_cast<double>(together));
-  work.Add(WorkKind::kTransposed, static_cast<double>(num_weights() * int64_t{sizeof(T)} / 4));
+  work.Add(WorkKind::kTransposed, static_cast<double>(num_weights()) * double{sizeof(T)} / 4);
   work.Add(WorkKind::kRun, static_cast<double>(num_taps()));
   work.Add(WorkKind::kTask, static_cast<double>(num_tasks()));
   return work;

@@ -86,7 +86,7 @@ WordWindow WordWindow::With(const WordWindow& other) const {
 
 WordWindow WidestWindow(DType dtype) {
   return VisitFloat(dtype, [](auto tag) {
-    using Format = FormatOf<typename decltype(tag)::Type>;
+    using Format = NumbersOf<typename decltype(tag)::Type>;
     constexpr int kLeast = 1 - Format::kMaxExponent - Format::kFractionBits;
     return WordWindow::Of(2 * kLeast, 2 * (Format::kMaxExponent + 1) + kCountBits);
   });
@@ -99,6 +99,11 @@ SpecialSum SpecialSumOf(double product) {
 
 FixedPointSums::FixedPointSums(int64_t count, int64_t max_bytes)
     : count_(count), max_bytes_(max_bytes), words_(count) {
+  std::fill_n(words_.data(), words_.size(), uint64_t{0});
+}
+
+FixedPointSums::FixedPointSums(int64_t count, const WordWindow& window)
+    : count_(count), max_bytes_(0), window_(window), words_(count * window.count) {
   std::fill_n(words_.data(), words_.size(), uint64_t{0});
 }
 

@@ -43,11 +43,19 @@ class FixedPointSums {
   // Zeros. More than `max_bytes` (0: no limit) are refused as "memory/limit" when they are needed.
   explicit FixedPointSums(int64_t count, int64_t max_bytes = 0);
 
+  // Zeros in a window.
+  FixedPointSums(int64_t count, const WordWindow& window);
+
   int64_t count() const { return count_; }
   const WordWindow& window() const { return window_; }
   std::span<const uint64_t> At(int64_t element) const {
     return {words_.data() + element * window_.count, static_cast<size_t>(window_.count)};
   }
+  // Of all elements, one after the other.
+  const uint64_t* words() const { return words_.data(); }
+  int64_t WordBytes() const { return words_.size() * static_cast<int64_t>(sizeof(uint64_t)); }
+  // A byte each; none where all are finite.
+  std::span<const uint8_t> states() const { return states_; }
   SpecialSum StateAt(int64_t element) const {
     return states_.empty() ? kFiniteSum
                            : static_cast<SpecialSum>(states_[static_cast<size_t>(element)]);

@@ -63,8 +63,8 @@ uint64_t RoundAt(std::span<const uint64_t> words, int last) {
 
 template <class Stored>
 double RoundMagnitude(std::span<const uint64_t> magnitude, int first_bit, bool negative) {
-  constexpr int kFractionBits = FormatOf<Stored>::kFractionBits;
-  constexpr int kMaxExponent = FormatOf<Stored>::kMaxExponent;
+  constexpr int kFractionBits = NumbersOf<Stored>::kFractionBits;
+  constexpr int kMaxExponent = NumbersOf<Stored>::kMaxExponent;
   constexpr int kLeastExponent = 1 - kMaxExponent - kFractionBits;
   const int highest = HighestBit(magnitude);
   if (highest < 0) return 0;

@@ -139,6 +139,7 @@ struct Gradient {
     Problem some = problem;
     some.geometry.batch = end - begin;
     ExactSums exact(some, SupportedKernels().front(), parallel.num_threads());
+    exact.Begin();
     for (int64_t at = begin; at < end;) {
       const int64_t images = std::min(exact.ImagesAtOnce(), end - at);
       exact.Add(ImagesOf(input, at, batch), ImagesOf(out_backprop, at, batch), images, parallel);
@@ -299,7 +300,8 @@ TEST(ExactSumsTest, SumsBeyondTheLimitAreRefused) {
   Random random(4);
   const Parallel parallel(1);
   const Gradient gradient = RandomGradient(random, DType::kFloat64, Data::kWide, Data::kWide, 1);
-  ExactSums exact(gradient.problem, SupportedKernels().front(), 1, 64);
+  ExactSums exact(gradient.problem, SupportedKernels().front(), 1);
+  exact.Begin(64);
   try {
     exact.Add(gradient.input.raw(), gradient.out_backprop.raw(), 1, parallel);
     FAIL() << "no limit";

@@ -83,17 +83,20 @@ void AddIntegers(const double* integers, int exponent, const Parallel& parallel,
 
 }  // namespace
 
-ExactSums::ExactSums(const Problem& problem, const KernelTable& kernels, int num_threads,
-                     int64_t max_bytes)
+ExactSums::ExactSums(const Problem& problem, const KernelTable& kernels, int num_threads)
     : problem_(problem),
       kernels_(kernels),
       num_threads_(num_threads),
-      images_at_once_(ImagesAtOnceOf(problem)),
-      sums_(CountOf(problem.ResultShape()), max_bytes) {
+      images_at_once_(ImagesAtOnceOf(problem)) {
   if (InfoOf(problem.op).direction != Direction::kBackpropFilter) {
     ThrowInternal("exact sums of a computation that is no sum over images");
   }
   if (problem.HasTerms()) whole_ = MakeSlab(images_at_once_);
+}
+
+void ExactSums::Begin(int64_t max_bytes) {
+  sums_.emplace(CountOf(problem_.ResultShape()), max_bytes);
+  num_terms_ = 0;
 }
 
 ExactSums::Slab ExactSums::MakeSlab(int64_t images) const {
@@ -144,31 +147,31 @@ void ExactSums::AddStored(const Stored* input, const Stored* out_backprop, const
   num_terms_ += terms;
   if (terms == 0) return;
   const BitProfile of_input(input, num_input, parallel), of_out(out_backprop, num_out, parallel);
-  if (of_input.HasSpecial() || of_out.HasSpecial()) sums_.KeepStates();
+  if (of_input.HasSpecial() || of_out.HasSpecial()) sums_->KeepStates();
   const bool has_numbers = of_input.HasNumbers() && of_out.HasNumbers();
   CutPair cuts;
   if (has_numbers) {
     // One bit more for numbers that slices round up, and one to spare.
     const int growth = static_cast<int>(std::bit_width(static_cast<uint64_t>(num_terms_))) + 2;
-    sums_.Widen(
+    sums_->Widen(
         WordWindow::Of(of_input.unit() + of_out.unit(), of_input.top() + of_out.top() + growth),
         parallel);
     cuts = ChooseCuts(of_input, of_out, terms);
-  } else if (!sums_.HasStates()) {
+  } else if (!sums_->HasStates()) {
     return;  // products of zeros
   }
   const Slices input_slices(input, num_input, cuts.input, parallel);
   const Slices out_slices(out_backprop, num_out, cuts.out, parallel);
-  AlignedArray<double> integers(cuts.input.slices > 0 ? sums_.count() : 0);
+  AlignedArray<double> integers(cuts.input.slices > 0 ? sums_->count() : 0);
   for (int k = 0; k < cuts.input.slices; ++k) {
     for (int l = 0; l < cuts.out.slices; ++l) {
       slab.planned.Run({slab.problem, input_slices.Slice(k), nullptr, out_slices.Slice(l),
                         integers.data(), kernels_, parallel});
-      AddIntegers(integers.data(), cuts.input.BitOf(k) + cuts.out.BitOf(l), parallel, sums_);
+      AddIntegers(integers.data(), cuts.input.BitOf(k) + cuts.out.BitOf(l), parallel, *sums_);
     }
   }
   AddSingleTerms<Stored>(problem_, {input, out_backprop, input_slices, out_slices}, parallel,
-                         sums_);
+                         *sums_);
 }
 
 }  // namespace convgrad

@@ -14,10 +14,8 @@ namespace convgrad {
 
 class ExactSums {
  public:
-  // Of a filter gradient of any number of images. The sums themselves may take `max_bytes` (0: no
-  // limit); "memory/limit" is thrown when they need more.
-  ExactSums(const Problem& problem, const KernelTable& kernels, int num_threads,
-            int64_t max_bytes = 0);
+  // Plans; allocates nothing. Of a filter gradient.
+  ExactSums(const Problem& problem, const KernelTable& kernels, int num_threads);
 
   // Images that are best given together.
   int64_t ImagesAtOnce() const { return images_at_once_; }
@@ -25,12 +23,15 @@ class ExactSums {
   int64_t ScratchBytes() const;
   std::string Tiles() const;
 
+  // Starts from zeros. The sums may take `max_bytes` (0: no limit), "memory/limit" is thrown when
+  // they need more.
+  void Begin(int64_t max_bytes = 0);
   // Adds the terms of the next images: as many as the problem's batch in all, up to ImagesAtOnce()
   // a call. The operands are those of the images alone.
   void Add(const void* input, const void* out_backprop, int64_t images, const Parallel& parallel);
 
-  const FixedPointSums& sums() const { return sums_; }
-  FixedPointSums& sums() { return sums_; }
+  // After Begin().
+  FixedPointSums& sums() { return *sums_; }
 
  private:
   // Some images as a problem of float64.
@@ -49,7 +50,7 @@ class ExactSums {
   const int num_threads_;
   const int64_t images_at_once_;
   std::optional<Slab> whole_, last_;
-  FixedPointSums sums_;
+  std::optional<FixedPointSums> sums_;
   int64_t num_terms_ = 0;  // of an element, at most, so far
 };
 

@@ -235,8 +235,8 @@ std::string DescribePartSize(const Problem& problem) {
   const int words = WidestWindow(problem.dtype).count;
   const auto bytes = CheckedMul(elements, words * int64_t{sizeof(uint64_t)});
   if (!bytes) return "";
-  return fmt::format("at most {} as {}, {} bytes an element; as a rule a third or less",
-                     FormatBytes(*bytes), "--partial", words * sizeof(uint64_t));
+  return fmt::format("at most {} ({} bytes an element), as a rule a third",
+                     FormatExactBytes(*bytes), words * sizeof(uint64_t));
 }
 
 }  // namespace convgrad::cli

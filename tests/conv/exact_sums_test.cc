@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -17,6 +16,7 @@
 
 #include "base/checked.h"
 #include "conv/compute.h"
+#include "support/from_environment.h"
 
 namespace convgrad {
 namespace {
@@ -217,11 +217,6 @@ Execution ExactBy(std::optional<std::string> algorithm, int num_threads) {
   return execution;
 }
 
-int64_t CasesOf(int64_t usual) {
-  const char* text = std::getenv("CONVGRAD_PART_CASES");
-  return text == nullptr ? usual : std::atoll(text);
-}
-
 TEST(ExactSumsTest, AreThoseOfAllTermsWhateverTheData) {
   Random random(1);
   const Parallel one(1), two(2);
@@ -246,7 +241,7 @@ TEST(ExactSumsTest, AreThoseOfAllTermsWhateverTheData) {
 TEST(ExactSumsTest, AnyCutAndAnyTreeHaveTheSameBits) {
   Random random(2);
   const Parallel parallel(1);
-  const int64_t cases = CasesOf(40);
+  const auto cases = static_cast<int64_t>(FromEnvironment("CONVGRAD_TEST_PROBLEMS", 40));
   for (int64_t i = 0; i < cases; ++i) {
     const DType dtype = std::vector{DType::kFloat16, DType::kBFloat16, DType::kFloat32,
                                     DType::kFloat64}[static_cast<size_t>(i % 4)];

@@ -227,12 +227,13 @@ std::string PartWriter::Finish() {
 }
 
 PartReader::PartReader(const std::string& path) : file_(InputFile::Open(path)) {
-  if (!file_->size()) {
+  if (!file_->size() && !file_->Peek(1).empty()) {
     ThrowIo("io/not-a-file", name(), "a part is read from a file, not from a pipe",
             "write it to a file first");
   }
   const auto magic_bytes = std::ssize(kMagic);
   const std::string_view start = file_->Peek(magic_bytes + kLengthBytes);
+  if (start.empty()) ThrowData("part/truncated", name(), "the file is empty", kAgain);
   if (!start.starts_with(kMagic.substr(0, kMagic.size() - 1))) {
     const std::string foreign = ForeignFormatOf(file_->Peek(kForeignBytes));
     ThrowData("part/not-a-part", name(), "it is no part of a result",

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <utility>
-#include <vector>
 
 #include "base/checked.h"
 #include "base/resources.h"
@@ -61,7 +60,11 @@ class PartRun {
     entry_.inputs = operands_.Records();
     entry_.run = IsSum(problem()) ? PlanExactSums(problem(), spec_.execution)
                                   : PlanRun(problem(), spec_.execution);
-    if (!IsSum(problem())) operands_.CheckMemory();
+    if (IsSum(problem())) {
+      CheckExactSumsMemory(problem(), operands_.CopiedBytes(), spec_.execution);
+    } else {
+      operands_.CheckMemory();
+    }
     if (const std::string* first = session.arguments.Find(FlagId::kFirstImage)) {
       first_image_ = ParseInteger("--first-image", *first, 0, kMaxDimension - operands_.batch());
     }
@@ -134,15 +137,15 @@ class PartRun {
 
   void RunSums() {
     const Clock::time_point begin = Clock::now();
-    std::vector<DataHasher> hashers;
-    for (int i = 0; i < 2; ++i) hashers.emplace_back(problem().dtype, Operand(i).shape());
+    DataHasher hashers[] = {DataHasher(problem().dtype, operands_.first().shape()),
+                            DataHasher(problem().dtype, operands_.second().shape())};
     const Parallel parallel(entry_.run->num_threads);
     const auto hash_images = [&](int64_t first, int64_t last) {
       parallel.For(2, [&](int64_t i) {
         const Tensor& tensor = Operand(static_cast<int>(i));
         const int64_t bytes = tensor.num_bytes() / problem().geometry.batch;
-        hashers[static_cast<size_t>(i)].Update(
-            static_cast<const std::byte*>(tensor.raw()) + first * bytes, (last - first) * bytes);
+        hashers[i].Update(static_cast<const std::byte*>(tensor.raw()) + first * bytes,
+                          (last - first) * bytes);
       });
     };
     const Progress progress(session_.console, "summing images " + NameOf(Range()));
@@ -152,8 +155,7 @@ class PartRun {
     entry_.timing->compute_ms = MillisecondsSince(begin);
     operands_.CheckUnchanged();
     for (int i = 0; i < 2; ++i) {
-      header_.images.front().operands.emplace_back(NameOf(RoleOf(i)),
-                                                   hashers[static_cast<size_t>(i)].Finish());
+      header_.images.front().operands.emplace_back(NameOf(RoleOf(i)), hashers[i].Finish());
     }
     header_.sums = PartSumsOf(sums);
     WritePart([&](PartWriter& writer) { WriteSums(writer, sums); });

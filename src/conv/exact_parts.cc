@@ -58,7 +58,7 @@ const void* ImagesFrom(const Tensor& tensor, int64_t image, int64_t batch) {
 
 RunInfo PlanExactSums(const Problem& problem, const Execution& execution) {
   RunInfo info = TargetOf(problem, execution);
-  const ExactSums exact(problem, KernelsOf(info), info.num_threads);
+  const ExactSums exact(problem, KernelsOf(info), info.num_threads, execution.max_memory_bytes);
   info.algorithm = kName;
   info.why = "exact sums, not rounded";
   info.precision = Precision::kExact;
@@ -68,6 +68,14 @@ RunInfo PlanExactSums(const Problem& problem, const Execution& execution) {
   return info;
 }
 
+void CheckExactSumsMemory(const Problem& problem, int64_t operand_bytes,
+                          const Execution& execution) {
+  const RunInfo info = TargetOf(problem, execution);
+  SpareBytes(problem, operand_bytes,
+             ExactSums(problem, KernelsOf(info), info.num_threads, execution.max_memory_bytes),
+             execution);
+}
+
 FixedPointSums ComputeExactSums(const Problem& problem, const Tensor& input,
                                 const Tensor& out_backprop, int64_t operand_bytes,
                                 const Execution& execution,
@@ -75,7 +83,7 @@ FixedPointSums ComputeExactSums(const Problem& problem, const Tensor& input,
   const RunInfo info = TargetOf(problem, execution);
   const Parallel parallel(info.num_threads);
   const ScopedFpEnvironment environment;  // for what is done outside parallel loops
-  ExactSums exact(problem, KernelsOf(info), parallel.num_threads());
+  ExactSums exact(problem, KernelsOf(info), parallel.num_threads(), execution.max_memory_bytes);
   exact.Begin(SpareBytes(problem, operand_bytes, exact, execution));
   const int64_t batch = problem.geometry.batch;
   for (int64_t begin = 0; begin < batch;) {

@@ -291,6 +291,20 @@ TEST(ExactSumsTest, ManyImagesAtOnceAndManyTerms) {
   }
 }
 
+// Where memory is short, fewer images are cut at once, down to one.
+TEST(ExactSumsTest, ALimitMakesScratchSmall) {
+  ConvSpec spec;
+  spec.input = Shape{64, 7, 7, 32};
+  spec.filter = Shape{3, 3, 32, 16};
+  Problem problem = MakeProblem(spec);
+  problem.op = Op::kConv2DBackpropFilter;
+  const KernelTable& kernels = SupportedKernels().front();
+  const ExactSums all(problem, kernels, 1), few(problem, kernels, 1, all.ScratchBytes() / 4);
+  EXPECT_EQ(ExactSums(problem, kernels, 1, 1).ImagesAtOnce(), 1);
+  EXPECT_LT(few.ImagesAtOnce(), all.ImagesAtOnce());
+  EXPECT_LT(few.ScratchBytes(), all.ScratchBytes());
+}
+
 TEST(ExactSumsTest, SumsBeyondTheLimitAreRefused) {
   Random random(4);
   const Parallel parallel(1);

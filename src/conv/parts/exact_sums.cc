@@ -29,13 +29,19 @@ int64_t CountOf(const Shape& shape) {
   return *CheckedProduct(shape);
 }
 
-int64_t ImagesAtOnceOf(Problem problem) {
+// Of each number of both operands while it is cut, at most.
+constexpr int64_t kNumberBytes =
+    kMostSlices * static_cast<int64_t>(sizeof(double)) + static_cast<int64_t>(sizeof(Leftover));
+
+int64_t ImagesAtOnceOf(Problem problem, int64_t max_bytes) {
   const int64_t batch = std::max<int64_t>(1, problem.geometry.batch);
   problem.geometry.batch = 1;
-  const int64_t numbers = CountOf(problem.InputShape()) + CountOf(problem.OutputShape());
+  const int64_t numbers =
+      std::max<int64_t>(1, CountOf(problem.InputShape()) + CountOf(problem.OutputShape()));
   const int64_t by_terms = kSlabTerms / std::max<int64_t>(1, problem.MaxTerms());
-  const int64_t by_numbers = kSlabNumbers / std::max<int64_t>(1, numbers);
-  return std::clamp<int64_t>(std::min(by_terms, by_numbers), 1, batch);
+  int64_t most_numbers = kSlabNumbers;
+  if (max_bytes > 0) most_numbers = std::min(most_numbers, max_bytes / 2 / kNumberBytes);
+  return std::clamp<int64_t>(std::min(by_terms, most_numbers / numbers), 1, batch);
 }
 
 struct CutPair {
@@ -83,11 +89,12 @@ void AddIntegers(const double* integers, int exponent, const Parallel& parallel,
 
 }  // namespace
 
-ExactSums::ExactSums(const Problem& problem, const KernelTable& kernels, int num_threads)
+ExactSums::ExactSums(const Problem& problem, const KernelTable& kernels, int num_threads,
+                     int64_t max_bytes)
     : problem_(problem),
       kernels_(kernels),
       num_threads_(num_threads),
-      images_at_once_(ImagesAtOnceOf(problem)) {
+      images_at_once_(ImagesAtOnceOf(problem, max_bytes)) {
   if (InfoOf(problem.op).direction != Direction::kBackpropFilter) {
     ThrowInternal("exact sums of a computation that is no sum over images");
   }
@@ -116,9 +123,7 @@ int64_t ExactSums::ScratchBytes() const {
   if (!whole_) return 0;
   const Problem& wide = whole_->problem;
   const int64_t numbers = CountOf(wide.InputShape()) + CountOf(wide.OutputShape());
-  const int64_t of_numbers =
-      kMostSlices * static_cast<int64_t>(sizeof(double)) + static_cast<int64_t>(sizeof(Leftover));
-  return numbers * of_numbers + wide.ResultBytes() + whole_->planned.ScratchBytes();
+  return numbers * kNumberBytes + wide.ResultBytes() + whole_->planned.ScratchBytes();
 }
 
 std::string ExactSums::Tiles() const {

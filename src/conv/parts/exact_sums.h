@@ -14,8 +14,10 @@ namespace convgrad {
 
 class ExactSums {
  public:
-  // Plans; allocates nothing. Of a filter gradient.
-  ExactSums(const Problem& problem, const KernelTable& kernels, int num_threads);
+  // Plans; allocates nothing. Of a filter gradient. Where `max_bytes` (0: no limit) are little,
+  // fewer images are taken at once, so that the scratch leaves room for the sums.
+  ExactSums(const Problem& problem, const KernelTable& kernels, int num_threads,
+            int64_t max_bytes = 0);
 
   // Images that are best given together.
   int64_t ImagesAtOnce() const { return images_at_once_; }

@@ -61,7 +61,7 @@ std::string DescribeRun(const RunInfo& run) {
          Row("precision", NameOf(run.precision)) + Row("algo", kAlgo);
 }
 
-// Of a filter gradient: how large a part of it can be.
+// Says how large a part of a filter gradient can be.
 std::string DescribePart(const Problem& problem, const Execution& execution) {
   if (execution.precision != Precision::kExact) return "";
   const std::string size = DescribePartSize(problem);

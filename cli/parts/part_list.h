@@ -29,7 +29,7 @@ class PartList {
 
   const std::vector<std::string>& paths() const { return paths_; }
   const std::vector<PartHeader>& headers() const { return headers_; }
-  // Of all images together.
+  // That of all images together.
   const Problem& problem() const { return *problem_; }
   bool AreSums() const { return headers_.front().sums.has_value(); }
   // In the order of images.

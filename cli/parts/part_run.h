@@ -17,7 +17,7 @@ namespace convgrad::cli {
 // The case that the command line describes, to the file of --partial, whole or not at all.
 ExitCode RunPart(Session& session);
 
-// What a file's header and the report say of sums; their bytes.
+// These say what a file's header and the report have of sums, and write their bytes.
 PartSums PartSumsOf(const FixedPointSums& sums);
 void WriteSums(PartWriter& writer, const FixedPointSums& sums);
 PartRecord RecordOf(const std::string& path, const PartHeader& header, const std::string& sha256);

@@ -12,7 +12,7 @@
 
 namespace convgrad::cli {
 
-// What was read of the parts, and the hash of each file.
+// The sum of parts that were read, and the hash of each file.
 struct SummedParts {
   FixedPointSums sums;
   std::vector<std::string> sha256;

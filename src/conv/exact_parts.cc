@@ -35,7 +35,7 @@ int64_t SumBytes(const Problem& problem) {
   return *CheckedProduct(problem.ResultShape()) * kWordBytes;
 }
 
-// What is left for the sums.
+// Returns what is left for the sums.
 int64_t SpareBytes(const Problem& problem, int64_t operand_bytes, const ExactSums& exact,
                    const Execution& execution) {
   const int64_t limit =

@@ -9,7 +9,7 @@
 
 namespace convgrad {
 
-// What will run; its memory is the least that it takes: sums of one word. Throws usage
+// Says what will run; its memory is the least that it takes: sums of one word. Throws usage
 // "isa/unsupported", and "algorithm/refused" where one is forced.
 RunInfo PlanExactSums(const Problem& problem, const Execution& execution);
 

@@ -296,7 +296,7 @@ std::string PartReader::Finish() {
   char digits[kHashBytes];
   const int64_t got = file_->Read(digits, kHashBytes);
   file_->CheckUnchanged();
-  const std::string hash = hasher_.Finish();
+  std::string hash = hasher_.Finish();
   if (std::string_view(digits, static_cast<size_t>(got)) == hash) return hash;
   ThrowData("part/hash", name(), "its bytes are not those that were written: the hash differs",
             kAgain);

@@ -50,7 +50,7 @@ struct PartHeader {
 
   int64_t num_images() const;
   bool operator==(const PartHeader&) const = default;
-  // Of sums or results; none if there are none as large.
+  // Bytes of sums or results; none if there are none as large.
   std::optional<int64_t> DataBytes() const;
 };
 

@@ -31,11 +31,11 @@ struct WordWindow {
 // words of float16, 10 of float32 and bfloat16, 67 of float64.
 WordWindow WidestWindow(DType dtype);
 
-// What infinite and NaN products make of a sum, whatever else is in it: states of several sums are
+// A sum as infinite and NaN products make it, whatever else is in it: states of several sums are
 // joined by |.
 enum SpecialSum : uint8_t { kFiniteSum = 0, kPositiveSum = 1, kNegativeSum = 2, kNaNSum = 3 };
 
-// Of an infinite or NaN product.
+// The state that an infinite or NaN product makes.
 SpecialSum SpecialSumOf(double product);
 
 class FixedPointSums {
@@ -51,7 +51,7 @@ class FixedPointSums {
   std::span<const uint64_t> At(int64_t element) const {
     return {words_.data() + element * window_.count, static_cast<size_t>(window_.count)};
   }
-  // Of all elements, one after the other.
+  // The words of all elements, one after the other.
   const uint64_t* words() const { return words_.data(); }
   int64_t WordBytes() const { return words_.size() * static_cast<int64_t>(sizeof(uint64_t)); }
   // A byte each; none where all are finite.

@@ -13,14 +13,14 @@
 
 namespace convgrad {
 
-// What of a tensor's first dimension will be read.
+// The part of a tensor's first dimension that will be read.
 struct ReadRows {
   int64_t begin = 0, end = INT64_MAX;
 
   struct Stretch {
     int64_t offset, bytes;
   };
-  // Of elements in C order.
+  // Where it lies among elements in C order.
   Stretch BytesOf(const Shape& shape, int64_t bytes) const {
     const int64_t rows = shape.empty() ? 1 : shape[0];
     const int64_t of_row = bytes / std::max<int64_t>(1, rows);

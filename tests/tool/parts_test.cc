@@ -81,7 +81,7 @@ TEST_F(PartsTest, AnyTreeOfAnyTypeHasTheBitsOfOneRun) {
   }
 }
 
-// What a part's bytes are follows from the images and their cut alone.
+// A part's bytes follow from the images and their cut alone.
 TEST_F(PartsTest, APartHasTheSameBytesHoweverItCameAbout) {
   Part("0:4", "a.cgp", "--threads 1");
   Part("0:4", "b.cgp", "--threads 2 --isa scalar");

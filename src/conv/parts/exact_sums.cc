@@ -21,7 +21,7 @@ constexpr int64_t kPiece = 1 << 13;
 constexpr int64_t kSlabTerms = 1 << 12;
 // Numbers of both operands that are cut at once, about.
 constexpr int64_t kSlabNumbers = int64_t{1} << 21;
-// What a term by itself costs, in terms of slices that a kernel sums: about, for it decides how
+// The cost of a term by itself, in terms of slices that a kernel sums: about, for it decides how
 // much is left to single terms, and no bit.
 constexpr double kSingleTermCost = 64;
 
@@ -29,7 +29,7 @@ int64_t CountOf(const Shape& shape) {
   return *CheckedProduct(shape);
 }
 
-// Of each number of both operands while it is cut, at most.
+// Memory of each number of both operands while it is cut, at most.
 constexpr int64_t kNumberBytes =
     kMostSlices * static_cast<int64_t>(sizeof(double)) + static_cast<int64_t>(sizeof(Leftover));
 

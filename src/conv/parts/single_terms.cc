@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/deadline.h"
 #include "order/term_walk.h"
 
 namespace convgrad {
@@ -156,6 +157,17 @@ class SingleTerms {
   FixedPointSums& sums_;
 };
 
+// visit(leftover) for all. Where all numbers are left over they have billions of terms: a request
+// to stop is heard between them.
+template <class Visit>
+void ForEach(const std::vector<Leftover>& leftovers, const Visit& visit) {
+  constexpr size_t kBetweenLooks = 64;
+  for (size_t i = 0; i < leftovers.size(); ++i) {
+    if (i % kBetweenLooks == 0 && MustEnd()) throw Stopped{};
+    visit(leftovers[i]);
+  }
+}
+
 }  // namespace
 
 template <class Stored>
@@ -167,8 +179,8 @@ void AddSingleTerms(const Problem& problem, const CutOperands<Stored>& operands,
   const SingleTerms<Stored> terms(problem, operands, sums);
   const Blocks blocks(terms.places().rows(), terms.places().cols(), parallel.num_threads());
   parallel.For(blocks.count(), [&](int64_t i) {
-    for (const Leftover& leftover : of_input) terms.AddInput(leftover, blocks[i]);
-    for (const Leftover& leftover : of_out) terms.AddOutBackprop(leftover, blocks[i]);
+    ForEach(of_input, [&](const Leftover& leftover) { terms.AddInput(leftover, blocks[i]); });
+    ForEach(of_out, [&](const Leftover& leftover) { terms.AddOutBackprop(leftover, blocks[i]); });
   });
 }
 

@@ -220,7 +220,7 @@ void PartWriter::Write(const void* from, int64_t bytes) {
 
 std::string PartWriter::Finish() {
   if (left_ != 0) ThrowInternal("a part of other size than its header says");
-  const std::string hash = hasher_.Finish();
+  std::string hash = hasher_.Finish();
   file_.Write(hash);
   file_.Commit();
   return hash;

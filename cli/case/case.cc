@@ -316,6 +316,10 @@ std::string FlagOf(Role role) {
   return Spell(InfoOf(FlagIdOf(role)));
 }
 
+FilterFormat ParseFilterFormat(const FlagValues& flags) {
+  return ChoiceOf(flags, FlagId::kFilterFormat, kAllFilterFormats, FilterFormat::kHWIO);
+}
+
 NpyWriteOptions ParseWriteOptions(const FlagValues& flags) {
   constexpr std::string_view kNames[] = {"V2", "u2", "f4"};
   constexpr BFloat16Form kForms[] = {BFloat16Form::kV2, BFloat16Form::kU2, BFloat16Form::kF4};
@@ -365,6 +369,7 @@ CaseSpec ParseCase(const CaseRequest& request) {
   spec.use_cudnn_on_gpu = ParseBoolean(flags, FlagId::kUseCudnnOnGpu);
   spec.name = flags.Get(FlagId::kName, "");
   spec.execution = ParseExecution(flags);
+  spec.images = TextOf(flags, FlagId::kImages);
   spec.output = TextOf(flags, FlagId::kOutput);
   if (spec.output) {
     flags.Parse(FlagId::kOutput,

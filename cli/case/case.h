@@ -43,6 +43,7 @@ struct CaseSpec {
   std::string name;  // empty: the problem's own line
   Execution execution;
 
+  std::optional<std::string> images;  // --images as given
   std::optional<std::string> output;  // a path or "-"
   NpyWriteOptions write;
 
@@ -79,6 +80,8 @@ uint64_t ParseSeed(const FlagValues& flags);
 int ParseThreads(const FlagValues& flags);
 // The flag of a command that takes several; each once.
 std::vector<int> ParseThreadCounts(const FlagValues& flags);
+// Default HWIO.
+FilterFormat ParseFilterFormat(const FlagValues& flags);
 // --bfloat16-as and --no-clobber.
 NpyWriteOptions ParseWriteOptions(const FlagValues& flags);
 // --tolerance, --golden-accumulator, --operand-rounding, --odds and --error-map.

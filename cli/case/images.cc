@@ -2,9 +2,65 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <utility>
+
 #include "base/error.h"
+#include "cli/shards/launchers.h"
+#include "cli/text/values.h"
 
 namespace convgrad::cli {
+namespace {
+
+[[noreturn]] void ThrowRange(const std::string& flag, const std::string& why) {
+  ThrowUsage("images/range", flag, why, "images are counted from 0, and B is not among A:B");
+}
+
+}  // namespace
+
+ImageRange ParseImages(const std::string& text, std::optional<int64_t> batch) {
+  const std::string flag = "--images " + text.substr(0, 100);
+  const size_t colon = text.find(':'), slash = text.find('/');
+  if ((colon == std::string::npos) == (slash == std::string::npos)) {
+    ThrowUsage("images/syntax", flag, "names no images",
+               "give A:B, e.g. 0:64, or I/N, e.g. 3/16 for the third of 16 parts");
+  }
+  if (slash != std::string::npos) {
+    const int64_t count = ParseInteger(flag + ": N", text.substr(slash + 1), 1, kMaxShards);
+    const int64_t index = ParseInteger(flag + ": I", text.substr(0, slash), 1, count);
+    if (!batch) ThrowRange(flag, "the batch is not known, of which it is a part");
+    const ImageRange range = ImagesOfPart(*batch, index - 1, count);
+    if (range.size() == 0) ThrowRange(flag, fmt::format("has none of {} images", *batch));
+    return range;
+  }
+  const auto parse = [&](const std::string& number, int64_t otherwise) {
+    return number.empty() ? otherwise : ParseInteger(flag, number, 0, kMaxDimension);
+  };
+  if (!batch && colon + 1 == text.size()) ThrowRange(flag, "the batch is not known, nor its end");
+  const ImageRange range = {parse(text.substr(0, colon), 0),
+                            parse(text.substr(colon + 1), batch.value_or(0))};
+  if (range.begin >= range.end) ThrowRange(flag, "has no image");
+  if (batch && range.end > *batch) {
+    ThrowRange(flag, fmt::format("goes beyond the batch of {} images", *batch));
+  }
+  return range;
+}
+
+ImageRange ImagesOfPart(int64_t batch, int64_t index, int64_t count) {
+  return {batch * index / count, batch * (index + 1) / count};
+}
+
+std::string NameOf(const ImageRange& range) {
+  return fmt::format("{}:{}", range.begin, range.end);
+}
+
+Tensor ImagesOf(const Tensor& tensor, const ImageRange& range) {
+  Shape shape = tensor.shape();
+  const int64_t bytes = shape[0] == 0 ? 0 : tensor.num_bytes() / shape[0];
+  shape[0] = range.size();
+  const auto* begin = static_cast<const std::byte*>(tensor.raw()) + bytes * range.begin;
+  return Tensor(tensor.dtype(), std::move(shape), std::make_shared<Tensor>(tensor), begin);
+}
 
 bool ParseInvariance(const FlagValues& flags, const OpInfo& op) {
   const FlagId id = flags.Has(FlagId::kActualParts) ? FlagId::kActualParts : FlagId::kInvariance;

@@ -76,6 +76,15 @@ Operands::Operands(const CaseSpec& spec, const Console& console)
   }
   InferDType();
   InferShapes();
+  ChooseImages();
+}
+
+void Operands::ChooseImages() {
+  batch_ = problem_->geometry.batch;
+  images_ = {0, batch_};
+  if (!spec_.images) return;
+  images_ = ParseImages(*spec_.images, batch_);
+  problem_->geometry.batch = images_.size();
 }
 
 NpyReadOptions Operands::ReadOptions() const {
@@ -207,8 +216,7 @@ std::string Operands::MisnamedOperand() const {
   return "";
 }
 
-// Files that can be mapped take no memory.
-void Operands::CheckMemory() const {
+int64_t Operands::CopiedBytes() const {
   int64_t bytes = 0;
   for (const Source& source : sources_) {
     const bool is_copied = !source.header || source.header->is_copied;
@@ -220,7 +228,12 @@ void Operands::CheckMemory() const {
   if (spec_.conv.filter_format != FilterFormat::kHWIO) {  // its other order is a copy
     bytes += *CheckedProduct(problem_->FilterShape()) * InfoOf(dtype_).bytes;
   }
-  convgrad::CheckMemory(*problem_, spec_.execution, bytes, /*operands_are_allocated=*/false);
+  return bytes;
+}
+
+void Operands::CheckMemory() const {
+  convgrad::CheckMemory(*problem_, spec_.execution, CopiedBytes(),
+                        /*operands_are_allocated=*/false);
 }
 
 void Operands::LoadSource(Source& source, const Parallel& parallel) {
@@ -229,7 +242,9 @@ void Operands::LoadSource(Source& source, const Parallel& parallel) {
                             source.fill->seed.value_or(spec_.seed), source.role, parallel);
     return;
   }
-  if (!source.file) source.file = ReadTensor(source.text, ReadOptions());
+  NpyReadOptions options = ReadOptions();
+  if (spec_.images && source.role != Role::kFilter) options.ahead = {images_.begin, images_.end};
+  if (!source.file) source.file = ReadTensor(source.text, options);
   source.given = source.file->tensor;
   const TensorHeader& header = source.file->header;
   if (header.shape != source.header->shape || header.dtype != source.header->dtype) {
@@ -242,7 +257,9 @@ void Operands::Load(const Parallel& parallel) {
   for (Source& source : sources_) {
     LoadSource(source, parallel);
     const bool is_filter = source.role == Role::kFilter;
-    source.tensor = is_filter ? border().Ours(source.given, parallel) : source.given;
+    source.whole = is_filter ? border().Ours(source.given, parallel) : source.given;
+    if (!is_filter && spec_.images) source.given = ImagesOf(source.whole, images_);
+    source.tensor = is_filter ? source.whole : source.given;
   }
 }
 

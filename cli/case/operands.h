@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "cli/case/case.h"
 #include "cli/case/filter_border.h"
+#include "cli/case/images.h"
 #include "cli/console/console.h"
 #include "cli/report/report.h"
 #include "files/tensor_file.h"
@@ -27,12 +28,18 @@ class Operands {
   // usage, data and I/O errors.
   Operands(const CaseSpec& spec, const Console& console);
 
+  // Of the images that --images names, if it does.
   const Problem& problem() const { return *problem_; }
+  // All that the operands have, and which of them are the problem's.
+  int64_t batch() const { return batch_; }
+  const ImageRange& images() const { return images_; }
   FilterBorder border() const { return {problem(), spec_.conv.filter_format}; }
 
   // Throws "memory/limit" if operands, result and scratch need more memory than the case's
   // execution allows. Call it before Load().
   void CheckMemory() const;
+  // What the operands themselves take: files that can be mapped take nothing.
+  int64_t CopiedBytes() const;
 
   // Reads, maps and generates.
   void Load(const Parallel& parallel);
@@ -40,6 +47,10 @@ class Operands {
   // After Load(), in the order of InfoOf(problem().op).operands.
   const Tensor& first() const { return sources_[0].tensor; }
   const Tensor& second() const { return sources_[1].tensor; }
+
+  // The operand of that order with all its images, not those of the problem alone; a filter in our
+  // order.
+  const Tensor& whole(int operand) const { return sources_[operand].whole; }
 
   // Throws "io/file-changed" if a file changed since it was opened.
   void CheckUnchanged() const;
@@ -58,6 +69,7 @@ class Operands {
     std::optional<TensorHeader> header;
     std::optional<Shape> shape;
     std::optional<StoredTensor> file;
+    Tensor whole;   // with all images
     Tensor given;   // as read or generated
     Tensor tensor;  // the same, a filter in our order
   };
@@ -69,6 +81,7 @@ class Operands {
   void InferShapes();
   Shape InferOutBackprop() const;
   std::string MisnamedOperand() const;
+  void ChooseImages();
   NpyReadOptions ReadOptions() const;
 
   const CaseSpec& spec_;
@@ -79,6 +92,8 @@ class Operands {
   std::optional<InputRecord> sizes_record_;
   DType dtype_ = DType::kFloat32;
   std::optional<Problem> problem_;
+  int64_t batch_ = 0;
+  ImageRange images_;
 };
 
 // Prints what a header warns of, and with --verbose what it says.

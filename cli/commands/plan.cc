@@ -8,7 +8,10 @@
 #include "cli/case/operands.h"
 #include "cli/commands/plan_shards.h"
 #include "cli/options/commands.h"
+#include "cli/parts/part_run.h"
+#include "cli/shards/launchers.h"
 #include "cli/text/row.h"
+#include "cli/text/values.h"
 #include "order/canonical_order.h"
 #include "problem/explain.h"
 
@@ -58,6 +61,32 @@ std::string DescribeRun(const RunInfo& run) {
          Row("precision", NameOf(run.precision)) + Row("algo", kAlgo);
 }
 
+// Says how large a part of a filter gradient can be.
+std::string DescribePart(const Problem& problem, const Execution& execution) {
+  if (execution.precision != Precision::kExact) return "";
+  const std::string size = DescribePartSize(problem);
+  return size.empty() ? "" : Row("part", size);
+}
+
+// The images that each of so many parts has; none where there are fewer images.
+std::string DescribeCut(const Arguments& arguments, const Operands& operands) {
+  const std::string* text = arguments.Find(FlagId::kShards);
+  if (text == nullptr) return "";
+  if (arguments.Has(FlagId::kImages)) {
+    ThrowUsage("flag/conflict", "--shards and --images", "shards are parts of the whole batch",
+               "give one of them");
+  }
+  const int64_t count = ParseInteger("--shards", *text, 1, kMaxShards);
+  std::string cut = Row("cut", fmt::format("{} images", operands.batch()));
+  for (int64_t i = 0; i < count; ++i) {
+    const ImageRange images = ImagesOfPart(operands.batch(), i, count);
+    cut += Row("", images.size() == 0
+                       ? fmt::format("--images {}/{}  none", i + 1, count)
+                       : fmt::format("--images {}/{}  {}", i + 1, count, NameOf(images)));
+  }
+  return cut;
+}
+
 // Says where `run` would not start at all on this machine as it is now.
 std::string DescribeMemoryLimit(const Operands& operands) {
   try {
@@ -91,7 +120,8 @@ ExitCode Plan(Session& session) {
   entry.exit_code = ExitCode::kOk;
   session.console.Result(DescribeShapes(*entry.problem, entry.filter_format) +
                          DescribeWork(*entry.problem) + DescribeRun(*entry.run) +
-                         DescribeMemoryLimit(operands));
+                         DescribePart(*entry.problem, spec.execution) +
+                         DescribeCut(session.arguments, operands) + DescribeMemoryLimit(operands));
   return ExitCode::kOk;
 }
 

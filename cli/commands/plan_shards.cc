@@ -20,6 +20,8 @@
 #include "cli/shards/deal.h"
 #include "cli/shards/launchers.h"
 #include "cli/text/values.h"
+#include "problem/framework_op.h"
+#include "problem/op.h"
 
 namespace convgrad::cli {
 namespace {
@@ -27,9 +29,19 @@ namespace {
 // Flags that describe a case have no effect where the manifest does.
 void CheckFlags(const Arguments& arguments) {
   for (const FlagValues::Entry& entry : arguments.flags().entries()) {
-    if (!IsCaseKey(InfoOf(entry.id))) continue;
+    if (!IsCaseKey(InfoOf(entry.id)) && entry.id != FlagId::kImages) continue;
     ThrowUsage("flag/no-effect", Spell(InfoOf(entry.id)), "has no effect on a manifest's plan",
                "leave it out, or name an operation instead of a manifest");
+  }
+}
+
+bool NamesOp(const std::string& word) {
+  if (FindFrameworkOp(word)) return true;
+  try {
+    ParseOp(word);
+    return true;
+  } catch (const Error&) {
+    return false;
   }
 }
 
@@ -88,7 +100,8 @@ bool NamesManifestFile(const std::string& path) {
 }
 
 bool NamesManifest(const Arguments& arguments) {
-  return arguments.Has(FlagId::kShards) || NamesManifestFile(arguments.operands().front());
+  const std::string& word = arguments.operands().front();
+  return NamesManifestFile(word) || (arguments.Has(FlagId::kShards) && !NamesOp(word));
 }
 
 ExitCode PlanShards(Session& session) {

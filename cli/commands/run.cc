@@ -6,6 +6,7 @@
 #include "cli/case/case_run.h"
 #include "cli/case/filter_border.h"
 #include "cli/options/commands.h"
+#include "cli/parts/part_run.h"
 #include "cli/text/row.h"
 #include "cli/text/values.h"
 
@@ -36,6 +37,11 @@ std::string Summary(const CaseRecord& entry, BFloat16Form bfloat16_as) {
 }  // namespace
 
 ExitCode Run(Session& session) {
+  if (session.arguments.Has(FlagId::kPartial)) return RunPart(session);
+  if (session.arguments.Has(FlagId::kFirstImage)) {
+    ThrowUsage("flag/no-effect", "--first-image", "has no effect without --partial",
+               "leave it out, or write a part");
+  }
   CaseRecord& entry = BeginCase(session);
   CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;

@@ -27,8 +27,9 @@ constexpr Command kCommands[] = {
      {"convgrad run conv2d_backprop_filter --padding SAME --input data/real/digits_conv1.input.npy "
       "--filter-sizes 3,3,1,8 --out-backprop data/real/digits_conv1.out_backprop.npy "
       "--output filter_gradient.npy",
-      "convgrad run depthwise_conv2d --padding SAME --input fill:normal@8,56,56,32 "
-      "--filter fill:normal@3,3,32,1 --strides 2 --report report.json"},
+      "convgrad run depthwise_conv2d_backprop_filter --padding SAME --input fill:normal@8,56,56,32 "
+      "--filter-sizes 3,3,32,1 --out-backprop fill:normal --strides 2 --precision exact "
+      "--images 1/2 --partial part-1.cgp --report report.json"},
      Run},
     {CommandId::kCheck,
      "check",
@@ -109,6 +110,16 @@ constexpr Command kCommands[] = {
      {"convgrad merge report.json --report whole.json --junit junit.xml",
       "convgrad merge whole.json --summary summary.md --report -"},
      Merge},
+    {CommandId::kReduce,
+     "reduce",
+     "PART...",
+     1,
+     kMany,
+     true,
+     "put parts of one result together that run --partial wrote, in any order: the bits of one run",
+     {"convgrad reduce part-1.cgp --images 0:4 --output half.npy",
+      "convgrad reduce part-1.cgp --partial again.cgp"},
+     Reduce},
     {CommandId::kReport,
      "report",
      "REPORT|EVENTS...",

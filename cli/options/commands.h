@@ -37,6 +37,7 @@ ExitCode Gen(Session& session);
 ExitCode Inspect(Session& session);
 ExitCode Batch(Session& session);
 ExitCode Merge(Session& session);
+ExitCode Reduce(Session& session);
 ExitCode MakePage(Session& session);
 ExitCode Accept(Session& session);
 ExitCode Prune(Session& session);

@@ -16,6 +16,7 @@ constexpr CommandSet kInspect = Only(CommandId::kInspect);
 constexpr CommandSet kBench = Only(CommandId::kBench);
 constexpr CommandSet kBatch = Only(CommandId::kBatch);
 constexpr CommandSet kMerge = Only(CommandId::kMerge);
+constexpr CommandSet kReduce = Only(CommandId::kReduce);
 constexpr CommandSet kReport = Only(CommandId::kReport);
 constexpr CommandSet kAccept = Only(CommandId::kAccept);
 constexpr CommandSet kPrune = Only(CommandId::kPrune);
@@ -26,23 +27,25 @@ constexpr CommandSet kInfo = Only(CommandId::kInfo);
 constexpr CommandSet kHelp = Only(CommandId::kHelp);
 constexpr CommandSet kOneOp = kRun | kCheck | kPlan | kBench | kExport;
 constexpr CommandSet kComparing = kCheck | kDiff;
-constexpr CommandSet kWriting = kRun | kCheck | kGen;
+constexpr CommandSet kWriting = kRun | kCheck | kGen | kReduce;
 constexpr CommandSet kReported = (kOneOp & ~kExport) | kDiff;
 constexpr CommandSet kWorking = kReported | kGen | kInspect;
 constexpr CommandSet kForeign = kImport | kExport | kReplay;
 constexpr CommandSet kManifests = kBatch | kMerge;
-constexpr CommandSet kSpeaking = kWorking | kManifests | kReport | kAccept | kPrune | kForeign;
+constexpr CommandSet kSpeaking =
+    kWorking | kManifests | kReduce | kReport | kAccept | kPrune | kForeign;
 constexpr CommandSet kEvery = kSpeaking | kInfo | kHelp;
 
 using enum FlagGroup;
 using enum FlagKind;
 
 constexpr Flag kFlags[] = {
-    {FlagId::kInput, "input", "F", kOperands, kOneOp, true, kOperand,
+    {FlagId::kInput, "input", "F", kOperands, kOneOp | kReduce, true, kOperand,
      "a file: .npy, .npz:NAME or .safetensors:NAME; '-' for standard input, of which -:NAME is a "
      "tensor; or fill:SPEC"},
-    {FlagId::kFilter, "filter", "F", kOperands, kOneOp, true, kOperand, "likewise"},
-    {FlagId::kOutBackprop, "out-backprop", "F", kOperands, kOneOp, true, kOperand, "likewise"},
+    {FlagId::kFilter, "filter", "F", kOperands, kOneOp | kReduce, true, kOperand, "likewise"},
+    {FlagId::kOutBackprop, "out-backprop", "F", kOperands, kOneOp | kReduce, true, kOperand,
+     "likewise; of reduce, operands are what the parts' hashes are held against"},
     {FlagId::kFilterSizes, "filter-sizes", "S", kOperands, kOneOp, true, kSizes,
      "shape of the filter: 3,3,32,1, or a file of int32 or int64"},
     {FlagId::kInputSizes, "input-sizes", "S", kOperands, kOneOp, true, kSizes,
@@ -58,7 +61,8 @@ constexpr Flag kFlags[] = {
      "for EXPLICIT: top,bottom,left,right, or 8 values in the order of the data format"},
     {FlagId::kDataFormat, "data-format", "NHWC|NCHW", kOperands, kOneOp, true, kText,
      "default NHWC"},
-    {FlagId::kFilterFormat, "filter-format", "HWIO|OIHW|OHWI", kOperands, kOneOp, true, kText,
+    {FlagId::kFilterFormat, "filter-format", "HWIO|OIHW|OHWI", kOperands, kOneOp | kReduce, true,
+     kText,
      "order of filter, filter sizes, filter gradient and its golden; default HWIO; OIHW as in "
      "PyTorch and ONNX, depthwise [C*M,1,kh,kw]"},
     {FlagId::kGroups, "groups", "N", kOperands, kOneOp, true, kInteger,
@@ -88,8 +92,8 @@ constexpr Flag kFlags[] = {
      false, kSwitch, "refuse to replace an existing output or error map"},
     {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kText,
      "how bfloat16 is written; default V2, as NumPy with ml_dtypes does (.safetensors: BF16)"},
-    {FlagId::kThreads, "threads", "N|all", kExecution, kOneOp | kDiff | kGen | kBatch | kReplay,
-     true, kAmount,
+    {FlagId::kThreads, "threads", "N|all", kExecution,
+     kOneOp | kDiff | kGen | kBatch | kReplay | kReduce, true, kAmount,
      "default all: the CPUs this process may use; changes no bit of a result. bench takes several, "
      "1,2, and times each case with each"},
     {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp | kBatch | kReplay,
@@ -100,8 +104,17 @@ constexpr Flag kFlags[] = {
      kOneOp | kBatch | kReplay, true, kText,
      "standard (default): fast, a small known error; double: sums in float64, of float64 in twice "
      "that; exact: the exact sum, rounded once"},
-    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp | kBatch | kReplay, true, kAmount,
-     "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
+    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp | kBatch | kReplay | kReduce,
+     true, kAmount, "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
+    {FlagId::kImages, "images", "A:B|I/N", kParts, kRun | kPlan | kReduce, true, kText,
+     "only images A to B of the batch, from 0, without B; or the I-th (from 1) of N parts of it. "
+     "Of "
+     "reduce: those that there must be, no more and no fewer; default: all of the batch"},
+    {FlagId::kFirstImage, "first-image", "K", kParts, kRun, true, kInteger,
+     "with --partial: the operands are a piece of a larger batch, whose image K is their first"},
+    {FlagId::kPartial, "partial", "F", kParts, kRun | kReduce, false, kWritten,
+     "write a part of the result, for reduce to put together with others, whole or not at all: the "
+     "exact sum of a filter gradient, not rounded (--precision exact), or the images of a result"},
     {FlagId::kActual, "actual", "F", kChecking, kCheck | kExport, true, kRead,
      "your kernel's result, a file: it is under test, held against the exact value"},
     {FlagId::kActualParts, "actual-parts", "F,...", kChecking, kCheck | kExport, true, kReads,
@@ -131,7 +144,8 @@ constexpr Flag kFlags[] = {
     {FlagId::kAllowSuspect, "allow-suspect", nullptr, kChecking,
      kCheck | kBatch | kExport | kReplay, true, kSwitch, "the verdict SUSPECT exits with 0, not 1"},
     {FlagId::kShards, "shards", "N", kManifest, kPlan, false, kInteger,
-     "predict how long each of N shards of the manifest takes"},
+     "predict how long each of N shards of the manifest takes; of an operation: which images each "
+     "has"},
     {FlagId::kShard, "shard", "I/N|auto", kManifest, kBatch, false, kText,
      "run only part I (from 1) of N, dealt by predicted cost; auto: as the launcher's variables "
      "say, auto/N where they don't tell how many"},
@@ -209,8 +223,9 @@ constexpr Flag kFlags[] = {
      "how much slower or faster still counts as the same; default 5%"},
     {FlagId::kRemeasure, "remeasure", nullptr, kTiming, kBench | kReplay, false, kSwitch,
      "measure the machine's peaks again, though they are known from before"},
-    {FlagId::kReport, "report", "F", kReporting, kReported | kInspect | kManifests | kReplay, false,
-     kWritten, "write the JSON report; '-' for standard output"},
+    {FlagId::kReport, "report", "F", kReporting,
+     kReported | kInspect | kManifests | kReplay | kReduce, false, kWritten,
+     "write the JSON report; '-' for standard output"},
     {FlagId::kErrorMap, "error-map", "F", kReporting, kComparing, false, kWritten,
      "write each element's error as float32, .npy or .safetensors: as a share of its bound, or in "
      "the measure of --tolerance (ULP for bits)"},
@@ -269,6 +284,7 @@ const char* TitleOf(FlagGroup group) {
     case FlagGroup::kData: return "Data";
     case FlagGroup::kOutput: return "Output";
     case FlagGroup::kExecution: return "Execution";
+    case FlagGroup::kParts: return "Parts";
     case FlagGroup::kChecking: return "Checking";
     case FlagGroup::kManifest: return "Manifest";
     case FlagGroup::kTiming: return "Timing";
@@ -331,7 +347,7 @@ std::vector<std::string> FilesIn(const Flag& flag, const std::string& value) {
 }
 
 bool IsCaseKey(const Flag& flag) {
-  return (flag.commands & (kRun | kCheck)) != 0 && flag.group != kReporting;
+  return (flag.commands & (kRun | kCheck)) != 0 && flag.group != kReporting && flag.group != kParts;
 }
 
 }  // namespace convgrad::cli

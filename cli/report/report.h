@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -47,6 +48,15 @@ struct OutputRecord {
   // Finite operands whose result is infinite; none: operands were infinite already, so it is not
   // known which infinities are theirs.
   std::optional<int64_t> overflow;
+};
+
+// A part of a result, as `run --partial` and `reduce --partial` write it.
+struct PartRecord {
+  std::string path;
+  std::string sha256;  // of the file, but for the hash at its end
+  int64_t bytes = 0;
+  std::vector<std::pair<int64_t, int64_t>> images;  // half-open ranges
+  std::optional<int> words;                         // of each exact sum
 };
 
 // The times that `bench` measured; milliseconds of one iteration.
@@ -114,6 +124,7 @@ struct CaseRecord {
   std::optional<ComparisonRecord> baseline, baseline_bin;  // likewise
   std::vector<InputRecord> inputs;
   std::optional<OutputRecord> output;
+  std::optional<PartRecord> part;
   std::optional<CheckResult> probe, invariance, check;
   std::optional<PendingRecord> pending;    // the result, left for review
   CaseStatus status = CaseStatus::kError;  // until it is known better

@@ -243,6 +243,16 @@ Json RenderTiming(const TimingRecord& timing) {
   return json;
 }
 
+Json RenderPart(const PartRecord& part) {
+  Json json = {{"path", ToValidUtf8(part.path)},
+               {"sha256", part.sha256},
+               {"bytes", part.bytes},
+               {"images", Json::array()}};
+  for (const auto& [begin, end] : part.images) json["images"].push_back({begin, end});
+  if (part.words) json["words"] = *part.words;
+  return json;
+}
+
 // The fields that Google Benchmark's tools read.
 void PutBenchmarkFields(Json& json, const CaseRecord& entry) {
   const TimingRecord timing = entry.timing.value_or(TimingRecord{});
@@ -281,6 +291,7 @@ Json RenderCase(const CaseRecord& entry) {
   if (entry.baseline_bin) json["baseline_bin"] = ComparisonJson(*entry.baseline_bin);
   json["inputs"] = RenderInputs(entry);
   if (entry.output) json["output"] = RenderOutput(*entry.output);
+  if (entry.part) json["part"] = RenderPart(*entry.part);
   if (entry.probe) json["probe"] = RenderCheck(*entry.probe);
   if (entry.invariance) json["invariance"] = RenderCheck(*entry.invariance);
   if (entry.check) json["check"] = RenderCheck(*entry.check);

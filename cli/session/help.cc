@@ -22,9 +22,9 @@ namespace {
 constexpr const char* kSummary =
     "the gradients of 2-D convolutions, exactly as TensorFlow defines them, on files of tensors";
 
-constexpr FlagGroup kGroups[] = {FlagGroup::kOperands,  FlagGroup::kData,     FlagGroup::kOutput,
-                                 FlagGroup::kExecution, FlagGroup::kChecking, FlagGroup::kManifest,
-                                 FlagGroup::kTiming,    FlagGroup::kReporting};
+constexpr FlagGroup kGroups[] = {FlagGroup::kOperands,  FlagGroup::kData,   FlagGroup::kOutput,
+                                 FlagGroup::kExecution, FlagGroup::kParts,  FlagGroup::kChecking,
+                                 FlagGroup::kManifest,  FlagGroup::kTiming, FlagGroup::kReporting};
 
 constexpr ExitCodeRow kExitCodes[] = {
     {ExitCode::kOk, "everything asked for was done and is right"},

@@ -62,6 +62,7 @@ foreach(header IN LISTS CONVGRAD_HEADERS)
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/convgrad/${folder} COMPONENT dev)
 endforeach()
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/shards-slurm
+  ${PROJECT_SOURCE_DIR}/scripts/parts-slurm ${PROJECT_SOURCE_DIR}/scripts/parts-slurm-reduce
   ${PROJECT_SOURCE_DIR}/scripts/shards-parallel
   DESTINATION ${CMAKE_INSTALL_DATADIR}/convgrad COMPONENT share)
 install(FILES ${PROJECT_SOURCE_DIR}/scripts/shards-kubernetes.yaml

@@ -68,7 +68,8 @@ class SafetensorsFile final : public TensorContainer {
     const SafetensorsEntry& entry = entries_[at];
     const std::byte* data = bytes_->data() + data_ + entry.begin;
     const int64_t size = entry.end - entry.begin;
-    bytes_->ReadAhead(data_ + entry.begin, size);
+    const ReadRows::Stretch read = options.ahead.BytesOf(header.shape, size);
+    bytes_->ReadAhead(data_ + entry.begin + read.offset, read.bytes);
     if (!header.is_copied) return Tensor(header.dtype, header.shape, bytes_->storage(), data);
     CheckCopiedBytes(LabelOf(at), size, options);
     Tensor tensor(header.dtype, header.shape);

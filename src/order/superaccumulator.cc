@@ -51,8 +51,9 @@ uint64_t BitsFrom(std::span<const uint64_t> words, int begin) {
   return words[word] >> bit | above;
 }
 
-// To nearest even at bit `last`, as an integer of that bit.
+// To nearest even at bit `last`, as an integer of that bit. A magnitude may end below it.
 uint64_t RoundAt(std::span<const uint64_t> words, int last) {
+  if (last > static_cast<int>(64 * words.size())) return 0;
   const uint64_t kept = BitsFrom(words, last);
   if (last == 0 || !Bit(words, last - 1)) return kept;
   return kept + ((kept & 1) != 0 || AnyBelow(words, last - 1));
@@ -61,21 +62,33 @@ uint64_t RoundAt(std::span<const uint64_t> words, int last) {
 }  // namespace
 
 template <class Stored>
-double Superaccumulator<Stored>::Rounded() const {
-  const bool negative = std::lexicographical_compare(positive_.rbegin(), positive_.rend(),
-                                                     negative_.rbegin(), negative_.rend());
-  Words magnitude = negative ? negative_ : positive_;
-  Subtract(magnitude, negative ? positive_ : negative_);
+double RoundMagnitude(std::span<const uint64_t> magnitude, int first_bit, bool negative) {
+  constexpr int kFractionBits = NumbersOf<Stored>::kFractionBits;
+  constexpr int kMaxExponent = NumbersOf<Stored>::kMaxExponent;
+  constexpr int kLeastExponent = 1 - kMaxExponent - kFractionBits;
   const int highest = HighestBit(magnitude);
   if (highest < 0) return 0;
-  const int last = std::max(highest - kFractionBits, kLeastExponent - kLeastBit);
+  const int last = std::max({highest - kFractionBits, kLeastExponent - first_bit, 0});
   const double rounded =
-      std::ldexp(static_cast<double>(RoundAt(magnitude, last)), last + kLeastBit);
+      std::ldexp(static_cast<double>(RoundAt(magnitude, last)), last + first_bit);
   const bool overflows = rounded > std::ldexp(2 - std::ldexp(1.0, -kFractionBits), kMaxExponent);
   return std::copysign(overflows ? std::numeric_limits<double>::infinity() : rounded,
                        negative ? -1.0 : 1.0);
 }
 
+template <class Stored>
+double Superaccumulator<Stored>::Rounded() const {
+  const bool negative = std::lexicographical_compare(positive_.rbegin(), positive_.rend(),
+                                                     negative_.rbegin(), negative_.rend());
+  Words magnitude = negative ? negative_ : positive_;
+  Subtract(magnitude, negative ? positive_ : negative_);
+  return RoundMagnitude<Stored>(magnitude, kLeastBit, negative);
+}
+
+template double RoundMagnitude<Float16>(std::span<const uint64_t>, int, bool);
+template double RoundMagnitude<BFloat16>(std::span<const uint64_t>, int, bool);
+template double RoundMagnitude<float>(std::span<const uint64_t>, int, bool);
+template double RoundMagnitude<double>(std::span<const uint64_t>, int, bool);
 template class Superaccumulator<Float16>;
 template class Superaccumulator<BFloat16>;
 template class Superaccumulator<float>;

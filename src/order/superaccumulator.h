@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "tensor/dtype.h"
 
@@ -15,32 +16,55 @@ namespace convgrad {
 
 // The numbers that a storage type has.
 template <class Stored>
-struct FormatOf;
+struct NumbersOf;
 template <>
-struct FormatOf<Float16> {
+struct NumbersOf<Float16> {
   static constexpr int kFractionBits = 10, kMaxExponent = 15;
 };
 template <>
-struct FormatOf<BFloat16> {
+struct NumbersOf<BFloat16> {
   static constexpr int kFractionBits = 7, kMaxExponent = 127;
 };
 template <>
-struct FormatOf<float> {
+struct NumbersOf<float> {
   static constexpr int kFractionBits = 23, kMaxExponent = 127;
 };
 template <>
-struct FormatOf<double> {
+struct NumbersOf<double> {
   static constexpr int kFractionBits = 52, kMaxExponent = 1023;
 };
 
 __extension__ typedef unsigned __int128 Uint128;
+
+// |x| = significand * 2^exponent, of a finite number.
+struct DecodedDouble {
+  bool negative;
+  int exponent;
+  uint64_t significand;
+};
+
+inline DecodedDouble Decode(double value) {
+  constexpr uint64_t kHidden = uint64_t{1} << 52;
+  const uint64_t bits = std::bit_cast<uint64_t>(value);
+  const int field = static_cast<int>(bits >> 52) & 0x7FF;
+  const uint64_t fraction = bits & (kHidden - 1);
+  const bool negative = (bits >> 63) != 0;
+  if (field == 0) return {negative, -1074, fraction};
+  return {negative, field - 1075, fraction | kHidden};
+}
+
+// A magnitude of many words, the lowest first, whose bit 0 is worth 2^first_bit, rounded once, to
+// nearest even, to the type: infinity beyond its largest number, +0 for zero, -0 for a negative one
+// under half the least number.
+template <class Stored>
+double RoundMagnitude(std::span<const uint64_t> magnitude, int first_bit, bool negative);
 
 template <class Stored>
 class Superaccumulator {
  public:
   // Both finite, and numbers of the type. Not more than 2^48 times.
   void AddProduct(double x, double y) {
-    const Decoded a = Decode(x), b = Decode(y);
+    const DecodedDouble a = Decode(x), b = Decode(y);
     const Uint128 product = static_cast<Uint128>(a.significand) * b.significand;
     if (product == 0) return;
     const int position = a.exponent + b.exponent - kLeastBit;
@@ -57,8 +81,8 @@ class Superaccumulator {
   static constexpr int NumWords() { return kWords; }
 
  private:
-  static constexpr int kFractionBits = FormatOf<Stored>::kFractionBits;
-  static constexpr int kMaxExponent = FormatOf<Stored>::kMaxExponent;
+  static constexpr int kFractionBits = NumbersOf<Stored>::kFractionBits;
+  static constexpr int kMaxExponent = NumbersOf<Stored>::kMaxExponent;
   static constexpr int kLeastExponent = 1 - kMaxExponent - kFractionBits;  // of a subnormal's bit
   // Bit 0 is worth 2^kLeastBit, the least product; the largest is below 2^(2 * kMaxExponent + 2).
   static constexpr int kLeastBit = 2 * kLeastExponent;
@@ -66,22 +90,6 @@ class Superaccumulator {
   // 2 for float16, 9 for bfloat16, 10 for float32, 67 for float64.
   static constexpr int kWords = (2 * kMaxExponent + 2 - kLeastBit + kCountBits + 63) / 64;
   using Words = std::array<uint64_t, kWords>;
-
-  // |x| = significand * 2^exponent.
-  struct Decoded {
-    bool negative;
-    int exponent;
-    uint64_t significand;
-  };
-  static Decoded Decode(double value) {
-    constexpr uint64_t kHidden = uint64_t{1} << 52;
-    const uint64_t bits = std::bit_cast<uint64_t>(value);
-    const int field = static_cast<int>(bits >> 52) & 0x7FF;
-    const uint64_t fraction = bits & (kHidden - 1);
-    const bool negative = (bits >> 63) != 0;
-    if (field == 0) return {negative, -1074, fraction};
-    return {negative, field - 1075, fraction | kHidden};
-  }
 
   static void AddAt(Words& words, Uint128 product, int position) {
     size_t word = static_cast<size_t>(position / 64);

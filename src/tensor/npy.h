@@ -1,6 +1,7 @@
 // Reading and writing .npy files (versions 1.0 to 3.0). Must not know what the tensors are for.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,22 @@
 
 namespace convgrad {
 
+// The part of a tensor's first dimension that will be read.
+struct ReadRows {
+  int64_t begin = 0, end = INT64_MAX;
+
+  struct Stretch {
+    int64_t offset, bytes;
+  };
+  // Where it lies among elements in C order.
+  Stretch BytesOf(const Shape& shape, int64_t bytes) const {
+    const int64_t rows = shape.empty() ? 1 : shape[0];
+    const int64_t of_row = bytes / std::max<int64_t>(1, rows);
+    const int64_t first = std::min(begin, rows);
+    return {first * of_row, (std::min(end, rows) - first) * of_row};
+  }
+};
+
 struct NpyReadOptions {
   // The type of '<V2', '|V2', '<u2' and '<i2' elements; without it they are "npy/dtype-ambiguous".
   // A typed file of another dtype is not an error here: the caller compares.
@@ -20,6 +37,7 @@ struct NpyReadOptions {
   // The most memory that elements may take that can't be mapped (0: no limit); a file that needs
   // more is "memory/limit". Mapped ones take none.
   int64_t max_copied_bytes = 0;
+  ReadRows ahead = {};  // of a mapped file
 };
 
 // A header's facts. `descr` is as written; `data_offset` is where the elements start.

@@ -119,7 +119,9 @@ Tensor Reordered(const NpyHeader& header, const std::byte* data) {
 
 Tensor FromMapping(const std::shared_ptr<const MappedFile>& mapping, const InputFile& file,
                    const NpyHeader& header, const NpyReadOptions& options) {
-  mapping->ReadAhead(0, mapping->size());
+  const ReadRows rows = header.fortran_order ? ReadRows() : options.ahead;
+  const ReadRows::Stretch read = rows.BytesOf(header.shape, NpyDataBytes(header));
+  mapping->ReadAhead(header.data_offset + read.offset, read.bytes);
   const std::byte* data = mapping->data() + header.data_offset;
   const bool aligned = header.data_offset % InfoOf(header.dtype).bytes == 0;
   if (!header.fortran_order && !header.swapped && aligned) {

@@ -51,6 +51,8 @@ struct DataHasher::State {
   Digest digest;
 };
 
+DataHasher::DataHasher() : state_(std::make_unique<State>()) {}
+
 DataHasher::DataHasher(DType dtype, const Shape& shape) : state_(std::make_unique<State>()) {
   const std::string line = fmt::format("{} {}\n", InfoOf(dtype).name, fmt::join(shape, ","));
   state_->digest.Update(line.data(), static_cast<int64_t>(line.size()));
@@ -74,6 +76,19 @@ std::string DataHash(const Tensor& tensor) {
   for (int64_t done = 0; done < tensor.num_bytes(); done += kPieceBytes) {
     RetryUnlessStopped();
     hasher.Update(elements + done, std::min(kPieceBytes, tensor.num_bytes() - done));
+  }
+  return hasher.Finish();
+}
+
+std::string SampleHash(const Tensor& tensor) {
+  constexpr int64_t kPieces = 1024, kSampleBytes = 4096;
+  const int64_t bytes = tensor.num_bytes();
+  if (bytes <= kPieces * kSampleBytes) return DataHash(tensor);
+  DataHasher hasher(tensor.dtype(), tensor.shape());
+  const char* elements = static_cast<const char*>(tensor.raw());
+  for (int64_t piece = 0; piece < kPieces; ++piece) {
+    RetryUnlessStopped();
+    hasher.Update(elements + bytes / kPieces * piece, kSampleBytes);
   }
   return hasher.Finish();
 }

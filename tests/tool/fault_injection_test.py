@@ -2,6 +2,8 @@
 """Fails the tool's system calls on its files, one at a time, and looks at what is left: the output is
 the old file or the complete new one, no unfinished file stays, and the exit code says which.
 
+A result, a part of one and a sum of parts are tried.
+
 usage: tests/tool/fault_injection_test.py PATH_OF_convgrad
 Needs strace; exits 77 (skipped) without it or where processes may not be traced.
 """
@@ -18,19 +20,27 @@ OLD = b"the old output"
 class Scene:
     """A directory with operands, an old output and the command that replaces it."""
 
+    # Of calls that the command has no reason to make.
+    without = ()
+
     def __init__(self, tool, directory):
         self.directory = directory
-        self.output = directory / "out.npy"
         for name, role, shape in (("x.npy", "input", "1,64,64,8"), ("dy.npy", "out_backprop", "1,64,64,8")):
             subprocess.run([tool, "gen", "--fill", "normal", "--shape", shape, "--dtype", "float32",
                             "--seed", "1", "--role", role, "--output", directory / name], check=True,
                            capture_output=True)
-        self.command = [tool, "run", "depthwise_conv2d_backprop_filter", "--input", directory / "x.npy",
-                        "--filter-sizes", "3,3,8,1", "--out-backprop", directory / "dy.npy",
-                        "--strides", "1", "--padding", "SAME", "--threads", "1",
-                        "--output", self.output, "--quiet"]
+        self.output = directory / "out.npy"
+        self.command = self.make_command(tool)
         subprocess.run(self.command, check=True, capture_output=True)
         self.new = self.output.read_bytes()
+
+    def gradient(self, tool, *more):
+        return [tool, "run", "depthwise_conv2d_backprop_filter", "--input", self.directory / "x.npy",
+                "--filter-sizes", "3,3,8,1", "--out-backprop", self.directory / "dy.npy",
+                "--strides", "1", "--padding", "SAME", "--threads", "1", "--quiet", *more]
+
+    def make_command(self, tool):
+        return self.gradient(tool, "--output", self.output)
 
     def run(self, call, inject=None):
         """Runs under strace; returns the finished process."""
@@ -44,6 +54,26 @@ class Scene:
 
     def leftovers(self):
         return faults.leftovers(self.directory)
+
+
+class PartScene(Scene):
+    """The exact sum of a gradient, not rounded."""
+
+    def make_command(self, tool):
+        return self.gradient(tool, "--precision", "exact", "--partial", self.output)
+
+
+class ReduceScene(Scene):
+    """Two parts put together, read in pieces and not mapped."""
+
+    without = ("mmap",)
+
+    def make_command(self, tool):
+        parts = [self.directory / "part-0.cgp", self.directory / "part-1.cgp"]
+        for image, part in enumerate(parts):
+            subprocess.run(self.gradient(tool, "--precision", "exact", "--first-image", str(image),
+                                         "--partial", part), check=True, capture_output=True)
+        return [tool, "reduce", *parts, "--partial", self.output, "--threads", "1", "--quiet"]
 
 
 def check_outcome(scene, done, expected):
@@ -67,6 +97,8 @@ def try_errors(scene):
     failures, tried = [], 0
     for call, errors in faults.FAULTS.items():
         calls = scene.calls_on_our_files(call)
+        if not calls and call in scene.without:
+            continue
         if not calls:
             failures.append(f"{call}: the run makes no such call, so the test proves nothing")
         flushed = next((number for number, text in calls if ".tmp-" in text), None)
@@ -111,14 +143,17 @@ def main():
     if not faults.can_trace():
         print("skipped: strace is missing or may not trace")
         return faults.SKIPPED
-    with tempfile.TemporaryDirectory() as name:
-        scene = Scene(tool, pathlib.Path(name).resolve())
-        failures, tried = try_errors(scene)
-        kill_failures, kills = try_kills(scene)
-    for failure in failures + kill_failures:
+    failures, tried = [], 0
+    for kind in (Scene, PartScene, ReduceScene):
+        with tempfile.TemporaryDirectory() as name:
+            scene = kind(tool, pathlib.Path(name).resolve())
+            for failed, count in (try_errors(scene), try_kills(scene)):
+                failures += [f"{kind.__name__}: {failure}" for failure in failed]
+                tried += count
+    for failure in failures:
         print("FAILED", failure)
-    print(f"{tried} injected errors, {kills} signals, {len(failures + kill_failures)} failures")
-    return 1 if failures or kill_failures else 0
+    print(f"{tried} injected errors and signals, {len(failures)} failures")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

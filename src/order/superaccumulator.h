@@ -15,21 +15,21 @@ namespace convgrad {
 
 // The numbers that a storage type has.
 template <class Stored>
-struct FormatOf;
+struct StoredFormat;
 template <>
-struct FormatOf<Float16> {
+struct StoredFormat<Float16> {
   static constexpr int kFractionBits = 10, kMaxExponent = 15;
 };
 template <>
-struct FormatOf<BFloat16> {
+struct StoredFormat<BFloat16> {
   static constexpr int kFractionBits = 7, kMaxExponent = 127;
 };
 template <>
-struct FormatOf<float> {
+struct StoredFormat<float> {
   static constexpr int kFractionBits = 23, kMaxExponent = 127;
 };
 template <>
-struct FormatOf<double> {
+struct StoredFormat<double> {
   static constexpr int kFractionBits = 52, kMaxExponent = 1023;
 };
 
@@ -57,8 +57,8 @@ class Superaccumulator {
   static constexpr int NumWords() { return kWords; }
 
  private:
-  static constexpr int kFractionBits = FormatOf<Stored>::kFractionBits;
-  static constexpr int kMaxExponent = FormatOf<Stored>::kMaxExponent;
+  static constexpr int kFractionBits = StoredFormat<Stored>::kFractionBits;
+  static constexpr int kMaxExponent = StoredFormat<Stored>::kMaxExponent;
   static constexpr int kLeastExponent = 1 - kMaxExponent - kFractionBits;  // of a subnormal's bit
   // Bit 0 is worth 2^kLeastBit, the least product; the largest is below 2^(2 * kMaxExponent + 2).
   static constexpr int kLeastBit = 2 * kLeastExponent;

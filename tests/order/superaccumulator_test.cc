@@ -94,7 +94,7 @@ template <class Stored>
 double OnPaper(const Terms& terms) {
   SumOnPaper sum;
   for (const auto& [x, y] : terms) sum.Add(x, y);
-  return sum.Rounded(FormatOf<Stored>::kFractionBits, FormatOf<Stored>::kMaxExponent);
+  return sum.Rounded(StoredFormat<Stored>::kFractionBits, StoredFormat<Stored>::kMaxExponent);
 }
 
 template <class Stored>
@@ -108,7 +108,8 @@ void ExpectOnPaper(const Terms& terms, const std::string& what) {
 // Any finite number of the type, all exponents alike, or one near 1.
 template <class Stored>
 double DrawFinite(std::mt19937_64& random, bool any_exponent) {
-  constexpr int kMax = FormatOf<Stored>::kMaxExponent, kBits = FormatOf<Stored>::kFractionBits;
+  constexpr int kMax = StoredFormat<Stored>::kMaxExponent,
+                kBits = StoredFormat<Stored>::kFractionBits;
   const double significand = 1 + std::ldexp(static_cast<double>(random() >> 11), -53);
   const int range = any_exponent ? 2 * kMax + kBits : 8;
   const int least = any_exponent ? 1 - kMax - kBits : -4;
@@ -126,7 +127,7 @@ TYPED_TEST(SuperaccumulatorTest, FormatsAreThoseOfTheTable) {
   for (const DTypeInfo& info : AllDTypes()) {
     if (!info.is_float) continue;
     VisitFloat(info.dtype, [&](auto tag) {
-      using Format = FormatOf<typename decltype(tag)::Type>;
+      using Format = StoredFormat<typename decltype(tag)::Type>;
       EXPECT_EQ(Format::kFractionBits, info.fraction_bits);
       EXPECT_EQ(Format::kMaxExponent, info.max_exponent);
     });
@@ -156,8 +157,8 @@ TYPED_TEST(SuperaccumulatorTest, RandomSums) {
 
 // 1 + half a unit in the last place, and one least product above and below it.
 TYPED_TEST(SuperaccumulatorTest, Ties) {
-  constexpr int kBits = FormatOf<TypeParam>::kFractionBits;
-  constexpr int kMax = FormatOf<TypeParam>::kMaxExponent;
+  constexpr int kBits = StoredFormat<TypeParam>::kFractionBits;
+  constexpr int kMax = StoredFormat<TypeParam>::kMaxExponent;
   const double ulp = std::ldexp(1.0, -kBits);
   const double half_a = std::ldexp(1.0, -(kBits + 1) / 2), half_b = ulp / 2 / half_a;
   const double least = std::ldexp(1.0, 1 - kMax - kBits);
@@ -177,8 +178,8 @@ TYPED_TEST(SuperaccumulatorTest, Ties) {
 }
 
 TYPED_TEST(SuperaccumulatorTest, EndsOfTheRange) {
-  constexpr int kBits = FormatOf<TypeParam>::kFractionBits;
-  constexpr int kMax = FormatOf<TypeParam>::kMaxExponent;
+  constexpr int kBits = StoredFormat<TypeParam>::kFractionBits;
+  constexpr int kMax = StoredFormat<TypeParam>::kMaxExponent;
   const double largest = std::ldexp(2 - std::ldexp(1.0, -kBits), kMax);
   const double half_ulp = std::ldexp(1.0, kMax - kBits - 1);
   const double least = std::ldexp(1.0, 1 - kMax - kBits);
@@ -201,8 +202,8 @@ TYPED_TEST(SuperaccumulatorTest, EndsOfTheRange) {
 }
 
 TYPED_TEST(SuperaccumulatorTest, AMillionTerms) {
-  constexpr int kMax = FormatOf<TypeParam>::kMaxExponent;
-  constexpr int kBits = FormatOf<TypeParam>::kFractionBits;
+  constexpr int kMax = StoredFormat<TypeParam>::kMaxExponent;
+  constexpr int kBits = StoredFormat<TypeParam>::kFractionBits;
   const double largest = std::ldexp(2 - std::ldexp(1.0, -kBits), kMax);
   Superaccumulator<TypeParam> sum;
   for (int i = 0; i < 1'000'000; ++i) sum.AddProduct(largest, largest);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "verify/truth/float_format.h"
 #include "verify/truth/rounded.h"
 
 namespace convgrad {
@@ -17,10 +18,6 @@ int UnitOf(std::optional<int> unit_exponent, double factor) {
   int exponent = 0;
   const bool is_power_of_two = std::fabs(std::frexp(factor, &exponent)) == 0.5;
   return unit_exponent && is_power_of_two ? *unit_exponent + exponent - 1 : kNoUnit;
-}
-
-double LeastNormal(DType dtype) {
-  return std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
 }
 
 bool IsOfType(double value, DType dtype) {
@@ -66,7 +63,7 @@ bool Explanation::Finished(double value, const Truth& truth) const {
   switch (finish_) {
     case Finish::kTruncated: return IsTruncated(value, truth);
     case Finish::kFlushed: {
-      const double least = LeastNormal(stored_);
+      const double least = FormatOf(stored_).least_normal();
       if (value == 0 && std::fabs(rounded) < least) return true;
       return (value == 0 || std::fabs(value) >= least) && passes();
     }

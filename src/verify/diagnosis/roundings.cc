@@ -9,13 +9,10 @@
 #include <utility>
 
 #include "verify/diagnosis/hypotheses.h"
+#include "verify/truth/float_format.h"
 
 namespace convgrad {
 namespace {
-
-double LeastNormal(DType dtype) {
-  return std::ldexp(1.0, 1 - InfoOf(dtype).max_exponent);
-}
 
 template <class Stored>
 double ThroughType(double value) {
@@ -108,7 +105,7 @@ void AddNarrowResults(const Problem& problem, std::vector<Hypothesis>& hypothese
 // Subnormal operands taken as zero.
 void FlushOperands(Alternative& alternative, DType dtype) {
   alternative.first.change =
-      alternative.second.change = [least = LeastNormal(dtype)](int64_t, double value) {
+      alternative.second.change = [least = FormatOf(dtype).least_normal()](int64_t, double value) {
         return std::fabs(value) < least ? 0.0 : value;
       };
 }

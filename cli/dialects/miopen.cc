@@ -53,11 +53,11 @@ struct Driver {
 constexpr Driver kDrivers[] = {
     {"conv", DType::kFloat32}, {"convfp16", DType::kFloat16}, {"convbfp16", DType::kBFloat16}};
 
-struct Way {
+struct DriverWay {
   int64_t bit;
   Direction direction;
 };
-constexpr Way kWays[] = {
+constexpr DriverWay kDriverWays[] = {
     {1, Direction::kForward}, {2, Direction::kBackpropInput}, {4, Direction::kBackpropFilter}};
 
 class Values {
@@ -168,7 +168,7 @@ class MiopenReader final : public DialectReader {
     const LoggedConv conv = ConvOf(values, dtype);
     const int64_t ways = values.Number('F') == 0 ? 7 : values.Number('F');
     if (ways > 7) throw Refusal(kMalformed, fmt::format("-F {}", ways));
-    for (const Way& way : kWays) {
+    for (const DriverWay& way : kDriverWays) {
       if ((ways & way.bit) == 0) continue;
       LoggedConv one = conv;
       one.direction = way.direction;
@@ -197,7 +197,7 @@ std::string WriteMiopenLine(const ExportCase& one) {
   if (problem.data_format == DataFormat::kNHWC) {
     layout = " --in_layout NHWC --fil_layout NHWC --out_layout NHWC";
   }
-  const Way* way = kWays;
+  const DriverWay* way = kDriverWays;
   while (way->direction != InfoOf(problem.op).direction) ++way;
   return fmt::format(
       "MIOpenDriver {} -n {} -c {} -H {} -W {} -k {} -y {} -x {} -p {} -q {} -u {} -v {} -l {} "

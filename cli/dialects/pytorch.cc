@@ -181,8 +181,8 @@ std::optional<int64_t> TakeCount(std::string_view& line) {
 class PyTorchReader final : public DialectReader {
  public:
   Reading Read(std::string_view record) override {
-    constexpr std::string_view kHeader = "Operator: ";
-    if (record.starts_with(kHeader)) {
+    constexpr std::string_view kOperatorMark = "Operator: ";
+    if (record.starts_with(kOperatorMark)) {
       operator_ = TakeOperator(record).value_or(Operator::kOther);
       return {};
     }

@@ -52,6 +52,9 @@ void WaitFor(int descriptor, short events);
 // the call is made again.
 void RetryUnlessStopped();
 
+// Bytes of a long copy between two such looks.
+inline constexpr int64_t kPieceBytes = 8 << 20;
+
 // Two names are one file if these are equal.
 struct FileIdentity {
   uint64_t device = 0;

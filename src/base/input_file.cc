@@ -128,10 +128,10 @@ int64_t InputFile::ReadOn(char* into, int64_t bytes) {
 }
 
 std::string InputFile::ReadRest(int64_t most) {
-  constexpr int64_t kPieceBytes = int64_t{1} << 16;
+  constexpr int64_t kReadBytes = int64_t{1} << 16;
   std::string bytes;
   for (int64_t done = 0; done < most;) {
-    const int64_t piece = std::min(kPieceBytes, most - done);
+    const int64_t piece = std::min(kReadBytes, most - done);
     bytes.resize(static_cast<size_t>(done + piece));
     const int64_t got = Read(bytes.data() + done, piece);
     done += got;

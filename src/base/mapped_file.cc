@@ -21,15 +21,15 @@ namespace convgrad {
 namespace {
 
 // The handler may run at any instruction of any thread: it reads only these fixed, lock-free slots.
-struct Slot {
+struct MappingSlot {
   std::atomic<bool> taken;
   std::atomic<uintptr_t> begin;  // 0: not a mapping (yet, or any more)
   std::atomic<uintptr_t> end;
   std::atomic<bool> damaged;
 };
 
-constexpr int kSlots = 1024;
-Slot slots[kSlots];
+constexpr int kMostMappings = 1024;
+MappingSlot mapping_slots[kMostMappings];
 struct sigaction previous_action;
 static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
@@ -39,9 +39,9 @@ size_t PageBytes() {
 }
 
 int TakeSlot() {
-  for (int at = 0; at < kSlots; ++at) {
-    if (!slots[at].taken.exchange(true)) {
-      slots[at].damaged = false;
+  for (int at = 0; at < kMostMappings; ++at) {
+    if (!mapping_slots[at].taken.exchange(true)) {
+      mapping_slots[at].damaged = false;
       return at;
     }
   }
@@ -49,14 +49,14 @@ int TakeSlot() {
 }
 
 void FreeSlot(int at) {
-  slots[at].begin = 0;
-  slots[at].taken = false;
+  mapping_slots[at].begin = 0;
+  mapping_slots[at].taken = false;
 }
 
 // Zeros from the page of `address` to the end of its mapping: what lies behind the new end of a
 // truncated file can't be read either.
 bool ReplaceByZeros(uintptr_t address) {
-  for (Slot& slot : slots) {
+  for (MappingSlot& slot : mapping_slots) {
     const uintptr_t begin = slot.begin, end = slot.end;
     if (begin == 0 || address < begin || address >= end) continue;
     const uintptr_t page = address & ~(PageBytes() - 1);
@@ -121,8 +121,8 @@ std::shared_ptr<const MappedFile> MappedFile::Map(int descriptor, int64_t size) 
     FreeSlot(slot);
     return nullptr;
   }
-  slots[slot].end = reinterpret_cast<uintptr_t>(start) + file_bytes;
-  slots[slot].begin = reinterpret_cast<uintptr_t>(start);
+  mapping_slots[slot].end = reinterpret_cast<uintptr_t>(start) + file_bytes;
+  mapping_slots[slot].begin = reinterpret_cast<uintptr_t>(start);
   return std::shared_ptr<const MappedFile>(
       new MappedFile(static_cast<const std::byte*>(start), size, reserved, slot));
 }
@@ -143,7 +143,7 @@ void MappedFile::ReadAhead(int64_t offset, int64_t bytes) const {
 }
 
 bool MappedFile::damaged() const {
-  return slots[slot_].damaged;
+  return mapping_slots[slot_].damaged;
 }
 
 }  // namespace convgrad

@@ -34,24 +34,24 @@ constexpr int kMaxTries = 100;
 
 // A signal handler reads this: fixed memory, filled before `live` is set. A name is never used
 // twice, so removing one that has just been renamed does nothing.
-struct Slot {
+struct NameSlot {
   std::atomic<bool> taken;
   std::atomic<bool> live;
   int directory;
   char name[NAME_MAX + 1];
 };
 
-constexpr int kSlots = 256;
-Slot slots[kSlots];
+constexpr int kMostNames = 256;
+NameSlot name_slots[kMostNames];
 
 // -1 if all are taken: then only the next run's cleaning covers a deadly signal.
 int Register(int directory, const std::string& name) {
-  for (int at = 0; at < kSlots; ++at) {
-    if (slots[at].taken.exchange(true)) continue;
-    slots[at].directory = directory;
-    name.copy(slots[at].name, NAME_MAX);
-    slots[at].name[name.size()] = '\0';
-    slots[at].live = true;
+  for (int at = 0; at < kMostNames; ++at) {
+    if (name_slots[at].taken.exchange(true)) continue;
+    name_slots[at].directory = directory;
+    name.copy(name_slots[at].name, NAME_MAX);
+    name_slots[at].name[name.size()] = '\0';
+    name_slots[at].live = true;
     return at;
   }
   return -1;
@@ -59,8 +59,8 @@ int Register(int directory, const std::string& name) {
 
 void Unregister(int at) {
   if (at < 0) return;
-  slots[at].live = false;
-  slots[at].taken = false;
+  name_slots[at].live = false;
+  name_slots[at].taken = false;
 }
 
 std::string NewName(const std::string& name) {
@@ -224,7 +224,7 @@ void TemporaryFile::Discard() noexcept {
 
 void RemoveTemporaryFiles() {
   const int saved_errno = errno;
-  for (const Slot& slot : slots) {
+  for (const NameSlot& slot : name_slots) {
     if (slot.live) unlinkat(slot.directory, slot.name, 0);
   }
   errno = saved_errno;

@@ -12,6 +12,9 @@
 
 namespace convgrad {
 
+// The remedy where bytes are missing or damaged.
+inline constexpr const char* kCopyAgain = "copy or write the file again";
+
 class FileBytes {
  public:
   // Reads what of `file` was not read yet, but by Peek(): a pipe to its end; memory grows with

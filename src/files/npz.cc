@@ -19,7 +19,6 @@
 namespace convgrad {
 namespace {
 
-constexpr const char* kCopyAgain = "copy or write the file again";
 // A deflated bit pair stands for 258 bytes at most, so a byte for 1032: beyond it a claim is false.
 constexpr int64_t kMostInflation = 1032;
 

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "tensor/foreign_format.h"
 #include "tensor/tensor.h"
 
@@ -29,7 +30,6 @@ constexpr int64_t kAlignedTo = 64;  // where the data begin
 // Room for ten thousand ranges of images.
 constexpr uint64_t kMostHeaderBytes = uint64_t{4} << 20;
 constexpr int kMostDepth = 5;
-constexpr int64_t kPieceBytes = 8 << 20;
 // Wider sums no type has.
 constexpr int kMostWords = 80;
 constexpr const char* kAgain = "compute the part again";

@@ -16,8 +16,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr const char* kCopyAgain = "copy or write the file again";
-
 // Where the data start: behind the length and the header, which must be there.
 int64_t FindData(const FileBytes& bytes) {
   const auto truncated = [&](const std::string& why) {

@@ -14,17 +14,14 @@
 #include "problem/window.h"
 
 namespace convgrad {
-namespace {
-
-// kSearch: an error looks for what the user may have meant. The search itself must not.
-enum class Advice { kSearch, kNone };
-
-}  // namespace
 
 // Turns a ConvSpec into a Problem step by step, in the order in which TensorFlow checks:
 // attributes, sizes vectors, ranks, batch, channels, windows.
 class ProblemMaker {
  public:
+  // An error may search for what the user may have meant. The search itself must not.
+  enum class Advice { kSearch, kNone };
+
   ProblemMaker(const ConvSpec& spec, Advice advice)
       : spec_(spec), info_(InfoOf(spec.op)), advice_(advice), attributes_(CheckAttributes(spec)) {}
 
@@ -87,7 +84,7 @@ namespace {
 
 bool CanBeMade(const ConvSpec& spec) {
   try {
-    ProblemMaker(spec, Advice::kNone).Make();
+    ProblemMaker(spec, ProblemMaker::Advice::kNone).Make();
     return true;
   } catch (const Error&) {
     return false;
@@ -352,7 +349,7 @@ void ProblemMaker::CheckProblem(const Problem& problem) const {
 }
 
 Problem MakeProblem(const ConvSpec& spec) {
-  return ProblemMaker(spec, Advice::kSearch).Make();
+  return ProblemMaker(spec, ProblemMaker::Advice::kSearch).Make();
 }
 
 }  // namespace convgrad

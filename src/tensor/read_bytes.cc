@@ -9,8 +9,6 @@
 namespace convgrad {
 namespace {
 
-constexpr int64_t kPieceBytes = 8 << 20;
-
 AlignedBytes Allocate(int64_t capacity) {
   AlignedBytes bytes = AllocateBytes(static_cast<size_t>(capacity) + kAlignment);
   std::memset(bytes.get() + capacity, 0, kAlignment);

@@ -11,13 +11,6 @@
 #include "base/file.h"
 
 namespace convgrad {
-namespace {
-
-constexpr int64_t kPieceBytes = 8 << 20;  // between two looks at a request to stop
-
-struct FreeContext {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
 
 class Digest {
  public:
@@ -42,10 +35,11 @@ class Digest {
   }
 
  private:
+  struct FreeContext {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
   std::unique_ptr<EVP_MD_CTX, FreeContext> context_;
 };
-
-}  // namespace
 
 struct DataHasher::State {
   Digest digest;

@@ -6,13 +6,13 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "tensor/tensor_hash.h"
 
 namespace convgrad {
 namespace {
 
-constexpr int64_t kPieceBytes = 8 << 20;
 // Below, hashing is done before a thread would start.
 constexpr int64_t kThreadWorthwhile = 1 << 20;
 

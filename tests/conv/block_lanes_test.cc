@@ -31,7 +31,7 @@ std::string DrawDepthwise(Draw& draw) {
 }
 
 // Groups of few channels; many of them fill several units.
-std::string DrawGrouped(Draw& draw) {
+std::string DrawGroupedFilterGradient(Draw& draw) {
   const bool nhwc = draw(0, 1) == 0;
   const int64_t batch = draw(1, 24), h = draw(1, 24), w = draw(1, 24);
   const int64_t groups = draw(0, 2) == 0 ? 1 : draw(2, 24), in_c = draw(2, 5), out_c = draw(1, 5);
@@ -54,7 +54,7 @@ TEST_P(BlockLanes, OfDepthwiseProblems) {
 }
 
 TEST_P(BlockLanes, OfGroupedProblems) {
-  Check(40, DrawGrouped);
+  Check(40, DrawGroupedFilterGradient);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, BlockLanes,

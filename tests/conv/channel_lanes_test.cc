@@ -28,7 +28,7 @@ std::string DrawStaged(Draw& draw) {
 }
 
 // Problem lines; not every one has an output or is taken.
-std::string DrawGrouped(Draw& draw) {
+std::string DrawGroupedData(Draw& draw) {
   const bool nhwc = draw(0, 1) == 0, forward = draw(0, 1) == 0, large = draw(0, 5) == 0;
   const int64_t batch = draw(1, 5), h = draw(1, large ? 60 : 12), w = draw(1, large ? 60 : 12);
   const int64_t groups = draw(2, 20);
@@ -51,7 +51,7 @@ TEST_P(ChannelLanes, OfRandomProblems) {
 }
 
 TEST_P(ChannelLanes, OfGroups) {
-  CheckOnRandomProblems("channel-lanes", 100, 21, DrawGrouped, RandomOperands, GetParam());
+  CheckOnRandomProblems("channel-lanes", 100, 21, DrawGroupedData, RandomOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, ChannelLanes,

@@ -12,7 +12,7 @@ namespace convgrad::testing {
 namespace {
 
 // A problem line; not every one has an output.
-std::string DrawLine(Draw& draw) {
+std::string DrawFilterGradient(Draw& draw) {
   const bool nhwc = draw(0, 2) == 0, wide = draw(0, 5) == 0, many = draw(0, 2) == 0;
   const int64_t channels = draw(1, many ? 9 : 40), batch = many ? draw(16, 70) : draw(1, 6);
   const int64_t h = draw(1, many ? 15 : wide ? 9 : 34), w = wide ? draw(250, 600) : draw(1, 24);
@@ -30,7 +30,7 @@ std::string DrawLine(Draw& draw) {
 class DepthwiseFilter : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseFilter, OfRandomProblems) {
-  CheckOnRandomProblems("direct", 100, 23, DrawLine, RandomOperands, GetParam());
+  CheckOnRandomProblems("direct", 100, 23, DrawFilterGradient, RandomOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseFilter,

@@ -12,7 +12,7 @@ namespace convgrad::testing {
 namespace {
 
 // A problem line; one in a few has no output.
-std::string DrawLine(Draw& draw) {
+std::string DrawInPlace(Draw& draw) {
   constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input",
                                   "depthwise_conv2d_backprop_filter"};
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
@@ -32,7 +32,7 @@ std::string DrawLine(Draw& draw) {
 class DepthwiseInPlaceOf : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseInPlaceOf, RandomProblems) {
-  CheckOnRandomProblems("direct", 250, 6, DrawLine, RandomOperands, GetParam());
+  CheckOnRandomProblems("direct", 250, 6, DrawInPlace, RandomOperands, GetParam());
 }
 
 // 4 MiB and more in whole lines, which are written around the caches.

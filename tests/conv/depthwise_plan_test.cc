@@ -12,7 +12,7 @@
 namespace convgrad::testing {
 namespace {
 
-std::string DrawLine(Draw& draw, int64_t batch) {
+std::string DrawOfBatch(Draw& draw, int64_t batch) {
   constexpr const char* kOps[] = {"depthwise_conv2d ", "depthwise_conv2d_backprop_input ",
                                   "depthwise_conv2d_backprop_filter "};
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
@@ -30,7 +30,7 @@ std::string DrawLine(Draw& draw, int64_t batch) {
 std::optional<Problem> DrawProblem(uint64_t seed, int64_t batch) {
   Draw draw(seed);
   try {
-    return ParseProblem(DrawLine(draw, batch));
+    return ParseProblem(DrawOfBatch(draw, batch));
   } catch (const Error&) {
     return std::nullopt;
   }

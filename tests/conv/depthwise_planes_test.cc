@@ -13,7 +13,7 @@ namespace convgrad::testing {
 namespace {
 
 // A problem line; sizes are drawn until the output has at least one row and one column.
-std::string DrawLine(Draw& draw) {
+std::string DrawPlanes(Draw& draw) {
   const bool backprop = draw(0, 1) == 1, nhwc = draw(0, 2) == 0;
   const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 30);
   const int64_t w = draw(0, 3) == 0 ? draw(1, 11) : draw(12, 75), kernel_h = draw(1, 11),
@@ -35,7 +35,7 @@ std::string DrawLine(Draw& draw) {
 class DepthwisePlanes : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwisePlanes, OfRandomProblems) {
-  CheckOnRandomProblems("planes", 150, 5, DrawLine, DrawOperands, GetParam());
+  CheckOnRandomProblems("planes", 150, 5, DrawPlanes, DrawOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwisePlanes,

@@ -12,7 +12,7 @@ namespace convgrad::testing {
 namespace {
 
 // A problem line; sizes and padding are drawn until the algorithm takes them.
-std::string DrawLine(Draw& draw) {
+std::string DrawWholePlanes(Draw& draw) {
   const bool backprop = draw(0, 1) == 1, f64 = draw(0, 1) == 1;
   const int64_t size = 3 + 2 * draw(0, 2), most = size - 1;
   const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 20);
@@ -34,7 +34,7 @@ class DepthwiseWholePlanes : public ::testing::TestWithParam<Values> {};
 
 TEST_P(DepthwiseWholePlanes, OfRandomProblems) {
   if (!HasTarget()) GTEST_SKIP() << "no target of this machine has such a kernel";
-  CheckOnRandomProblems("whole-planes", 300, 7, DrawLine, DrawOperands, GetParam());
+  CheckOnRandomProblems("whole-planes", 300, 7, DrawWholePlanes, DrawOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, DepthwiseWholePlanes,

@@ -52,7 +52,7 @@ ConvSpec DepthwiseForward(Shape input, Shape filter, FilterFormat format) {
   return spec;
 }
 
-std::string MessageOf(const ConvSpec& spec) {
+std::string CodeAndMessageOf(const ConvSpec& spec) {
   try {
     return "not refused: " + MakeProblem(spec).ToLine();
   } catch (const Error& error) {
@@ -75,10 +75,10 @@ TEST(FilterFormat, IsTakenIntoAccountByProblems) {
 
 TEST(FilterFormat, ThatContradictsTheShapesIsRefused) {
   const std::string message =
-      MessageOf(DepthwiseForward({1, 8, 8, 16}, {16, 3, 3, 1}, FilterFormat::kOIHW));
+      CodeAndMessageOf(DepthwiseForward({1, 8, 8, 16}, {16, 3, 3, 1}, FilterFormat::kOIHW));
   EXPECT_THAT(message, HasSubstr("shape/filter-format: filter [16,3,3,1] (OIHW)"));
   EXPECT_THAT(message, HasSubstr("the shapes fit filter_format OHWI, given is OIHW"));
-  EXPECT_THAT(MessageOf(DepthwiseForward({1, 8, 8, 6}, {16, 1, 3, 3}, FilterFormat::kOIHW)),
+  EXPECT_THAT(CodeAndMessageOf(DepthwiseForward({1, 8, 8, 6}, {16, 1, 3, 3}, FilterFormat::kOIHW)),
               HasSubstr("shape/filter-format"));
 }
 

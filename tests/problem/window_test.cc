@@ -49,7 +49,7 @@ Window WindowOf(const Worked& row) {
 
 TEST(FitWindow, GivesTensorFlowsWorkedValues) {
   for (const Worked& row : kWorked) {
-    SCOPED_TRACE(testing::Message()
+    SCOPED_TRACE(::testing::Message()
                  << "in " << row.in << " kernel " << row.kernel << " dilation " << row.dilation
                  << " stride " << row.stride << " " << NameOf(row.padding));
     const WindowFit fit = FitWindow(WindowOf(row));

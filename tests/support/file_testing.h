@@ -22,7 +22,7 @@ namespace convgrad {
 class ScratchDirectory {
  public:
   ScratchDirectory() {
-    std::string name = testing::TempDir() + "convgrad_test_XXXXXX";
+    std::string name = ::testing::TempDir() + "convgrad_test_XXXXXX";
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no scratch directory");
     path_ = name;
   }

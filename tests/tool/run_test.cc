@@ -33,12 +33,12 @@ class RunTest : public CliTest {
   }
 };
 
-constexpr const char* kFilterGradient =
+constexpr const char* kRunFilterGradient =
     "convgrad run conv2d_backprop_filter --input x.npy --out-backprop dy.npy "
     "--filter-sizes 2,2,1,1 --padding VALID";
 
 TEST_F(RunTest, ComputesWhatTensorFlowDefines) {
-  const ShellResult result = Ok(std::string(kFilterGradient) + " --output dw.npy");
+  const ShellResult result = Ok(std::string(kRunFilterGradient) + " --output dw.npy");
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(ReadFloats("dw.npy"), ElementsAre(5421, 6532, 8754, 9865));
 
@@ -51,7 +51,7 @@ TEST_F(RunTest, ComputesWhatTensorFlowDefines) {
 }
 
 TEST_F(RunTest, EverySpellingOfAnOpIsTheSame) {
-  const std::string expected = Ok(std::string(kFilterGradient) + " --output -").out;
+  const std::string expected = Ok(std::string(kRunFilterGradient) + " --output -").out;
   for (const std::string name : {"Conv2DBackpropFilter", "tf.raw_ops.Conv2DBackpropFilter",
                                  "tf.compat.v1.nn.conv2d_backprop_filter"}) {
     EXPECT_EQ(Ok("convgrad run " + name +
@@ -63,19 +63,19 @@ TEST_F(RunTest, EverySpellingOfAnOpIsTheSame) {
 }
 
 TEST_F(RunTest, PipesInAndOut) {
-  Ok(std::string(kFilterGradient) + " --output dw.npy");
+  Ok(std::string(kRunFilterGradient) + " --output dw.npy");
   const ShellResult piped =
       Ok("cat x.npy | convgrad run conv2d_backprop_filter --input - --out-backprop dy.npy "
          "--filter-sizes 2,2,1,1 --padding VALID --output - | cat");
   EXPECT_EQ(piped.out, ReadBytes(Path("dw.npy")));
   EXPECT_EQ(piped.err, "");
-  const ShellResult report = Ok(std::string(kFilterGradient) + " --report -");
+  const ShellResult report = Ok(std::string(kRunFilterGradient) + " --report -");
   EXPECT_EQ(ReportIn(report.out)["benchmarks"][0]["status"], "COMPUTED");
   EXPECT_EQ(report.err, "");
 }
 
 TEST_F(RunTest, SizesComeInlineOrFromAFile) {
-  Ok(std::string(kFilterGradient) + " --output inline.npy");
+  Ok(std::string(kRunFilterGradient) + " --output inline.npy");
   WriteIntegers("sizes.npy", {2, 2, 1, 1});
   Ok("convgrad run conv2d_backprop_filter --input x.npy --out-backprop dy.npy "
      "--filter-sizes sizes.npy --padding VALID --output file.npy --report r.json");
@@ -104,7 +104,7 @@ TEST_F(RunTest, SizesComeInlineOrFromAFile) {
 }
 
 TEST_F(RunTest, TheReportTellsAll) {
-  Ok(std::string(kFilterGradient) +
+  Ok(std::string(kRunFilterGradient) +
      " --output dw.npy --report r.json --name 'a \"name\"' --use-cudnn-on-gpu false --threads 2");
   const nlohmann::json report = Report();
   const nlohmann::json& entry = report["benchmarks"][0];
@@ -136,7 +136,7 @@ TEST_F(RunTest, TheReportTellsAll) {
   EXPECT_THAT(repro, Not(HasSubstr("--report")));
   EXPECT_THAT(Ok(repro).out, HasSubstr(entry["output"]["sha256"].get<std::string>()));
 
-  Ok(std::string(kFilterGradient) + " --no-hash --report r.json");
+  Ok(std::string(kRunFilterGradient) + " --no-hash --report r.json");
   const nlohmann::json plain = Report()["benchmarks"][0];
   EXPECT_FALSE(plain["inputs"][0].contains("sha256"));
   EXPECT_FALSE(plain["output"].contains("sha256"));

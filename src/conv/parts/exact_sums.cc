@@ -15,7 +15,7 @@ namespace convgrad {
 namespace {
 
 // Elements that a thread takes at a time.
-constexpr int64_t kPiece = 1 << 13;
+constexpr int64_t kPieceElements = 1 << 13;
 // Terms of an element that are summed at once, about: few enough to leave slices many bits, enough
 // that adding a double to an exact sum costs little beside them.
 constexpr int64_t kSlabTerms = 1 << 12;
@@ -79,9 +79,9 @@ CutPair ChooseCuts(const BitProfile& input, const BitProfile& out, int64_t terms
 // Adds the result of a product of slices, whose unit is 2^exponent.
 void AddIntegers(const double* integers, int exponent, const Parallel& parallel,
                  FixedPointSums& sums) {
-  parallel.For(CeilDiv(sums.count(), kPiece), [&](int64_t piece) {
-    const int64_t end = std::min(sums.count(), (piece + 1) * kPiece);
-    for (int64_t element = piece * kPiece; element < end; ++element) {
+  parallel.For(CeilDiv(sums.count(), kPieceElements), [&](int64_t piece) {
+    const int64_t end = std::min(sums.count(), (piece + 1) * kPieceElements);
+    for (int64_t element = piece * kPieceElements; element < end; ++element) {
       sums.AddInteger(element, static_cast<int64_t>(integers[element]), exponent);
     }
   });

@@ -14,7 +14,7 @@ namespace convgrad {
 namespace {
 
 // Elements that a thread takes at a time.
-constexpr int64_t kPiece = 1 << 14;
+constexpr int64_t kPieceNumbers = 1 << 14;
 
 // Both factors of a power of two that may itself be beyond double's range.
 void SetFactors(int exponent, double* factors) {
@@ -30,7 +30,7 @@ BitProfile::BitProfile(const Stored* numbers, int64_t count, const Parallel& par
   std::mutex mutex;
   int top = -2000;
   // Few pieces: each has a table of its own.
-  const int64_t size = std::max<int64_t>(kPiece, CeilDiv(count, 4 * parallel.num_threads()));
+  const int64_t size = std::max<int64_t>(kPieceNumbers, CeilDiv(count, 4 * parallel.num_threads()));
   parallel.For(CeilDiv(count, size), [&](int64_t piece) {
     std::array<int64_t, kExponents> ends{};
     int64_t num_finite = 0, num_special = 0;
@@ -96,11 +96,11 @@ template <class Stored>
 Slices::Slices(const Stored* numbers, int64_t count, const Cuts& cuts, const Parallel& parallel)
     : cuts_(cuts), count_(count), integers_(cuts.slices * count) {
   const Slicer slicer(cuts);
-  const int64_t pieces = CeilDiv(count, kPiece);
+  const int64_t pieces = CeilDiv(count, kPieceNumbers);
   std::vector<std::vector<Leftover>> of_piece(static_cast<size_t>(pieces));
   parallel.For(pieces, [&](int64_t piece) {
-    const int64_t end = std::min(count, (piece + 1) * kPiece);
-    for (int64_t i = piece * kPiece; i < end; ++i) {
+    const int64_t end = std::min(count, (piece + 1) * kPieceNumbers);
+    for (int64_t i = piece * kPieceNumbers; i < end; ++i) {
       double integers[kMostSlices];
       const double rest = slicer.Cut(Widen(numbers[i]), integers);
       for (int k = 0; k < cuts_.slices; ++k) integers_[k * count_ + i] = integers[k];

@@ -53,12 +53,12 @@ class Lots {
   }
   // As often as the distances say in each of four classes of them, and not by chance.
   bool LookLikeLots() const {
-    constexpr double kBitsDemanded = 32, kFewestExpected = 4;
+    constexpr double kLotBits = 32, kFewestExpected = 4;
     for (size_t bin = 0; bin < kBins; ++bin) {
       const double off = std::fabs(taken_[bin] - expected_[bin]);
       if (expected_[bin] < kFewestExpected || off > 3 * std::sqrt(variance_[bin])) return false;
     }
-    return bits_ >= kBitsDemanded;
+    return bits_ >= kLotBits;
   }
 
  private:

@@ -353,8 +353,8 @@ class WinogradSearch {
       errors.push_back((Round(made_.format(), sum) - held.exact) / held.norm);
     }
     const Likeness likeness(errors_, Centred(std::move(errors), sizes_));
-    constexpr double kBitsDemanded = 38;  // 32, and 6 for the manners that are tried
-    if (likeness.Bits() < kBitsDemanded || !likeness.AreAlike()) return;
+    constexpr double kLikenessBits = 38;  // 32, and 6 for the manners that are tried
+    if (likeness.Bits() < kLikenessBits || !likeness.AreAlike()) return;
     if (!is_exact && likeness.Correlation() <= correlation_) return;
     correlation_ = likeness.Correlation();
     found_ = Fingerprint{Words(manner, is_exact, likeness), kWinograd, is_exact, std::nullopt};

@@ -140,7 +140,7 @@ CheckResult CheckElements(const IntegerRun& run, const std::vector<int64_t>& ele
 }
 
 // Sum of products of elements of two tensors; none if one is no integer of at most 2^30.
-std::optional<int64_t> InnerProduct(const Tensor& x, const Tensor& y) {
+std::optional<int64_t> IntegerInnerProduct(const Tensor& x, const Tensor& y) {
   constexpr double kMost = 0x1p30;
   return VisitFloat(x.dtype(), [&](auto tag) -> std::optional<int64_t> {
     using Stored = typename decltype(tag)::Type;
@@ -187,8 +187,8 @@ bool AdjointHolds(const IntegerRun& run, int num_threads, uint64_t seed, const P
   execution.num_threads = num_threads;
   const Tensor result = third_is_first ? Compute(other, third, *shared, execution)
                                        : Compute(other, *shared, third, execution);
-  const std::optional<int64_t> own_side = InnerProduct(run.result, third);
-  return own_side && own_side == InnerProduct(result, *rest);
+  const std::optional<int64_t> own_side = IntegerInnerProduct(run.result, third);
+  return own_side && own_side == IntegerInnerProduct(result, *rest);
 }
 
 // True if a 16-bit result is the float32 one, rounded.

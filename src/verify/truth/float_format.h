@@ -24,8 +24,8 @@ struct FloatFormat {
 
   double unit_roundoff() const { return std::ldexp(1.0, -fraction_bits - 1); }
   int least_normal_exponent() const { return 1 - max_exponent; }
-  int least_subnormal_exponent() const { return least_normal_exponent() - fraction_bits; }
   double least_normal() const { return std::ldexp(1.0, least_normal_exponent()); }
+  int least_subnormal_exponent() const { return least_normal_exponent() - fraction_bits; }
 
   // A unit in the last place of numbers of size `magnitude`, which is finite.
   double Ulp(double magnitude) const {

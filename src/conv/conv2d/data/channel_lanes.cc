@@ -15,7 +15,8 @@ using ChannelLanesPlan =
     CutPlan<ChannelLanesCut<Stored, Element>, ChannelLanesRunner<Stored, Element>>;
 
 // Pairs wherever the tree takes terms in pairs and the processor has instructions for them.
-std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels, int num_threads) {
+std::unique_ptr<Plan> PlanChannelLanes(const Problem& problem, const KernelTable& kernels,
+                                       int num_threads) {
   return PlanFloat<ChannelLanesPlan>(problem, kernels, num_threads, ServesPairs(problem, kernels));
 }
 
@@ -25,7 +26,7 @@ const Algorithm kConv2DChannelLanes = {
     .name = "channel-lanes",
     .summary = "tiles of pixels by channels, padding skipped",
     .can = [](const Problem& problem, const KernelTable&) { return TapSum::Describes(problem); },
-    .plan = PlanOf,
+    .plan = PlanChannelLanes,
 };
 
 }  // namespace convgrad

@@ -89,7 +89,7 @@ void ImageLanesRunner<Stored, Element>::PackBlock(const FilterPanel& block, Elem
 template <class Stored, class Element>
 using ImageLanesPlan = CutPlan<ImageLanesCut<Stored, Element>, ImageLanesRunner<Stored, Element>>;
 
-bool Can(const Problem& problem, const KernelTable&) {
+bool ServesImageLanes(const Problem& problem, const KernelTable&) {
   if (!TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
   if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
@@ -97,12 +97,14 @@ bool Can(const Problem& problem, const KernelTable&) {
 }
 
 // Pairs of channels side by side, where no pair is half empty.
-bool TakesPairs(const Problem& problem, const KernelTable& kernels) {
+bool PairsImageLanes(const Problem& problem, const KernelTable& kernels) {
   return ServesPairs(problem, kernels) && TapSum(problem).source_c % 2 == 0;
 }
 
-std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  return PlanFloat<ImageLanesPlan>(problem, kernels, num_threads, TakesPairs(problem, kernels));
+std::unique_ptr<Plan> PlanImageLanes(const Problem& problem, const KernelTable& kernels,
+                                     int num_threads) {
+  return PlanFloat<ImageLanesPlan>(problem, kernels, num_threads,
+                                   PairsImageLanes(problem, kernels));
 }
 
 }  // namespace
@@ -110,8 +112,8 @@ std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels,
 const Algorithm kConv2DImageLanes = {
     .name = "image-lanes",
     .summary = "tiles of pixels by channels, lanes along images, for few or odd channels",
-    .can = Can,
-    .plan = PlanOf,
+    .can = ServesImageLanes,
+    .plan = PlanImageLanes,
     .may_refuse_data = true,
 };
 

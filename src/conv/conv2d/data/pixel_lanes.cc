@@ -20,21 +20,23 @@ bool PairsPay(const Problem& problem, const KernelTable& kernels, const TapSum& 
 }
 
 // Whole planes are paired where they are.
-bool TakesPairs(const Problem& problem, const KernelTable& kernels) {
+bool PairsPixelLanes(const Problem& problem, const KernelTable& kernels) {
   const TapSum sum(problem);
   return PairsPay(problem, kernels, sum) && MeetsWholePlanes(sum) &&
          ResultIsPlanes(problem.data_format, sum, PlaneAxis(sum.col_phases));
 }
 
-bool Can(const Problem& problem, const KernelTable&) {
+bool ServesPixelLanes(const Problem& problem, const KernelTable&) {
   if (!TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
   if (sum.row_phases.empty() || sum.col_phases.empty()) return false;  // no elements
   return FitsPixelLanes(sum);
 }
 
-std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels, int num_threads) {
-  return PlanFloat<PixelLanesPlan>(problem, kernels, num_threads, TakesPairs(problem, kernels));
+std::unique_ptr<Plan> PlanPixelLanes(const Problem& problem, const KernelTable& kernels,
+                                     int num_threads) {
+  return PlanFloat<PixelLanesPlan>(problem, kernels, num_threads,
+                                   PairsPixelLanes(problem, kernels));
 }
 
 }  // namespace
@@ -42,8 +44,8 @@ std::unique_ptr<Plan> PlanOf(const Problem& problem, const KernelTable& kernels,
 const Algorithm kConv2DPixelLanes = {
     .name = "pixel-lanes",
     .summary = "tiles of channels by pixels, for few channels and for 1x1 filters on planes",
-    .can = Can,
-    .plan = PlanOf,
+    .can = ServesPixelLanes,
+    .plan = PlanPixelLanes,
     .may_refuse_data = true,
 };
 

@@ -11,7 +11,7 @@ namespace convgrad {
 namespace {
 
 // Packed at a time: stays in the second cache, with what the kernel reads beside it.
-constexpr int64_t kStageBytes = 256 << 10;
+constexpr int64_t kTapRowsStageBytes = 256 << 10;
 
 using Tile = TapRowsCut::Tile;
 
@@ -158,7 +158,7 @@ int64_t TapRowsCut::StageEnd(int64_t first) const {
   for (; end < run_end; ++end) {
     const PixelBlock whole = Together(first, end + 1);
     const int64_t bytes = whole.num_pixels() * tile.cols * ComputeBytes();
-    if (whole.image_end - whole.image_begin > 1 || bytes > kStageBytes) break;
+    if (whole.image_end - whole.image_begin > 1 || bytes > kTapRowsStageBytes) break;
   }
   return end;
 }

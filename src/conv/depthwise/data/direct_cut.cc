@@ -19,7 +19,7 @@ constexpr int64_t kStripBytes = int64_t{640} << 10;
 // many pixels, so that the smallest planes are not all overhead.
 constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
 // Tasks a thread should get, for balance.
-constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kDirectTasksPerThread = 4;
 constexpr int64_t kGatherTerms = 12;
 // Columns a task should keep when only columns are left to deal out.
 constexpr int64_t kLeastCols = 64;
@@ -87,7 +87,7 @@ void DepthwiseDataCut::CutPixels() {
 
 // More tasks when there are too few for the threads: first rows, then channels, then columns.
 void DepthwiseDataCut::FillThreads(int64_t num_channels, int num_threads) {
-  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kTasksPerThread;
+  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kDirectTasksPerThread;
   const auto grow = [&](int64_t& count, int64_t most) {
     if (num_tasks() < wanted) {
       count = std::max(count, std::min(most, CeilDiv(wanted, num_tasks() / count)));

@@ -18,7 +18,7 @@ namespace convgrad {
 namespace {
 
 // Results of a task, so that what it costs to begin one is not seen.
-constexpr int64_t kTaskResults = 16384;
+constexpr int64_t kWholePlanesResults = 16384;
 
 // Rows or columns: how many zeros results meet before the first source.
 int64_t PadOf(const Dimension& d) {
@@ -59,7 +59,7 @@ class WholePlanesPlan final : public Plan {
         forward_(InfoOf(problem.op).direction == Direction::kForward),
         image_(PlanesOfImage<T>(problem)),
         num_planes_(problem.geometry.batch * image_.count),
-        planes_of_task_(CeilDiv(kTaskResults, image_.out_h * image_.out_w)) {}
+        planes_of_task_(CeilDiv(kWholePlanesResults, image_.out_h * image_.out_w)) {}
 
   int64_t ScratchBytes() const override { return num_weights() * int64_t{sizeof(T)}; }
   std::string Tiles() const override { return fmt::format("{} planes a task", planes_of_task_); }

@@ -28,7 +28,7 @@ class Operands {
   // usage, data and I/O errors.
   Operands(const CaseSpec& spec, const Console& console);
 
-  // Of the images that --images names, if it does.
+  // The problem of the images that --images names, if it does.
   const Problem& problem() const { return *problem_; }
   // All that the operands have, and which of them are the problem's.
   int64_t batch() const { return batch_; }
@@ -38,7 +38,7 @@ class Operands {
   // Throws "memory/limit" if operands, result and scratch need more memory than the case's
   // execution allows. Call it before Load().
   void CheckMemory() const;
-  // What the operands themselves take: files that can be mapped take nothing.
+  // Bytes that the operands themselves take: files that can be mapped take none.
   int64_t CopiedBytes() const;
 
   // Reads, maps and generates.

@@ -64,9 +64,9 @@ struct Candidate {
 };
 
 // Cycles until the last thread is done: work of few tasks is shared by few threads. Counts are
-// rough, and a thread without a task is lost for certain: such work must promise a quarter more.
+// rough, and a thread without a task is lost for certain: such work must promise half more.
 double CyclesOnThreads(const Plan& plan, const KernelTable& kernels, int num_threads) {
-  constexpr double kIdle = 1.25;
+  constexpr double kIdle = 1.5;
   const Work work = plan.CountWork();
   const double cycles = CyclesOf(work, kernels.vector_bytes);
   const double tasks = std::max(1.0, work.Of(WorkKind::kTask));

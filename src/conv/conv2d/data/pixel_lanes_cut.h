@@ -140,7 +140,7 @@ int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
   return result_in_place && widest > kLineCols ? widest - widest % kLineCols : widest;
 }
 
-// Whether panels are best read where they lie. Copying one costs as much as a few blocks of rows
+// True where panels are best read as they lie. Copying one costs as much as a few blocks of rows
 // lose to vectors across two lines, and to planes that begin in the same sets of the caches.
 template <class Stored, class Element>
 bool PixelLanesCut<Stored, Element>::ServesInPlace() const {

@@ -25,7 +25,7 @@ class PixelLanesRunner {
   using Compute = ComputeType<Stored>;
   using Cut = PixelLanesCut<Stored, Element>;
   static constexpr bool kPairs = Cut::kPairs;
-  // What the micro-kernel gives.
+  // The micro-kernel gives these.
   using Result = std::conditional_t<kPairs, Stored, Compute>;
 
   PixelLanesRunner(const ConvArgs& args, const Cut& cut)

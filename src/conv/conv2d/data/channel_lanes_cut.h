@@ -80,8 +80,8 @@ struct ChannelLanesCut {
     return stage.result.num_images() * stage.result.num_rows() * result.w * ResultChannels();
   }
   int64_t SumsPerThread() const;
-  // True if the panel from a channel of the result on is read where the filter lies: the widest tile
-  // must not reach past its end.
+  // True if the panel from a channel of the result on is read where the filter lies: the widest
+  // tile must not reach past its end.
   bool ReadsInPlace(int64_t channel, int64_t num_channels) const {
     return in_place &&
            channel + TilesOfWidth(kernels, num_channels).front().cols <= sum.result_c * sum.groups;

@@ -46,8 +46,8 @@ bool HasMemoryToThrow() {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  if (!HasMemoryToThrow()) return EndWithoutMemory();  // nor has the stack any to grow
   GrowStack();
-  if (!HasMemoryToThrow()) return EndWithoutMemory();
   convgrad::PrepareStandardStreams();
   const std::vector<std::string> words(argv, argv + argc);
   const convgrad::ScopedFpEnvironment environment;

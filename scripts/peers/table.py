@@ -179,9 +179,9 @@ def markdown(entries):
     return "\n".join(parts)
 
 
-def write_into(page, entries):
-    """Puts machine, date, commit and the tables by family between the page's two marks."""
-    begin, end = "<!-- peers -->\n", "<!-- end of peers -->\n"
+def write_into(page, mark, entries):
+    """Puts machine, date, commit and the tables by family between two lines of the page."""
+    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->\n"
     text = page.read_text(encoding="utf-8")
     if begin not in text or end not in text:
         raise SystemExit(f"{page} has no lines {begin.strip()} and {end.strip()}")

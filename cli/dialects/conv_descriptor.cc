@@ -27,7 +27,7 @@ struct Written {
 
 constexpr std::string_view kAxes = "dhw";
 
-// Where the number behind a name of two letters belongs; null for no name.
+// Returns the place of the number behind a name of two letters; null for no name.
 std::optional<int64_t>* PlaceOf(Written& written, std::string_view name) {
   if (name == "mb") return &written.batch;
   if (name == "ic") return &written.in_c;

@@ -69,8 +69,8 @@ struct LoggedConv {
   // what was said of the former into the latter.
   void Transpose();
 
-  // The same problem, checked as any other; a convolution with as many groups as channels is
-  // depthwise. Throws Refusal where it is none.
+  // Returns the same problem, checked as any other is; a convolution with as many groups as
+  // channels is depthwise. Throws Refusal where it is none.
   Problem ToProblem() const;
 };
 

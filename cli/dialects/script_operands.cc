@@ -17,8 +17,8 @@ constexpr const char* kImports = R"(import sys
 import numpy as np
 )";
 
-// The same operations in the same order as fill.cc and normal_quantile.cc: each is rounded exactly,
-// so every element has the same bits.
+// The script does the operations of fill.cc and normal_quantile.cc in their order: each is rounded
+// exactly, so every element has the same bits.
 constexpr const char* kFillFunctions = R"(
 
 def mix(z):

@@ -1,4 +1,5 @@
-// Where the text of a manifest comes from. Must not know what a manifest says.
+// A manifest's text is read here, from a file, a stream or memory. This file must not know what a
+// manifest says.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Where the parts of a report's text stand, without holding them. The text itself stays where it
-// is.
+// A scan finds where the parts of a report's text stand, and holds none of them: the text stays
+// where it is.
 #pragma once
 
 #include <cstdint>

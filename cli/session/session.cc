@@ -110,7 +110,7 @@ ExitCode Dispatch(Session& session) {
   return arguments.command()->run(session);
 }
 
-// Where the file of a flag goes; null without one, or where the flag itself will be refused.
+// Returns the path that a flag writes to; null without one, or where the flag itself is refused.
 const std::string* PathOf(const Arguments& arguments, FlagId id) {
   const Command* command = arguments.command();
   const std::string* path = arguments.Find(id);

@@ -41,7 +41,7 @@ struct Place {
   int64_t image, row, col, channel;
 };
 
-// Where a number of an operand has its terms.
+// It lists the terms that a number of an operand has a part in.
 class TermPlaces {
  public:
   explicit TermPlaces(const Problem& problem)

@@ -49,7 +49,7 @@ class PixelLanesRunner {
     size_t phase;
     int64_t num_pixels;
   };
-  // Where the micro-kernel finds a panel, and the memory that it asks for ahead.
+  // A panel as the micro-kernel finds it, and the memory that it asks for ahead.
   struct PanelSource {
     const Element* data;
     int64_t term_step;

@@ -1,0 +1,98 @@
+// No form reads or writes past the end of a tensor: each lies before a page that may not be
+// touched, as a mapped file does whose last page is full.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "base/checked.h"
+#include "conv/plan/algorithm.h"
+#include "support/operands.h"
+
+namespace convgrad {
+namespace {
+
+// Memory whose last byte lies just before a page without access.
+class EndsAtGuard {
+ public:
+  explicit EndsAtGuard(int64_t bytes) : page_(sysconf(_SC_PAGESIZE)) {
+    const int64_t readable = CeilDiv(bytes, page_) * page_;
+    size_ = static_cast<size_t>(readable + page_);
+    pages_ = static_cast<char*>(
+        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(pages_ + readable, static_cast<size_t>(page_), PROT_NONE);
+    begin_ = pages_ + readable - bytes;
+  }
+  explicit EndsAtGuard(const Tensor& tensor) : EndsAtGuard(tensor.num_bytes()) {
+    std::memcpy(begin_, tensor.raw(), static_cast<size_t>(tensor.num_bytes()));
+  }
+  ~EndsAtGuard() { munmap(pages_, size_); }
+  EndsAtGuard(const EndsAtGuard&) = delete;
+  EndsAtGuard& operator=(const EndsAtGuard&) = delete;
+
+  char* begin() const { return begin_; }
+
+ private:
+  const int64_t page_;
+  size_t size_;
+  char *pages_, *begin_;
+};
+
+// Sizes that are no whole vectors, of tensors that are whole lines: 1x1 filters on planes, few
+// pixels that read the filter where it lies, padding, strides, groups.
+constexpr const char* kConvolutions[] = {
+    "NCHW in=1,64,9,7 filter=1,1,64,20 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
+    "NCHW in=2,32,9,5 filter=1,1,32,96 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
+    "NCHW in=2,128,3,3 filter=1,1,16,80 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
+    "NHWC in=4,1,1,64 filter=1,1,64,100 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
+    "NHWC in=1,5,5,32 filter=3,3,32,36 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=SAME",
+    "NHWC in=2,4,4,48 filter=1,1,12,72 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
+    "NHWC in=2,8,10,16 filter=3,3,16,28 strides=2,2 dilations=1,1 pads=0,1,0,1 padding=SAME",
+};
+
+void ComputeBeforeGuards(const Problem& problem, const Algorithm& algorithm,
+                         const KernelTable& kernels) {
+  const testing::Operands operands =
+      testing::RandomOperands(problem, 1, testing::Values::kOrdinary);
+  const EndsAtGuard first(operands.first), second(operands.second);
+  const EndsAtGuard result(problem.ResultBytes());
+  const OpInfo& op = InfoOf(problem.op);
+  const auto pointer_of = [&](Role role) -> const void* {
+    if (role == op.operands[0]) return first.begin();
+    return role == op.operands[1] ? second.begin() : nullptr;
+  };
+  const Parallel parallel(1);
+  const Planned planned = Planned::Forced(algorithm, problem, kernels, 1);
+  planned.Run({problem, pointer_of(Role::kInput), pointer_of(Role::kFilter),
+               pointer_of(Role::kOutBackprop), result.begin(), kernels, parallel});
+  Execution execution;
+  execution.algorithm = "reference";
+  const Tensor expected = Compute(problem, operands.first, operands.second, execution);
+  EXPECT_EQ(std::memcmp(result.begin(), expected.raw(), static_cast<size_t>(expected.num_bytes())),
+            0)
+      << algorithm.name << ' ' << problem.ToLine();
+}
+
+TEST(OperandEnds, NoFormGoesPastThem) {
+  for (const OpInfo& op : AllOps()) {
+    if (op.depthwise) continue;
+    for (const char* dtype : {"float32", "float64", "bfloat16"}) {
+      for (const char* convolution : kConvolutions) {
+        const Problem problem =
+            ParseProblem(std::string(op.name) + " " + dtype + " " + convolution);
+        for (const KernelTable& kernels : SupportedKernels()) {
+          for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+            if (!algorithm.can(problem, kernels)) continue;
+            SCOPED_TRACE(algorithm.name);
+            ComputeBeforeGuards(problem, algorithm, kernels);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace convgrad

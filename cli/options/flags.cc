@@ -108,8 +108,7 @@ constexpr Flag kFlags[] = {
      true, kAmount, "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
     {FlagId::kImages, "images", "A:B|I/N", kParts, kRun | kPlan | kReduce, true, kText,
      "only images A to B of the batch, from 0, without B; or the I-th (from 1) of N parts of it. "
-     "Of "
-     "reduce: those that there must be, no more and no fewer; default: all of the batch"},
+     "Of reduce: those that there must be, no more and no fewer; default: all of the batch"},
     {FlagId::kFirstImage, "first-image", "K", kParts, kRun, true, kInteger,
      "with --partial: the operands are a piece of a larger batch, whose image K is their first"},
     {FlagId::kPartial, "partial", "F", kParts, kRun | kReduce, false, kWritten,

@@ -120,6 +120,11 @@ class Cluster:
     def queued(self):
         return {line.split("_")[0] for line in self.run("squeue", "-h", "-r", "-o", "%i").splitlines()}
 
+    def lose_node(self, node):
+        """The node dies, and the controller is told: its tasks have ended."""
+        self.kill_node(node)
+        self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed")
+
     def kill_node(self, node):
         """The node's daemon and all that runs on it end at once, as if its power failed."""
         self.kill_daemon(self.folder / f"slurmd-{node}.pid")

@@ -71,8 +71,7 @@ class Slurm(unittest.TestCase):
             job = self.submit(cluster)
             cluster.wait_for("case of every shard", lambda: len(self.finished()) == SHARDS and
                              min(self.finished().values()) > 0)
-            cluster.kill_node("n2")
-            cluster.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=killed")
+            cluster.lose_node("n2")
             cluster.wait_for_job(job)
             killed = self.finished()
             self.assertLess(sum(killed.values()), CASES, "nothing was left to do when the node died")

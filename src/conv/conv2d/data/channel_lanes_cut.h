@@ -157,16 +157,19 @@ bool ChannelLanesCut<Stored, Element>::Crowds(const TapSum& sum) {
 }
 
 // In a forward pass the terms of a panel are rows of the filter, one behind the other, which few
-// pixels read less often than a copy would. A line that belongs to two panels has to last from one
-// to the next, which it does for few terms, fewer where rows meet in few sets of the caches.
+// pixels read less often than a copy would: in several tiles, unless rows meet in few sets of the
+// caches. A line that belongs to two panels has to last from one to the next, which it does for few
+// terms, again fewer where rows meet.
 template <class Stored, class Element>
 bool ChannelLanesCut<Stored, Element>::FilterServesInPlace() const {
   if (!sum.forward || !std::is_same_v<Stored, Element>) return false;
   const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
-  if (panels.cols * int64_t{sizeof(Element)} % int64_t{kAlignment} == 0) return pixels <= 128;
-  constexpr int64_t kFewSetsStride = 1024;
+  constexpr int64_t kFewSetsStride = 1024, kFewPixels = 16, kMostPixels = 128;
   const bool crowds = sum.result_c * sum.groups * int64_t{sizeof(Element)} % kFewSetsStride == 0;
-  return pixels <= 16 && TermsOf(sum, phases) <= (crowds ? 512 : 2048);
+  if (panels.cols * int64_t{sizeof(Element)} % int64_t{kAlignment} == 0) {
+    return pixels <= (crowds ? kFewPixels : kMostPixels);
+  }
+  return pixels <= kFewPixels && TermsOf(sum, phases) <= (crowds ? 512 : 2048);
 }
 
 inline constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of the filter at a time

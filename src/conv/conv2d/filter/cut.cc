@@ -251,15 +251,15 @@ Slab FilterCut::GridSlab(const PixelStage& stage) const {
 
 int64_t FilterCut::InputWidth(const Pass& pass) const {
   if (inputs_in_lanes) {
-    return joined ? (pass.group_end - pass.group_begin) * ColumnNumbers()
-                  : pass.num_panels() * sizes.panels.cols;
+    const int64_t panels = pass.panel_end - pass.panel_begin;
+    return pass.num_groups() * (joined ? ColumnNumbers() : PackedPixel(panels * sizes.panels.cols));
   }
   const int64_t block = joined || InputIsPlanar() ? 1 : ChannelBlock();
   return (pass.group_end - pass.group_begin) * RoundUp(geometry.group_in_c, block);
 }
 
 int64_t FilterCut::OutputWidth(const Pass& pass) const {
-  if (inputs_in_lanes) return (pass.group_end - pass.group_begin) * geometry.group_out_c;
+  if (inputs_in_lanes) return PackedPixel(pass.num_groups() * geometry.group_out_c);
   return pass.num_panels() * sizes.panels.cols;
 }
 

@@ -98,13 +98,32 @@ struct FilterCut {
   // Pixels of out_backprop already hold the columns of every panel side by side, or are its rows.
   bool UsesOutputInPlace() const {
     if (!sizes.stores_compute_type) return false;
-    return inputs_in_lanes || (format == DataFormat::kNHWC && PanelsServeInPlace());
+    if (format == DataFormat::kNCHW) return inputs_in_lanes;
+    return inputs_in_lanes ? !PixelsCrowd(geometry.out_c) : PanelsServeInPlace();
   }
   // Where pixels are longer than a panel every tile that meets one pays for its distance, about as
-  // much as it costs to copy one number; packed, they are neighbours.
+  // much as it costs to copy one number, or far more where they crowd; packed, they are neighbours.
   bool PanelsServeInPlace() const {
     if (geometry.group_out_c % sizes.panels.cols != 0) return false;
-    return geometry.out_c == sizes.panels.cols || tile_taps * row_blocks <= PanelBytes();
+    constexpr int64_t kFewTiles = 16;
+    return geometry.out_c == sizes.panels.cols ||
+           tile_taps * row_blocks <= (PixelsCrowd(geometry.out_c) ? kFewTiles : PanelBytes());
+  }
+  // Pixels of so many channels, one behind the other, that they are a large power of two apart meet
+  // in so few sets of the caches that a tile's lines are gone when the next tile comes for them.
+  bool PixelsCrowd(int64_t channels) const {
+    constexpr int64_t kFewSetsStride = 2048;
+    return HasManyPixels() && channels * sizes.element_bytes % kFewSetsStride == 0;
+  }
+  // More than the first cache has lines for, beside a panel.
+  bool HasManyPixels() const {
+    constexpr int64_t kFewPixels = 256;
+    return NumPixels() > kFewPixels;
+  }
+  // From one packed pixel of so many numbers to the next.
+  int64_t PackedPixel(int64_t numbers) const {
+    constexpr int64_t kLineBytes = 64;
+    return numbers + (PixelsCrowd(numbers) ? kLineBytes / sizes.element_bytes : 0);
   }
   // Rows of tiles are planes.
   bool InputIsPlanar() const { return format == DataFormat::kNCHW && !joined && !inputs_in_lanes; }
@@ -113,8 +132,8 @@ struct FilterCut {
     if (!sizes.stores_compute_type) return false;
     if (InputIsPlanar()) return true;
     if (joined || format == DataFormat::kNCHW) return false;
-    return inputs_in_lanes ? geometry.group_in_c % sizes.panels.cols == 0
-                           : PixelsServeAsRows(geometry, sizes.panels.cols);
+    if (!inputs_in_lanes) return PixelsServeAsRows(geometry, sizes.panels.cols);
+    return geometry.group_in_c % sizes.panels.cols == 0 && !PixelsCrowd(geometry.in_c);
   }
   // Pixels of NHWC are no longer than a panel's part of one, which every term reads as well: a copy
   // by channel blocks gains nothing then. Narrow panels compute too little for a longer one.

@@ -118,7 +118,8 @@ void InputLanesOperands<Stored>::PackOutput() {
                     [&](int64_t n, int64_t, int64_t pixel, int64_t count) {
                       PackRun(static_cast<const Stored*>(args_.out_backprop), output_shape_,
                               {out.image_begin + n, out.row_begin * g.out_w + pixel, 1, count},
-                              pass_->group_begin * g.group_out_c, places_->output().pixel,
+                              pass_->group_begin * g.group_out_c,
+                              pass_->num_groups() * g.group_out_c,
                               output_scratch_.data() + n * places_->output().image +
                                   pixel * places_->output().pixel,
                               places_->output().pixel);

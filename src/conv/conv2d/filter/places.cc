@@ -58,7 +58,8 @@ OperandPlaces StagePlaces::InputColumns(const FilterCut& cut, const Pass& pass,
   const Slab grid = cut.GridSlab(stage);
   OperandPlaces places = OperandPlaces::Packed(
       grid, cut.cols.count,
-      cut.joined ? cut.ColumnNumbers() : (pass.panel_end - pass.panel_begin) * panel_cols);
+      cut.joined ? cut.ColumnNumbers()
+                 : cut.PackedPixel((pass.panel_end - pass.panel_begin) * panel_cols));
   places.block = panel_cols;
   places.group = grid.num_images() * places.image;
   if (cut.joined) places.begin = pass.panel_begin * panel_cols;
@@ -86,8 +87,7 @@ OperandPlaces StagePlaces::InputPixels(const FilterCut& cut, const Pass& pass,
 OperandPlaces StagePlaces::OutputRows(const FilterCut& cut, const Pass& pass,
                                       const PixelStage& stage) {
   const ConvGeometry& g = cut.geometry;
-  OperandPlaces places =
-      OperandPlaces::Packed(stage.output, g.out_w, pass.num_groups() * g.group_out_c);
+  OperandPlaces places = OperandPlaces::Packed(stage.output, g.out_w, cut.OutputWidth(pass));
   if (cut.UsesOutputInPlace()) {
     const bool nhwc = cut.format == DataFormat::kNHWC;
     places.channel = nhwc ? 1 : g.out_h * g.out_w;

@@ -36,6 +36,7 @@ class Counter {
   void CountResult();
   double Segments(double terms) const;
   bool HasCrowdedPlanes() const;
+  bool HasFarPixels() const;
   void Move(WorkKind kind, double elements, double pieces) {
     work_.Add(kind, elements * static_cast<double>(cut_.sizes.element_bytes) / 4);
     work_.Add(WorkKind::kRun, pieces);
@@ -75,6 +76,8 @@ void Counter::CountTiles() {
                                CeilDiv(std::ssize(cut_.blocks), cut_.chunk_blocks)));
   if (HasCrowdedPlanes()) {
     work_.Add(WorkKind::kFarLine, matrices * terms * tiles_.count * Product(tiles_.tile_rows));
+  } else if (HasFarPixels()) {
+    work_.Add(WorkKind::kFarLine, matrices * terms * tiles_.count);
   }
 }
 
@@ -95,6 +98,15 @@ bool Counter::HasCrowdedPlanes() const {
   constexpr int64_t kWayBytes = 4096, kFewRows = 8;
   return cut_.InputIsPlanar() && tiles_.tile_rows > kFewRows &&
          g_.in_h * g_.in_w * tiles_.element_bytes % kWayBytes == 0;
+}
+
+// Rows that are some numbers of each of many pixels, whose lines every tile reads again.
+bool Counter::HasFarPixels() const {
+  constexpr int64_t kLine = 64;
+  const bool planes = cut_.UsesOutputInPlace() && cut_.format == DataFormat::kNCHW;
+  const bool pixels = cut_.inputs_in_lanes ? !planes : cut_.joined || cut_.UsesInputInPlace();
+  const int64_t channels = cut_.inputs_in_lanes ? g_.out_c : g_.in_c;
+  return pixels && channels * tiles_.element_bytes > kLine && cut_.HasManyPixels();
 }
 
 void Counter::CountFolds() {

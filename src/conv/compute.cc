@@ -65,6 +65,18 @@ void CheckTensor(const Problem& problem, const char* name, const Shape& shape,
                         ToString(tensor.shape()), InfoOf(problem.dtype).name, ToString(shape)));
 }
 
+// Null where no measurement decides.
+const Algorithm* TunedOf(const Problem& problem, const Execution& execution,
+                         const KernelTable& kernels, int num_threads) {
+  const bool may_choose = !execution.algorithm && execution.precision == Precision::kStandard;
+  if (!execution.tuned || !may_choose || !problem.HasTerms()) return nullptr;
+  const std::string name = execution.tuned(problem, kernels.isa, num_threads);
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    if (name == algorithm.name && algorithm.can(problem, kernels)) return &algorithm;
+  }
+  return nullptr;
+}
+
 // Finds the one that is asked for, or the first that can do the problem.
 const Algorithm& FirstOf(const Problem& problem, const Execution& execution,
                          const KernelTable& kernels) {
@@ -80,6 +92,9 @@ const Algorithm& FirstOf(const Problem& problem, const Execution& execution,
 std::optional<Planned> PlanTerms(const Problem& problem, const Execution& execution,
                                  const KernelTable& kernels, int num_threads) {
   if (!problem.HasTerms()) return std::nullopt;
+  if (const Algorithm* tuned = TunedOf(problem, execution, kernels, num_threads)) {
+    return Planned::Forced(*tuned, problem, kernels, num_threads);
+  }
   if (!execution.algorithm) {
     return Planned::Best(problem, kernels, num_threads, execution.precision);
   }
@@ -92,7 +107,10 @@ RunInfo InfoOf(const Problem& problem, const Execution& execution, const KernelT
       planned ? planned->algorithm() : FirstOf(problem, execution, kernels);
   RunInfo info;
   info.algorithm = algorithm.name;
-  info.why = execution.algorithm ? "asked for" : algorithm.summary;
+  info.is_tuned = TunedOf(problem, execution, kernels, num_threads) != nullptr;
+  info.why = execution.algorithm ? "asked for"
+             : info.is_tuned     ? "tuned: measured to be the quickest on this machine"
+                                 : algorithm.summary;
   info.precision = execution.precision;
   info.isa = kernels.isa;
   info.num_threads = num_threads;

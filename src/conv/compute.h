@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -11,10 +12,16 @@
 
 namespace convgrad {
 
+// Names the algorithm that was measured to be the quickest for a problem at standard precision, on
+// this instruction set with so many threads; empty where none was. A name that can't do the problem
+// counts as none.
+using TunedChoice = std::function<std::string(const Problem&, Isa, int num_threads)>;
+
 struct Execution {
   int num_threads = 0;                   // 0: all usable CPUs
   std::optional<Isa> isa;                // none: the best this machine has
   std::optional<std::string> algorithm;  // none: the best (Planned::Best)
+  TunedChoice tuned;                     // asked before Planned::Best; may be empty
   Precision precision = Precision::kStandard;
   int64_t max_memory_bytes = 0;  // 0: 80 % of what is available
 };
@@ -22,7 +29,8 @@ struct Execution {
 // The choices of a run, to come or done.
 struct RunInfo {
   std::string algorithm;
-  std::string why;  // why this algorithm, in words
+  std::string why;        // why this algorithm, in words
+  bool is_tuned = false;  // it was Execution::tuned that chose it
   Precision precision = Precision::kStandard;
   Isa isa = Isa::kScalar;
   int num_threads = 1;

@@ -12,9 +12,9 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "cli/record/cache_files.h"
 #include "cli/record/machine.h"
 #include "cli/report/peaks_json.h"
-#include "cli/text/environment.h"
 #include "cli/text/json.h"
 
 namespace convgrad::cli {
@@ -25,34 +25,10 @@ constexpr std::uintmax_t kMaxFileBytes = 1 << 16;
 // Other work that disturbed a measurement is likely to last: it is not taken again at once.
 constexpr std::chrono::minutes kPatience{10};
 
-// Empty where there is no place for it. A relative $XDG_CACHE_HOME counts as none, as its
-// specification says.
-std::string CacheFolder() {
-  const std::string xdg = Variable("XDG_CACHE_HOME");
-  if (xdg.starts_with('/')) return xdg + "/convgrad";
-  const std::string home = Variable("HOME");
-  return home.starts_with('/') ? home + "/.cache/convgrad" : "";
-}
-
 // Everything that the peaks depend on.
 std::string KeyOf(const Machine& machine, Isa isa, int num_threads) {
-  std::string key =
-      fmt::format("{}; {} CPUs, {} of {} usable; {}; {} threads; version {} {}", machine.cpu_model,
-                  machine.num_cpus, machine.usable_cpus, machine.allowed_cpus, NameOf(isa),
-                  num_threads, kBuild.version, kBuild.compiler);
-  for (const Cache& cache : machine.caches) {
-    key += fmt::format("; L{} {} {}/{}", cache.level, cache.type, cache.bytes, cache.num_sharing);
-  }
-  return key;
-}
-
-// FNV-1a, 64 bits: a name for a file; the key inside the file decides.
-std::string FileNameOf(const std::string& key) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const char letter : key) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
-  }
-  return fmt::format("peaks-{:016x}.json", hash);
+  return fmt::format("{}; version {} {}", MachineKey(machine, isa, num_threads), kBuild.version,
+                     kBuild.compiler);
 }
 
 std::optional<Peaks> ReadPeaks(const std::string& path, const std::string& key) {
@@ -101,7 +77,7 @@ class PeaksFile {
         machine_(DescribeMachine()),
         key_(KeyOf(machine_, kernels.isa, parallel.num_threads())),
         folder_(CacheFolder()),
-        path_(folder_ + "/" + FileNameOf(key_)) {}
+        path_(folder_ + "/" + CacheFileName("peaks", key_)) {}
 
   const std::string& path() const { return path_; }
   std::optional<Peaks> Read() const {

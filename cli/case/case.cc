@@ -12,6 +12,7 @@
 #include "cli/case/golden.h"
 #include "cli/case/images.h"
 #include "cli/case/padding_advice.h"
+#include "cli/record/tuned.h"
 #include "cli/text/number_list.h"
 #include "cli/text/values.h"
 #include "files/tensor_file.h"
@@ -199,18 +200,23 @@ std::optional<Isa> ParseIsaFlag(const FlagValues& flags) {
   return choice == 0 ? std::nullopt : std::optional(kAllIsas[choice - 1]);
 }
 
+}  // namespace
+
 Execution ParseExecution(const FlagValues& flags) {
   Execution execution;
   execution.precision = ChoiceOf(flags, FlagId::kPrecision, kAllPrecisions, execution.precision);
   execution.num_threads = ParseThreads(flags);
   execution.isa = ParseIsaFlag(flags);
   if (const std::string* name = flags.Find(FlagId::kAlgorithm)) execution.algorithm = *name;
+  if (!flags.Has(FlagId::kNoTuned)) execution.tuned = KeptChoices();
   if (const std::string* size = flags.Find(FlagId::kMaxMemory)) {
     execution.max_memory_bytes = flags.Parse(
         FlagId::kMaxMemory, [&](const std::string& name) { return ParseMemory(name, *size); });
   }
   return execution;
 }
+
+namespace {
 
 int ParseThreadCount(const FlagValues& flags, const std::string& text) {
   if (text == "all") return 0;

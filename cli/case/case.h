@@ -76,6 +76,8 @@ bool TakesFlag(Op op, FlagId id);
 // Values of flags that several commands take.
 std::optional<DType> ParseDTypeFlag(const FlagValues& flags);
 uint64_t ParseSeed(const FlagValues& flags);
+// --threads, --isa, --algorithm, --precision, --no-tuned and --max-memory.
+Execution ParseExecution(const FlagValues& flags);
 // 0 for all.
 int ParseThreads(const FlagValues& flags);
 // The flag of a command that takes several; each once.

@@ -9,8 +9,10 @@
 
 #include "base/parallel.h"
 #include "base/resources.h"
+#include "cli/case/case.h"
 #include "cli/options/commands.h"
 #include "cli/record/machine_json.h"
+#include "cli/record/tuned.h"
 #include "cli/session/session.h"
 #include "cli/text/json.h"
 #include "cli/text/unicode.h"
@@ -83,7 +85,35 @@ Json MachineJson(const Machine& machine) {
           {"caches", CachesJson(machine)}};
 }
 
-std::string RenderJson() {
+// What is kept for the instruction set and number of threads that are asked for.
+TunedFile TunedOf(const Arguments& arguments) {
+  const Execution execution = ParseExecution(arguments.flags());
+  return ReadTuned(execution.isa.value_or(SupportedKernels().front().isa),
+                   ThreadsOrAll(execution.num_threads));
+}
+
+const char* StateOf(const TunedFile& file) {
+  if (file.is_used()) return "used";
+  return file.ignored.empty() ? "none" : "ignored";
+}
+
+Json TunedJson(const TunedFile& file) {
+  return {{"state", StateOf(file)},
+          {"file", ToValidUtf8(file.path)},
+          {"ignored", file.ignored},
+          {"date", file.date},
+          {"num_choices", file.choices.size()}};
+}
+
+std::string TunedText(const TunedFile& file) {
+  if (file.is_used()) {
+    return fmt::format("{} choices of {}, in {}", file.choices.size(), file.date, file.path);
+  }
+  if (file.ignored.empty()) return "none; see 'convgrad help tune'";
+  return fmt::format("none; {} is ignored: {}", file.path, file.ignored);
+}
+
+std::string RenderJson(const TunedFile& tuned) {
   Json json = {{"version", kBuild.version},      {"commit", kBuild.commit},
                {"isa", AvailableIsas().front()}, {"isa_available", AvailableIsas()},
                {"ops", Json::array()},           {"dtypes", FloatTypes()},
@@ -97,10 +127,11 @@ std::string RenderJson() {
   }
   for (const auto& [name, version] : Versions()) json["versions"][name] = version;
   json["machine"] = MachineJson(DescribeMachine());
+  json["tuned"] = TunedJson(tuned);
   return DumpJson(json, 2);
 }
 
-std::string RenderText() {
+std::string RenderText(const TunedFile& tuned) {
   const Machine machine = DescribeMachine();
   std::string text =
       fmt::format("convgrad {} ({})\n\nOperations:\n", kBuild.version, kBuild.commit);
@@ -117,6 +148,7 @@ std::string RenderText() {
     text += fmt::format("  {:<14}{}\n  {:<14}precision {}\n", entry.name,
                         fmt::join(entry.ops, ", "), "", fmt::join(entry.precisions, ", "));
   }
+  text += fmt::format("\nTuned: {}\n", TunedText(tuned));
   text += "\nVersions:\n";
   for (const auto& [name, version] : Versions()) text += fmt::format("  {:<14}{}\n", name, version);
   return text + fmt::format("\nMachine: {}, {} CPUs ({} usable), {} of memory ({} available)\n",
@@ -128,7 +160,9 @@ std::string RenderText() {
 }  // namespace
 
 ExitCode Info(Session& session) {
-  session.console.Print(session.arguments.Has(FlagId::kJson) ? RenderJson() : RenderText());
+  const TunedFile tuned = TunedOf(session.arguments);
+  session.console.Print(session.arguments.Has(FlagId::kJson) ? RenderJson(tuned)
+                                                             : RenderText(tuned));
   return ExitCode::kOk;
 }
 

@@ -45,6 +45,7 @@ ExitCode Bench(Session& session);
 ExitCode Import(Session& session);
 ExitCode Export(Session& session);
 ExitCode Replay(Session& session);
+ExitCode Tune(Session& session);
 ExitCode Info(Session& session);
 ExitCode Help(Session& session);
 

@@ -23,6 +23,7 @@ constexpr CommandSet kPrune = Only(CommandId::kPrune);
 constexpr CommandSet kImport = Only(CommandId::kImport);
 constexpr CommandSet kExport = Only(CommandId::kExport);
 constexpr CommandSet kReplay = Only(CommandId::kReplay);
+constexpr CommandSet kTune = Only(CommandId::kTune);
 constexpr CommandSet kInfo = Only(CommandId::kInfo);
 constexpr CommandSet kHelp = Only(CommandId::kHelp);
 constexpr CommandSet kOneOp = kRun | kCheck | kPlan | kBench | kExport;
@@ -33,7 +34,7 @@ constexpr CommandSet kWorking = kReported | kGen | kInspect;
 constexpr CommandSet kForeign = kImport | kExport | kReplay;
 constexpr CommandSet kManifests = kBatch | kMerge;
 constexpr CommandSet kSpeaking =
-    kWorking | kManifests | kReduce | kReport | kAccept | kPrune | kForeign;
+    kWorking | kManifests | kReduce | kReport | kAccept | kPrune | kForeign | kTune;
 constexpr CommandSet kEvery = kSpeaking | kInfo | kHelp;
 
 using enum FlagGroup;
@@ -93,19 +94,23 @@ constexpr Flag kFlags[] = {
     {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kText,
      "how bfloat16 is written; default V2, as NumPy with ml_dtypes does (.safetensors: BF16)"},
     {FlagId::kThreads, "threads", "N|all", kExecution,
-     kOneOp | kDiff | kGen | kBatch | kReplay | kReduce, true, kAmount,
+     kOneOp | kDiff | kGen | kBatch | kReplay | kReduce | kTune | kInfo, true, kAmount,
      "default all: the CPUs this process may use; changes no bit of a result. bench takes several, "
      "1,2, and times each case with each"},
-    {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution, kOneOp | kBatch | kReplay,
-     true, kText, "instruction set; changes no bit of a result"},
+    {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution,
+     kOneOp | kBatch | kReplay | kTune | kInfo, true, kText,
+     "instruction set; changes no bit of a result"},
     {FlagId::kAlgorithm, "algorithm", "NAME", kExecution, kOneOp | kBatch | kReplay, true, kText,
      "force one ('convgrad info' lists them); changes no bit of a result"},
+    {FlagId::kNoTuned, "no-tuned", nullptr, kExecution, kOneOp | kBatch | kReplay, true, kSwitch,
+     "choose as if convgrad tune had never run here; changes no bit of a result"},
     {FlagId::kPrecision, "precision", "standard|double|exact", kExecution,
      kOneOp | kBatch | kReplay, true, kText,
      "standard (default): fast, a small known error; double: sums in float64, of float64 in twice "
      "that; exact: the exact sum, rounded once"},
-    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution, kOneOp | kBatch | kReplay | kReduce,
-     true, kAmount, "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
+    {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution,
+     kOneOp | kBatch | kReplay | kReduce | kTune, true, kAmount,
+     "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
     {FlagId::kImages, "images", "A:B|I/N", kParts, kRun | kPlan | kReduce, true, kText,
      "only images A to B of the batch, from 0, without B; or the I-th (from 1) of N parts of it. "
      "Of reduce: those that there must be, no more and no fewer; default: all of the batch"},
@@ -152,13 +157,13 @@ constexpr Flag kFlags[] = {
      "the dialect of the log, one that import knows; default: each line's own"},
     {FlagId::kCheckAll, "check", nullptr, kManifest, kReplay, false, kSwitch,
      "check this program's results of the log's convolutions instead of timing them"},
-    {FlagId::kMatch, "match", "GLOB", kManifest, kBatch | kBench | kPlan | kExport | kReplay, false,
-     kText,
+    {FlagId::kMatch, "match", "GLOB", kManifest,
+     kBatch | kBench | kPlan | kExport | kReplay | kTune, false, kText,
      "only cases of the manifest whose name matches: '*3x3*'; '*' stands for '/' too; given "
      "several times: whose name matches one of them",
      '\0', true},
-    {FlagId::kTag, "tag", "T,...", kManifest, kBatch | kBench | kPlan | kExport | kReplay, false,
-     kText, "only cases that have all these tags"},
+    {FlagId::kTag, "tag", "T,...", kManifest, kBatch | kBench | kPlan | kExport | kReplay | kTune,
+     false, kText, "only cases that have all these tags"},
     {FlagId::kList, "list", nullptr, kManifest, kBatch | kBench | kAccept, false, kSwitch,
      "run none: print the cases that would run, batch as command lines that run alone; accept "
      "none: print what waits"},
@@ -222,6 +227,10 @@ constexpr Flag kFlags[] = {
      "how much slower or faster still counts as the same; default 5%"},
     {FlagId::kRemeasure, "remeasure", nullptr, kTiming, kBench | kReplay, false, kSwitch,
      "measure the machine's peaks again, though they are known from before"},
+    {FlagId::kSeconds, "seconds", "TIME", kTiming, kTune, false, kAmount,
+     "end after about so long, with what was measured so far; default 2min"},
+    {FlagId::kForget, "forget", nullptr, kTiming, kTune, false, kSwitch,
+     "measure nothing; remove what was kept for this instruction set and number of threads"},
     {FlagId::kReport, "report", "F", kReporting,
      kReported | kInspect | kManifests | kReplay | kReduce, false, kWritten,
      "write the JSON report; '-' for standard output"},

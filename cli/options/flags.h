@@ -26,6 +26,7 @@ enum class CommandId {
   kImport,
   kExport,
   kReplay,
+  kTune,
   kInfo,
   kHelp
 };
@@ -67,6 +68,7 @@ enum class FlagId {
   kThreads,
   kIsa,
   kAlgorithm,
+  kNoTuned,
   kPrecision,
   kMaxMemory,
   kImages,
@@ -116,6 +118,8 @@ enum class FlagId {
   kBaselineBin,
   kRegress,
   kRemeasure,
+  kSeconds,
+  kForget,
   kReport,
   kErrorMap,
   kJunit,

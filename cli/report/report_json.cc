@@ -92,6 +92,7 @@ Json RenderProblem(const CaseRecord& entry) {
 
 Json RenderRun(const RunInfo& run) {
   return {{"algorithm", run.algorithm},
+          {"tuned", run.is_tuned},
           {"isa", NameOf(run.isa)},
           {"precision", NameOf(run.precision)},
           {"algo", kAlgo},

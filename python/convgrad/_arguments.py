@@ -100,6 +100,8 @@ class Options(TypedDict, total=False):
     """Default: the best instruction set that this machine has."""
     algorithm: str | None
     """Default: the best."""
+    no_tuned: bool
+    """Chooses as if ``convgrad tune`` had never run here."""
     max_memory: str | int | None
     """``"8GiB"``, or bytes; default: 80 % of what is available."""
 

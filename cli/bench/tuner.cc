@@ -92,6 +92,7 @@ class Race {
     Tuned tuned = {forms_.front().name, forms_.front().name};
     for (const Form& form : forms_) {
       std::vector<double> gains;
+      gains.reserve(form.rounds.size());
       for (int round = 0; round < static_cast<int>(form.rounds.size()); ++round) {
         gains.push_back(GainOf(form, round));
       }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/resources.h"
 #include "cli/bench/tuner.h"
 #include "cli/bench/usual_problems.h"
 #include "cli/case/operands.h"

@@ -145,12 +145,12 @@ std::string RenderText(const TunedFile& tuned) {
                       AvailableIsas().front());
   text += "\nAlgorithms:\n";
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    text += fmt::format("  {:<14}{}\n  {:<14}precision {}\n", entry.name,
+    text += fmt::format("  {:<20}{}\n  {:<20}precision {}\n", entry.name,
                         fmt::join(entry.ops, ", "), "", fmt::join(entry.precisions, ", "));
   }
   text += fmt::format("\nTuned: {}\n", TunedText(tuned));
   text += "\nVersions:\n";
-  for (const auto& [name, version] : Versions()) text += fmt::format("  {:<14}{}\n", name, version);
+  for (const auto& [name, version] : Versions()) text += fmt::format("  {:<20}{}\n", name, version);
   return text + fmt::format("\nMachine: {}, {} CPUs ({} usable), {} of memory ({} available)\n",
                             machine.cpu_model, machine.num_cpus, machine.usable_cpus,
                             FormatBytes(machine.memory_bytes),

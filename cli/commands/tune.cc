@@ -87,7 +87,12 @@ Problems ProblemsToTune(const Session& session) {
 
 // Measures one problem, and puts what it found among the choices.
 void TuneOne(Session& session, const Setting& setting, const Problem& problem, TunedFile& file) {
-  CheckMemory(problem, setting.execution, problem.OperandBytes(), false);
+  try {
+    CheckMemory(problem, setting.execution, problem.OperandBytes(), false);
+  } catch (const Error& error) {
+    session.console.Warn(fmt::format("{}: not measured: {}", problem.ToLine(), error.what()));
+    return;
+  }
   const Tuned tuned = TuneProblem(problem, setting.execution);
   if (tuned.quickest == tuned.by_default) {
     file.choices.erase(TunedKey(problem));

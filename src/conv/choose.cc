@@ -3,6 +3,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -40,21 +41,26 @@ bool IsReference(const Algorithm& algorithm) {
   return std::string_view(algorithm.name) == kReferenceAlgorithm.name;
 }
 
-// A Zen 4, or a Zen 3, which has no vectors of 64 bytes.
-bool IsZen4() {
+using Costs = std::array<double, kNumWorkKinds>;
+
+// Of vectors of 64 bytes on this processor.
+const Costs& WideCosts() {
 #if defined(__x86_64__)
   unsigned vendor[4] = {}, version[4] = {};
   if (__get_cpuid(0, &vendor[0], &vendor[1], &vendor[2], &vendor[3]) == 0 ||
       __get_cpuid(1, &version[0], &version[1], &version[2], &version[3]) == 0) {
-    return false;
+    return kWideCosts;
   }
-  constexpr unsigned kAmd = 0x68747541;  // "Auth", of "AuthenticAMD"
-  constexpr unsigned kFamily = 0x19;     // base family 0xF plus the extended one
+  constexpr unsigned kIntel = 0x756E6547;  // "Genu", of "GenuineIntel"
+  constexpr unsigned kAmd = 0x68747541;    // "Auth", of "AuthenticAMD"
+  // Base family 0xF plus the extended one: a Zen 4, or a Zen 3, which has no such vectors.
+  constexpr unsigned kZen4 = 0x19, kZen5 = 0x1A;
   const unsigned family = (version[0] >> 8 & 0xF) + (version[0] >> 20 & 0xFF);
-  return vendor[1] == kAmd && family == kFamily;
-#else
-  return false;
+  if (vendor[1] == kIntel) return kWideIntelCosts;
+  if (vendor[1] == kAmd && family == kZen4) return kWideZen4Costs;
+  if (vendor[1] == kAmd && family == kZen5) return kWideZen5Costs;
 #endif
+  return kWideCosts;
 }
 
 struct Candidate {
@@ -104,8 +110,8 @@ std::unique_ptr<Plan> PlanInstead(const Algorithm& algorithm, const Problem& pro
 
 double CyclesOf(const Work& work, int vector_bytes) {
   constexpr int kWide = 64;
-  static const bool is_zen4 = IsZen4();
-  const auto& costs = vector_bytes != kWide ? kNarrowCosts : is_zen4 ? kWideZen4Costs : kWideCosts;
+  static const Costs& wide = WideCosts();
+  const Costs& costs = vector_bytes == kWide ? wide : kNarrowCosts;
   double cycles = 0;
   for (size_t kind = 0; kind < kNumWorkKinds; ++kind) cycles += work.counts()[kind] * costs[kind];
   return cycles;

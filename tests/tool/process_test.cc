@@ -145,11 +145,17 @@ TEST_F(ProcessTest, WordsThatDoNotFitInMemoryAreOneLine) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the address sanitizer itself needs terabytes of address space";
 #endif
-  int num_exhausted = 0;
+  int num_exhausted = 0, num_before_main = 0;
   for (int kib = 16000; kib <= 40000; kib += 1000) {
     const ShellResult result =
         Sh(fmt::format("set -- $(seq 20000); ulimit -v {}; exec convgrad plan \"$@\"", kib));
     if (result.exit_code == 127) continue;  // of the loader
+    // Between what the loader needs and what main needs there are some 50 KiB where the C++ runtime
+    // has no memory to begin with: a step may fall there, not two.
+    if (result.exit_code == 128 + SIGABRT && num_exhausted == 0) {
+      EXPECT_EQ(++num_before_main, 1) << kib;
+      continue;
+    }
     EXPECT_THAT(result.exit_code, AnyOf(Eq(2), Eq(4))) << kib << result.err;
     EXPECT_THAT(result.err, IsOneErrorLine()) << kib;
     num_exhausted += result.exit_code == 4 ? 1 : 0;

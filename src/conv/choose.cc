@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "conv/axes/flattened.h"
 #include "conv/conv2d/data/algorithms.h"
 #include "conv/conv2d/filter/algorithms.h"
 #include "conv/cost_coefficients.h"
@@ -33,6 +34,41 @@ Algorithm ForGrouped() {
     const ConvGeometry& g = problem.geometry;
     return g.group_in_c == 1 && std::max(g.kernel_h, g.kernel_w) <= kMostTaps &&
            std::max(g.stride_h, g.stride_w) <= kMostStride && kAlgorithm.can(problem, kernels);
+  };
+  return algorithm;
+}
+
+// A plan of a problem that was flattened (conv/axes/flattened.h).
+class FlattenedPlan : public Plan {
+ public:
+  FlattenedPlan(const Problem& flattened, std::unique_ptr<Plan> plan)
+      : flattened_(flattened), plan_(std::move(plan)) {}
+
+  int64_t ScratchBytes() const override { return plan_->ScratchBytes(); }
+  Work CountWork() const override { return plan_->CountWork(); }
+  std::string Tiles() const override { return plan_->Tiles(); }
+  bool Run(const ConvArgs& args) const override {
+    return plan_->Run({flattened_, args.input, args.filter, args.out_backprop, args.result,
+                       args.kernels, args.parallel});
+  }
+
+ private:
+  const Problem flattened_;
+  const std::unique_ptr<Plan> plan_;
+};
+
+// An algorithm of problems as they come, which it flattens first.
+template <const Algorithm& kAlgorithm>
+Algorithm OfFlattened() {
+  Algorithm algorithm = kAlgorithm;
+  algorithm.can = [](const Problem& problem, const KernelTable& kernels) {
+    return kAlgorithm.can(Flattened(problem), kernels);
+  };
+  algorithm.plan = [](const Problem& problem, const KernelTable& kernels,
+                      int num_threads) -> std::unique_ptr<Plan> {
+    const Problem flattened = Flattened(problem);
+    return std::make_unique<FlattenedPlan>(flattened,
+                                           kAlgorithm.plan(flattened, kernels, num_threads));
   };
   return algorithm;
 }
@@ -122,18 +158,15 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   static const std::vector<Algorithm> conv2d = {ForGrouped<kDepthwiseWholePlanesAlgorithm>(),
                                                 ForGrouped<kDepthwisePlanesAlgorithm>(),
                                                 ForGrouped<kDepthwiseDataAlgorithm>(),
-                                                kConv2DImageLanes,
-                                                kConv2DPixelLanes,
-                                                kConv2DChannelLanes,
+                                                OfFlattened<kConv2DImageLanes>(),
+                                                OfFlattened<kConv2DPixelLanes>(),
+                                                OfFlattened<kConv2DChannelLanes>(),
                                                 kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {kConv2DFilterTapRows,
-                                                       kFilterBlockLanes,
-                                                       ForGrouped<kDepthwiseFilterAlgorithm>(),
-                                                       kConv2DFilterInputLanesJoined,
-                                                       kConv2DFilterInputLanes,
-                                                       kConv2DFilterTapsJoined,
-                                                       kConv2DFilterTapsApart,
-                                                       kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {
+      OfFlattened<kConv2DFilterTapRows>(),     OfFlattened<kFilterBlockLanes>(),
+      ForGrouped<kDepthwiseFilterAlgorithm>(), OfFlattened<kConv2DFilterInputLanesJoined>(),
+      OfFlattened<kConv2DFilterInputLanes>(),  OfFlattened<kConv2DFilterTapsJoined>(),
+      OfFlattened<kConv2DFilterTapsApart>(),   kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
                                                    kDepthwiseDataAlgorithm, kReferenceAlgorithm};

@@ -1,0 +1,18 @@
+// The same computation with less to know: a convolution whose windows neither meet nor leave gaps,
+// such as a patch embedding or a filter as large as the map, is a product of matrices, and its
+// tensors already lie like those. No number moves, no sum changes its order.
+#pragma once
+
+#include "problem/geometry.h"
+
+namespace convgrad {
+
+// A problem of the same operation on the same memory, with the same bits of every element (canon-1
+// cuts its sums alike), where
+//   - layouts that differ in name only are NHWC: tensors of one pixel or of one channel;
+//   - the columns of windows side by side are channels of one pixel: [h, w, kw * c] of [h, w * kw,
+//     c], and rows likewise where a row has one window only.
+// The problem itself where none of this can be said.
+Problem Flattened(const Problem& problem);
+
+}  // namespace convgrad

@@ -1,0 +1,117 @@
+// Which problems are flattened and to what, and that flattened ones have the reference's bits by
+// every form that can do them.
+#include "conv/axes/flattened.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+// Sizes, strides and layout of what a line's problem is flattened to.
+std::string FlattenedTo(const std::string& line) {
+  const Problem flattened = Flattened(ParseProblem(line + " padding=EXPLICIT"));
+  const ConvGeometry& g = flattened.geometry;
+  return std::string(NameOf(flattened.data_format)) + " " +
+         ListOf({g.batch, g.in_h, g.in_w, g.in_c}) + " by " +
+         ListOf({g.kernel_h, g.kernel_w, g.group_in_c, g.out_c}) + " strides " +
+         ListOf({g.stride_h, g.stride_w}) + " to " + ListOf({g.out_h, g.out_w});
+}
+
+TEST(Flattened, WindowsSideBySide) {
+  const std::string rest = " strides=4,4 dilations=1,1 pads=0,0,0,0";
+  for (const std::string op : {"conv2d", "conv2d_backprop_input", "conv2d_backprop_filter"}) {
+    EXPECT_EQ(FlattenedTo(op + " float32 NHWC in=2,8,12,3 filter=4,4,3,5" + rest),
+              "NHWC 2,8,3,12 by 4,1,12,5 strides 4,1 to 2,3");
+  }
+}
+
+TEST(Flattened, FilterAsLargeAsTheMap) {
+  EXPECT_EQ(
+      FlattenedTo("conv2d_backprop_input float32 NHWC in=2,7,7,30 filter=7,7,30,9 strides=2,1 "
+                  "dilations=1,1 pads=0,0,0,0"),
+      "NHWC 2,1,1,1470 by 1,1,1470,9 strides 1,1 to 1,1");
+}
+
+TEST(Flattened, LayoutsOfOnePixelOrChannel) {
+  const std::string rest = " strides=1,1 dilations=1,1 pads=0,0,0,0";
+  EXPECT_EQ(FlattenedTo("conv2d float32 NCHW in=2,30,1,1 filter=1,1,15,8" + rest),
+            "NHWC 2,1,1,30 by 1,1,15,8 strides 1,1 to 1,1");
+  EXPECT_EQ(FlattenedTo("conv2d float32 NCHW in=2,1,5,6 filter=3,3,1,1" + rest),
+            "NHWC 2,5,6,1 by 3,3,1,1 strides 1,1 to 3,4");
+  EXPECT_EQ(FlattenedTo("conv2d float32 NCHW in=2,1,5,6 filter=3,3,1,2" + rest),
+            "NCHW 2,5,6,1 by 3,3,1,2 strides 1,1 to 3,4");
+}
+
+TEST(Flattened, NotWithGapsPaddingDilationOrGroups) {
+  for (const std::string shape :
+       {"in=2,8,13,3 filter=4,4,3,5 strides=4,4 dilations=1,1 pads=0,0,0,0",
+        "in=2,8,12,3 filter=4,3,3,5 strides=4,4 dilations=1,1 pads=0,0,0,0",
+        "in=2,8,10,3 filter=4,4,3,5 strides=4,4 dilations=1,1 pads=0,0,1,1",
+        "in=2,8,12,3 filter=4,2,3,5 strides=4,2 dilations=1,2 pads=0,0,0,0",
+        "in=2,8,12,6 filter=4,4,3,4 strides=4,4 dilations=1,1 pads=0,0,0,0"}) {
+    const Problem problem = ParseProblem("conv2d float32 NHWC " + shape + " padding=EXPLICIT");
+    EXPECT_EQ(Flattened(problem).geometry.in_w, problem.geometry.in_w) << shape;
+  }
+}
+
+// 300 channels of a tap make two blocks of 150, 600 of two taps three of 200.
+TEST(Flattened, ForwardOnlyWhereBlocksStay) {
+  const std::string of = " float32 NHWC in=1,4,4,300 filter=2,2,300,5 strides=2,2 ";
+  const std::string rest = "dilations=1,1 pads=0,0,0,0";
+  EXPECT_EQ(FlattenedTo("conv2d" + of + rest), "NHWC 1,4,4,300 by 2,2,300,5 strides 2,2 to 2,2");
+  EXPECT_EQ(FlattenedTo("conv2d_backprop_input" + of + rest),
+            "NHWC 1,4,2,600 by 2,1,600,5 strides 2,1 to 2,2");
+}
+
+// bfloat16 takes the channels of a tap in pairs, one channel alone.
+TEST(Flattened, OnlyWherePairsStay) {
+  const std::string rest = " strides=1,2 dilations=1,1 pads=0,0,0,0";
+  EXPECT_EQ(FlattenedTo("conv2d bfloat16 NHWC in=1,4,4,3 filter=1,2,3,5" + rest),
+            "NHWC 1,4,4,3 by 1,2,3,5 strides 1,2 to 4,2");
+  EXPECT_EQ(FlattenedTo("conv2d_backprop_filter bfloat16 NHWC in=1,4,4,1 filter=1,2,1,5" + rest),
+            "NHWC 1,4,4,1 by 1,2,1,5 strides 1,2 to 4,2");
+  EXPECT_EQ(FlattenedTo("conv2d bfloat16 NHWC in=1,4,4,4 filter=1,2,4,5" + rest),
+            "NHWC 1,4,2,8 by 1,1,8,5 strides 1,1 to 4,2");
+}
+
+// Problem lines that are flattened, unless their sums forbid it.
+std::string DrawWindows(Draw& draw, const std::string& op) {
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const std::string type = kTypes[draw(0, 3)];
+  const int64_t kernel_h = draw(1, 5), kernel_w = draw(1, 5);
+  const bool one_window = draw(0, 2) == 0;
+  const int64_t out_h = one_window ? 1 : draw(1, 4), out_w = one_window ? 1 : draw(1, 6);
+  const int64_t in_c = draw(0, 3) == 0 ? draw(100, 300) : draw(1, 40), out_c = draw(1, 70);
+  const bool one_pixel = one_window && draw(0, 1) == 0;
+  const int64_t taps_h = one_pixel ? 1 : kernel_h, taps_w = one_pixel ? 1 : kernel_w;
+  return op + " " + type + (one_pixel ? " NCHW in=" : " NHWC in=") +
+         (one_pixel ? ListOf({draw(1, 20), in_c, 1, 1})
+                    : ListOf({draw(1, 20), out_h * taps_h, out_w * taps_w, in_c})) +
+         " filter=" + ListOf({taps_h, taps_w, in_c, out_c}) +
+         " strides=" + ListOf({taps_h, taps_w}) + " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT";
+}
+
+class FlattenedBits : public ::testing::TestWithParam<Values> {};
+
+TEST_P(FlattenedBits, OfEveryForm) {
+  for (const std::string op : {"conv2d", "conv2d_backprop_input", "conv2d_backprop_filter"}) {
+    const Problem any = ParseProblem(op + " float32 NHWC in=1,2,2,2 filter=1,1,2,2 strides=1,1 " +
+                                     "dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    for (const Algorithm& algorithm : AlgorithmsOf(any.op)) {
+      const std::string name = algorithm.name;
+      if (name == "reference" || name.ends_with("planes") || name == "direct") continue;
+      CheckOnRandomProblems(
+          name, 10, 3, [&](Draw& draw) { return DrawWindows(draw, op); }, DrawOperands, GetParam());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, FlattenedBits,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+}  // namespace
+}  // namespace convgrad::testing

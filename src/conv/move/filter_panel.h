@@ -20,6 +20,9 @@ struct FilterPanel {
   int64_t cols;                                // >= num_channels; the surplus ones are zero
 };
 
+// Rows of the filter that are fetched while a square's are turned: the next square's.
+inline constexpr int64_t kRowsAhead = 16;
+
 // `to`: [phase][tap][source channel][cols].
 template <class Stored>
 void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
@@ -36,11 +39,11 @@ void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
       for (const int64_t t : phase.cols->taps) {
         const Stored* tap = filter + (r * sum.kernel_w + t) * group_in_c * out_c;
         if (sum.forward) {
-          kernels.copy_widen(tap + panel.first_channel, out_c, to, panel.cols, group_in_c,
-                             panel.num_channels);
+          kernels.split_widen(tap + panel.first_channel, out_c, to, /*block_stride=*/0, group_in_c,
+                              /*groups=*/1, panel.num_channels, panel.cols);
         } else {
           kernels.transpose_widen(tap + panel.first_channel * out_c, out_c, to, panel.cols,
-                                  panel.num_channels, group_out_c, 0);
+                                  panel.num_channels, group_out_c, kRowsAhead * out_c);
         }
         to += sum.source_c * panel.cols;
       }

@@ -66,6 +66,7 @@ install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/shards-slurm
   ${PROJECT_SOURCE_DIR}/scripts/shards-parallel
   DESTINATION ${CMAKE_INSTALL_DATADIR}/convgrad COMPONENT share)
 install(FILES ${PROJECT_SOURCE_DIR}/scripts/shards-kubernetes.yaml
+  ${PROJECT_SOURCE_DIR}/scripts/parts-kubernetes.yaml ${PROJECT_SOURCE_DIR}/scripts/parts-kubernetes-reduce.yaml
   ${PROJECT_SOURCE_DIR}/data/manifest.schema.json ${PROJECT_SOURCE_DIR}/data/report.schema.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/convgrad COMPONENT share)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md

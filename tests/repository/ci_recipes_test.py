@@ -144,15 +144,16 @@ class Recipes(unittest.TestCase):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("2 of 2 shards did not pass", done.stderr)
 
-    def kubernetes_job(self):
-        """The job's text, and what its container does to a manifest in this folder."""
-        job = (ROOT / "scripts" / "shards-kubernetes.yaml").read_text()
+    def kubernetes_job(self, name="shards-kubernetes.yaml"):
+        """The job's text, and what its container does to the volume that this folder stands for."""
+        job = (ROOT / "scripts" / name).read_text()
         script = re.search(r"^            - \|\n((?:              .*\n)+)", job, re.MULTILINE).group(1)
-        return job, script.replace("/batch", str(self.folder))
+        volume = re.search(r"mountPath: (\S+)", job).group(1)
+        return job, script.replace(volume, str(self.folder))
 
-    def run_pods(self, script, shards=8):
+    def run_pods(self, script, pods=8, count="SHARDS"):
         return [self.run_in_folder("sh", "-c", script, JOB_COMPLETION_INDEX=str(index),
-                                   SHARDS=str(shards)).returncode for index in range(shards)]
+                                   **{count: str(pods)}).returncode for index in range(pods)]
 
     def test_the_kubernetes_job_counts_alike_everywhere(self):
         job, script = self.kubernetes_job()
@@ -187,6 +188,29 @@ class Recipes(unittest.TestCase):
         self.assertEqual(sorted(codes), [0] * 6 + [1, 4])
         self.assertIn(1, final["FailIndex"])
         self.assertFalse({0, 4} & (final["FailIndex"] | final["FailJob"]))
+
+    def test_the_kubernetes_job_of_parts_has_one_process_bits(self):
+        job, script = self.kubernetes_job("parts-kubernetes.yaml")
+        reduce_job, reduce_script = self.kubernetes_job("parts-kubernetes-reduce.yaml")
+        counts = re.findall(r'^  (?:completions|parallelism): (\d+)|value: "(\d+)"|-of-(\d+)',
+                            job + reduce_job, re.MULTILINE)
+        self.assertEqual({"".join(count) for count in counts}, {"16"})
+        self.assertGreaterEqual(len(counts), 4)
+        operands = ("--input", "x.npy", "--out-backprop", "dy.npy")
+        for name, role in (("x.npy", "input"), ("dy.npy", "out_backprop")):
+            self.run_in_folder("convgrad", "gen", "--fill", "normal", "--shape", "17,6,6,64",
+                               "--role", role, "--output", name)
+        self.assertEqual(self.run_pods(script, 16, "PARTS"), [0] * 16)
+        (self.folder / "parts" / "part-3-of-16.cgp").rename(self.folder / "away.cgp")
+        self.assertEqual(self.run_in_folder("sh", "-c", reduce_script).returncode, 3)
+        self.assertFalse((self.folder / "filter_gradient.npy").exists())
+        (self.folder / "away.cgp").rename(self.folder / "parts" / "part-3-of-16.cgp")
+        self.assertEqual(self.run_in_folder("sh", "-c", reduce_script).returncode, 0)
+        self.run_in_folder("convgrad", "run", "conv2d_backprop_filter", "--padding", "SAME",
+                           *operands, "--filter-sizes", "3,3,64,64", "--precision", "exact",
+                           "--output", "whole.npy")
+        self.assertEqual((self.folder / "filter_gradient.npy").read_bytes(),
+                         (self.folder / "whole.npy").read_bytes())
 
 
 if __name__ == "__main__":

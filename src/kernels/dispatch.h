@@ -18,6 +18,7 @@ void FillDepthwiseGradientKernels(KernelTable& table);
 void FillPackKernels(KernelTable& table);
 void FillPackPairKernels(KernelTable& table);
 void FillPlaneKernels(KernelTable& table);
+void FillWholePlaneKernels(KernelTable& table);
 void FillCompensatedKernels(KernelTable& table);
 void FillMachineLimitKernels(KernelTable& table);
 

@@ -63,6 +63,7 @@ std::vector<KernelTable> MakeTables() {
     FillPackKernels(table);
     FillPackPairKernels(table);
     FillPlaneKernels(table);
+    FillWholePlaneKernels(table);
     FillCompensatedKernels(table);
     FillMachineLimitKernels(table);
     tables.push_back(table);

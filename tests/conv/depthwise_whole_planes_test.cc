@@ -1,6 +1,6 @@
 // The algorithm "whole-planes" against the reference, bit for bit: rows that fill part of a vector,
-// one, or two, planes of few rows, padding of every size, several images, both types; and filters
-// that are not finite, which go another way.
+// one, or two, planes of few rows, both strides, padding of every size, several images, both types;
+// and filters that are not finite, which go another way.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,10 +16,11 @@ std::string DrawWholePlanes(Draw& draw) {
   const bool backprop = draw(0, 1) == 1, f64 = draw(0, 1) == 1;
   const int64_t size = 3 + 2 * draw(0, 2), most = size - 1;
   const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 20);
-  const int64_t w = draw(3, f64 ? 20 : 36);
+  const int64_t w = draw(1, f64 ? 36 : 68), stride = draw(1, 2);
   return std::string(backprop ? "depthwise_conv2d_backprop_input " : "depthwise_conv2d ") +
          (f64 ? "float64" : "float32") + " NCHW in=" + ListOf({batch, channels, h, w}) +
-         " filter=" + ListOf({size, size, channels, 1}) + " strides=1,1 dilations=1,1 pads=" +
+         " filter=" + ListOf({size, size, channels, 1}) + " strides=" + ListOf({stride, stride}) +
+         " dilations=1,1 pads=" +
          ListOf({draw(0, most), draw(0, most), draw(0, most), draw(0, most)}) + " padding=EXPLICIT";
 }
 
@@ -47,9 +48,11 @@ TEST(DepthwiseWholePlanesOf, ManyPlanes) {
        {"depthwise_conv2d float32 NCHW in=2,500,7,7 filter=3,3,500,1 pads=1,1,1,1 ",
         "depthwise_conv2d_backprop_input float32 NCHW in=3,70,14,14 filter=5,5,70,1 pads=2,2,2,2 ",
         "conv2d float32 NCHW in=2,300,9,14 filter=7,7,1,300 pads=3,3,3,3 "}) {
-    const Problem problem =
-        ParseProblem(std::string(line) + "strides=1,1 dilations=1,1 padding=EXPLICIT");
-    CheckAlgorithm("whole-planes", problem, RandomOperands(problem, 9, Values::kOrdinary));
+    for (const char* strides : {"strides=1,1 ", "strides=2,2 "}) {
+      const Problem problem =
+          ParseProblem(std::string(line) + strides + "dilations=1,1 padding=EXPLICIT");
+      CheckAlgorithm("whole-planes", problem, RandomOperands(problem, 9, Values::kOrdinary));
+    }
   }
 }
 

@@ -14,7 +14,7 @@
 
 #include <type_traits>
 
-#include "kernels/depthwise/whole_plane-inl.h"
+#include "kernels/depthwise/plane.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
 
@@ -310,11 +310,16 @@ void PlaneMerge(const T* from, int64_t from_stride, T* to, int64_t parts, int64_
   }
 }
 
+template <class T>
+void SetPlaneKernels(PlaneKernels<T>* kernels) {
+  kernels->sum_taps = PlaneSumTaps<T>;
+  kernels->split = PlaneSplit<T>;
+  kernels->merge = PlaneMerge<T>;
+}
+
 inline void FillPlane(KernelTable& table) {
-  table.plane_f32 = {PlaneSumTaps<float>, WholePlaneKernel<float>(), PlaneSplit<float>,
-                     PlaneMerge<float>};
-  table.plane_f64 = {PlaneSumTaps<double>, WholePlaneKernel<double>(), PlaneSplit<double>,
-                     PlaneMerge<double>};
+  SetPlaneKernels(&table.plane_f32);
+  SetPlaneKernels(&table.plane_f64);
 }
 
 }  // namespace HWY_NAMESPACE

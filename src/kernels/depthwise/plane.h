@@ -48,15 +48,17 @@ struct PlaneRows {
   int64_t lines_a_visit;
 };
 
-// Filters of this many rows and as many columns that sum_whole takes.
+// Strides, and filters of this many rows and as many columns, that sum_whole takes.
+inline constexpr int64_t kMostWholePlaneStride = 2;
 constexpr bool IsWholePlaneFilter(int64_t size) {
   return size == 3 || size == 5 || size == 7;
 }
 
 // Planes that lie behind each other, each with a filter of its own: out[row][col] is the chain over
-// the filter's rows i, then its columns j, of source[row + i - pad_h][col + j - pad_w] * weights[i
-// * size + j]. What is off the plane is zero and multiplied. Results need fewer than `size` rows
-// and columns of such zeros on each side.
+// the filter's rows i, then its columns j, of source[row * stride + i - pad_h][col * stride + j -
+// pad_w] * weights[i * size + j]; where the source is spread, of source[(row + i - pad_h) /
+// stride][(col + j - pad_w) / stride], of those that divide. What is off the plane is zero and may
+// be multiplied. Results need fewer than `size` rows and columns of such zeros before the plane.
 template <class Compute>
 struct WholePlanes {
   const Compute* source;
@@ -64,6 +66,8 @@ struct WholePlanes {
   Compute* out;
   int64_t count;
   int64_t size;
+  int64_t stride;  // up to kMostWholePlaneStride
+  bool spread;
   int64_t source_h, source_w;
   int64_t out_h, out_w;
   int64_t pad_h, pad_w;

@@ -1,6 +1,7 @@
-// Depthwise forward and input gradient of small square filters without stride or dilation, whole
-// planes at a time, straight from where they lie (NCHW): lanes along columns, no copy, no
-// transpose. Padding is multiplied, so a filter with an infinity or a NaN goes another way.
+// Depthwise forward and input gradient of small square filters without dilation, with a stride of
+// one or two, whole planes at a time, straight from where they lie (NCHW): lanes along columns, no
+// copy, no transpose. Padding is multiplied, so a filter with an infinity or a NaN goes another
+// way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,9 +27,13 @@ int64_t PadOf(const Dimension& d) {
 }
 
 bool FitsKernel(const Dimension& d) {
-  const int64_t pad = PadOf(d), behind = d.num_results() + d.kernel - 1 - pad - d.num_sources();
-  return IsWholePlaneFilter(d.kernel) && d.stride == 1 && d.dilation == 1 &&
-         std::min(pad, behind) >= 0 && std::max(pad, behind) < d.kernel;
+  const int64_t pad = PadOf(d), results = d.num_results(), sources = d.num_sources();
+  // How many zeros the last result meets behind the last source; fewer than none where sources are
+  // left over.
+  const int64_t behind = d.forward ? (results - 1) * d.stride + d.kernel - pad - sources
+                                   : results + d.kernel - 2 - pad - (sources - 1) * d.stride;
+  return IsWholePlaneFilter(d.kernel) && d.stride <= kMostWholePlaneStride && d.dilation == 1 &&
+         pad >= 0 && std::max(pad, behind) < d.kernel;
 }
 
 // The first image's planes as the kernel is told of them; no addresses yet.
@@ -40,6 +45,8 @@ WholePlanes<T> PlanesOfImage(const Problem& problem) {
   WholePlanes<T> planes = {};
   planes.count = g.in_c;
   planes.size = g.kernel_h;
+  planes.stride = rows.stride;
+  planes.spread = !forward;
   planes.source_h = rows.num_sources();
   planes.source_w = cols.num_sources();
   planes.out_h = rows.num_results();
@@ -72,6 +79,8 @@ class WholePlanesPlan final : public Plan {
   int64_t num_weights() const { return image_.count * num_taps(); }
   void PackWeights(const T* filter, T* weights) const;
   void SumPlanes(const WholePlanes<T>& image, Range planes) const;
+  int64_t VectorsOfRow(int64_t lanes_of_row) const;
+  bool KeepsWeights() const;
 
   void (*const kernel_)(const WholePlanes<T>& planes);
   decltype(PackKernels<T>::transpose_widen) const transpose_;
@@ -124,22 +133,43 @@ bool WholePlanesPlan<T>::Run(const ConvArgs& args) const {
   return true;
 }
 
+// As the kernel chooses them.
+template <class T>
+int64_t WholePlanesPlan<T>::VectorsOfRow(int64_t lanes_of_row) const {
+  constexpr int64_t kLeast = kLeastPlaneWidth<T>;
+  const int64_t lanes = vector_bytes_ / int64_t{sizeof(T)}, half = std::max(kLeast, lanes / 2);
+  return CeilDiv(lanes_of_row, lanes_of_row > half ? lanes : lanes_of_row > kLeast ? half : kLeast);
+}
+
+template <class T>
+bool WholePlanesPlan<T>::KeepsWeights() const {
+  constexpr int64_t kLine = 64, kMostKept = 5, kMostKeptSpread = 3;
+  const bool apart = image_.spread && image_.stride > 1;
+  return vector_bytes_ >= kLine && image_.size <= (apart ? kMostKeptSpread : kMostKept);
+}
+
 // Left out: that the kernel takes two vectors of 3x3 filters together where registers are few.
 template <class T>
 Work WholePlanesPlan<T>::CountWork() const {
-  constexpr int64_t kLatency = 4, kLine = 64, kMostKeptSize = 5, kNumbersTogether = 2048;
-  constexpr int64_t kLeast = kLeastPlaneWidth<T>;
-  const int64_t lanes = vector_bytes_ / int64_t{sizeof(T)}, half = std::max(kLeast, lanes / 2);
-  const int64_t width = image_.out_w, size = image_.size;
-  const int64_t vector = width > half ? lanes : width > kLeast ? half : kLeast;
-  const auto vectors = static_cast<double>(num_planes_ * CeilDiv(width, vector));
+  constexpr int64_t kLatency = 4, kNumbersTogether = 2048;
+  const int64_t stride = image_.stride, size = image_.size;
+  const int64_t skipped = image_.spread ? 1 : stride, spread = image_.spread ? stride : 1;
+  const auto vectors =
+      static_cast<double>(num_planes_ * VectorsOfRow(CeilDiv(image_.out_w, spread)));
   const double rows = vectors * static_cast<double>(image_.source_h);
-  const bool kept = vector_bytes_ >= kLine && size <= kMostKeptSize;
+  // Rows of the filter that a row of the source meets.
+  const double live = static_cast<double>(size) / static_cast<double>(skipped);
+  const double sums = std::max(live * static_cast<double>(spread), double{kLatency});
+  const int64_t shuffled = skipped > 1 ? size + 1 : 0;
   Work work;
-  work.Add(WorkKind::kShiftedFma, rows * static_cast<double>(size * std::max(size, kLatency)));
-  work.Add(WorkKind::kPlaneLoad, rows * static_cast<double>(size + (kept ? 0 : num_taps())) +
+  work.Add(WorkKind::kShiftedFma,
+           rows * sums * static_cast<double>(size) / static_cast<double>(spread));
+  work.Add(WorkKind::kPlaneLoad, rows * (static_cast<double>(size + shuffled) +
+                                         (KeepsWeights() ? 0 : live * static_cast<double>(size))) +
                                      vectors * static_cast<double>(num_taps()));
-  work.Add(WorkKind::kFold, vectors * static_cast<double>(image_.out_h + size - 1 - image_.pad_h));
+  // Rows of results, and those before the first and behind the last.
+  const int64_t ended = (image_.out_h + size - 1 - image_.pad_h / skipped) * spread;
+  work.Add(WorkKind::kFold, vectors * static_cast<double>(ended));
   const int64_t together = std::clamp<int64_t>(
       kNumbersTogether / (image_.source_h * image_.source_w), 1, planes_of_task_);
   work.Add(WorkKind::kCall, vectors / static_cast<double>(together));
@@ -166,8 +196,8 @@ bool CanWholePlanes(const Problem& problem, const KernelTable& kernels) {
   const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const bool planes = problem.data_format == DataFormat::kNCHW || g.in_c == 1;
   return planes && HasKernel(problem.dtype, kernels) && g.group_out_c == 1 &&
-         g.kernel_h == g.kernel_w && FitsKernel(Dimension::Cols(g, forward)) &&
-         FitsKernel(Dimension::Rows(g, forward));
+         g.kernel_h == g.kernel_w && g.stride_h == g.stride_w &&
+         FitsKernel(Dimension::Cols(g, forward)) && FitsKernel(Dimension::Rows(g, forward));
 }
 
 }  // namespace

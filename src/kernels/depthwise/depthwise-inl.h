@@ -130,6 +130,14 @@ void DepthwiseFinish(const double* sum, const double* error, T* to, int64_t coun
   }
 }
 
+template <class T>
+void DepthwiseFinishBlock(T* sums, int64_t count) {
+  const hn::ScalableTag<T> d;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::MaxLanes(d))) {
+    hn::StoreU(hn::Add(hn::LoadU(d, sums + i), hn::Zero(d)), d, sums + i);
+  }
+}
+
 // Around the caches.
 
 inline void DepthwiseStream(const void* from, void* to, int64_t bytes) {
@@ -161,6 +169,7 @@ DepthwiseKernels<T> MakeDepthwiseKernels() {
           DepthwiseFoldBlock<T>,
           DepthwiseFoldRun<T>,
           DepthwiseFinish<T>,
+          DepthwiseFinishBlock<T>,
           DepthwiseStream};
 }
 

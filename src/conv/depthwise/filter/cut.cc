@@ -177,8 +177,11 @@ void DepthwiseFilterCut::BalanceChunks(int64_t least, int num_threads) {
   }
 }
 
-// Few parts of the runs, since a piece of neighbouring ones need not cut images at a run's end.
+// When units are known. Few parts of the runs, since a piece of neighbouring ones need not cut
+// images at a run's end.
 void DepthwiseFilterCut::ChooseRuns(int64_t pieces) {
+  unit_size = CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
+              TapSize(chunks.widest());
   const int64_t fold_bytes = FoldSize() * int64_t{sizeof(double)};
   run_parts = std::min(num_runs(), CeilDiv(pieces, num_units()));
   const int64_t runs = kWaitingBytes / (fold_bytes * num_units()) - 1;

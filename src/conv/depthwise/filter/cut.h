@@ -79,21 +79,21 @@ struct DepthwiseFilterCut {
   int64_t PartSums(int64_t channels) const { return RoundUp(PartSize(channels), lanes); }
   // The sums of a tap.
   int64_t TapSize(int64_t channels) const { return parts * PartSums(channels); }
-  // Sums of the largest unit.
-  int64_t UnitSize() const {
-    return CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
-           TapSize(chunks.widest());
-  }
   // Doubles of one unit for one run or the total: sums, then errors for f64.
-  int64_t FoldSize() const { return UnitSize() * (f64 ? 2 : 1); }
-  // Sums of runs at once, and the total, which a single run's is.
-  int64_t folds_of_unit() const { return num_runs() == 1 ? 1 : runs_at_once + 1; }
+  int64_t FoldSize() const { return unit_size * (f64 ? 2 : 1); }
+  // Sums of runs at once, and the total, which a single run's is. The sums of a single block are
+  // the result.
+  bool has_one_block() const { return blocks.size() == 1; }
+  int64_t folds_of_unit() const {
+    return has_one_block() ? 0 : num_runs() == 1 ? 1 : runs_at_once + 1;
+  }
 
+  int64_t unit_size = 0;  // sums of the largest unit
   // Elements of what one piece of work allocates.
   int64_t input_size = 0, output_size = 0, intermediate_size = 0;
   static constexpr int64_t kSumsSlack = 1024;  // bytes, to choose where the sums begin
   int64_t worker_bytes() const {
-    return (UnitSize() + input_size + output_size + intermediate_size) * compute_bytes +
+    return (unit_size + input_size + output_size + intermediate_size) * compute_bytes +
            (input_in_place ? kSumsSlack : 0);
   }
 

@@ -40,12 +40,14 @@ class FilterEngine {
   void RunPassOf(Range units, const RunPass& pass);
   void FoldRuns(int64_t slot, int64_t num_runs);
 
-  double* Errors(double* fold) const { return cut_.f64 ? fold + cut_.UnitSize() : nullptr; }
+  double* Errors(double* fold) const { return cut_.f64 ? fold + cut_.unit_size : nullptr; }
   // The unit's in `slot`: the sums of a run, and behind those of all runs the total.
   double* RunOf(int64_t slot, int64_t run) {
     return folds_.data() + (slot * cut_.folds_of_unit() + run) * cut_.FoldSize();
   }
-  double* TotalOf(int64_t slot) { return RunOf(slot, cut_.folds_of_unit() - 1); }
+  double* TotalOf(int64_t slot) {
+    return RunOf(slot, std::max<int64_t>(cut_.folds_of_unit(), 1) - 1);
+  }
 
   const ConvArgs& args_;
   const DepthwiseFilterCut& cut_;
@@ -73,7 +75,7 @@ void FilterEngine<Stored, Element>::FoldRuns(int64_t slot, int64_t num_runs) {
   double* total = TotalOf(slot);
   for (int64_t run = 0; run < num_runs; ++run) {
     double* fold = RunOf(slot, run);
-    kernels_.fold_run(fold, Errors(fold), total, Errors(total), cut_.UnitSize());
+    kernels_.fold_run(fold, Errors(fold), total, Errors(total), cut_.unit_size);
   }
 }
 

@@ -71,7 +71,7 @@ FilterWorker<Stored, Element>::FilterWorker(const DepthwiseFilterCut& cut,
       out_backprop_(out_backprop),
       memory_(cut.worker_bytes()),
       sums_(PlaceOfSums()),
-      input_strip_{sums_ + cut.UnitSize(), {}, {}},
+      input_strip_{sums_ + cut.unit_size, {}, {}},
       output_strip_{input_strip_.data + cut.input_size, {}, {}},
       intermediate_(output_strip_.data + cut.output_size),
       finder_(cut, Operands()) {
@@ -245,9 +245,9 @@ void FilterWorker<Stored, Element>::AddSpan(const BlockSpan& span, int64_t first
         FilterCall<Element>* const end = call + known_->calls_of[i - span.begin];
         while (call != end) Call(call++);
       }
-      if (image + 1 < cut_.blocks[i].image_end) continue;
+      if (image + 1 < cut_.blocks[i].image_end || cut_.has_one_block()) continue;
       double* fold = folds + (i / kRunBlocks - first_run) * cut_.FoldSize();
-      kernels_.fold_block(sums_, fold, cut_.f64 ? fold + cut_.UnitSize() : nullptr, count);
+      kernels_.fold_block(sums_, fold, cut_.f64 ? fold + cut_.unit_size : nullptr, count);
     }
   }
 }
@@ -263,8 +263,8 @@ void FilterWorker<Stored, Element>::StartUnit(int64_t unit) {
 
 template <class Stored, class Element>
 void FilterWorker<Stored, Element>::SumRuns(int64_t unit, const RunPart& part, double* folds) {
-  std::fill_n(sums_, cut_.UnitSize(), Compute{0});
-  std::fill_n(folds, part.runs.size() * cut_.FoldSize(), 0.0);
+  std::fill_n(sums_, cut_.unit_size, Compute{0});
+  if (!cut_.has_one_block()) std::fill_n(folds, part.runs.size() * cut_.FoldSize(), 0.0);
   StartUnit(unit);
   const Range next_channels = cut_.UnitAt(unit + 1 < cut_.num_units() ? unit + 1 : 0).channels;
   for (size_t i = 0; i < part.spans.size(); ++i) {
@@ -306,8 +306,12 @@ void FilterWorker<Stored, Element>::Finish(const FilterUnit& unit, const double*
                                            Stored* result) {
   const int64_t tap_size = cut_.TapSize(unit.channels.size());
   const int64_t count = unit.row_taps.size() * unit.col_taps.size() * tap_size;
-  kernels_.finish(fold, cut_.f64 ? fold + cut_.UnitSize() : nullptr, sums_, count,
-                  sizeof(Stored) == 2);
+  if (cut_.has_one_block()) {
+    kernels_.finish_block(sums_, count);
+  } else {
+    kernels_.finish(fold, cut_.f64 ? fold + cut_.unit_size : nullptr, sums_, count,
+                    sizeof(Stored) == 2);
+  }
   OrderGroups(count);
   Compute* sums = sums_;
   for (int64_t row = unit.row_taps.begin; row < unit.row_taps.end; ++row) {

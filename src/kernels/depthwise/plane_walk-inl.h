@@ -79,10 +79,16 @@ HWY_INLINE hn::Vec<D> AddOnRow(D, hn::Mask<D> on_row, hn::Vec<D> x, hn::Vec<D> w
   return kLeaveOut ? hn::IfThenElse(on_row, more, sum) : more;
 }
 
-// What is stored of sums (-0 becomes +0, as in every fold).
-template <class D>
-HWY_INLINE hn::Vec<D> ResultOf(D d, hn::Vec<D> sums) {
-  return CanonicalNaN(d, hn::Add(sums, hn::Zero(d)));
+// What is stored of sums (-0 becomes +0, as in every fold). kLater: NaNs become the canonical one
+// at the end of a plane, if `seen` has become NaN, as it does with a result that is, and where
+// there are infinities of both signs. Looking at every result takes a tenth as long as a 3x3 filter
+// does.
+template <bool kLater = true, class D>
+HWY_INLINE hn::Vec<D> ResultOf(D d, hn::Vec<D> sums, hn::Vec<D>& seen) {
+  const auto result = hn::Add(sums, hn::Zero(d));
+  if constexpr (!kLater) return CanonicalNaN(d, result);
+  seen = hn::Add(seen, result);
+  return result;
 }
 
 // Some columns on their way down the planes. Lanes beyond a row of results fall on the next one, or
@@ -108,6 +114,18 @@ struct PlaneWalk {
       hn::StoreU(result, d, to);
     } else {
       hn::BlendedStore(result, hn::FirstN(d, static_cast<size_t>(num_cols)), d, to);
+    }
+  }
+
+  // After a plane's results are stored.
+  template <class D>
+  HWY_INLINE void EndPlane(D d, const WholePlanes<T>& planes, hn::Vec<D> seen) const {
+    if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(seen)))) return;
+    const hn::CappedTag<T, 1> one;
+    for (int64_t row = 0; row < planes.out_h; ++row) {
+      for (T* at = out + row * planes.out_w; at < out + row * planes.out_w + num_cols; ++at) {
+        hn::StoreU(CanonicalNaN(one, hn::LoadU(one, at)), one, at);
+      }
     }
   }
 

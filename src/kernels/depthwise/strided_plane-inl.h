@@ -82,7 +82,7 @@ struct SkippingPlanes {
     PlaneWalk<T> walk(planes, first_plane, col, first_col);
     for (int64_t plane = 0; plane < count; ++plane, walk.Next(planes)) {
       const PlaneWeights<kSize, kKeeps, D, T> weights(d, walk.weights);
-      hn::Vec<D> sums[kLive];
+      hn::Vec<D> seen = hn::Zero(d), sums[kLive];
 #pragma GCC unroll 4
       for (int64_t i = 0; i < kLive; ++i) sums[i] = hn::Zero(d);
       const T* source = walk.source;
@@ -90,7 +90,7 @@ struct SkippingPlanes {
       for (int64_t step = planes.pad_h; step < num_steps; ++step, source += planes.source_w) {
         if (step % 2 == 0) {
           if (step < end_of_source) AddRow<0, kMasked>(d, source, on_row, weights, sums);
-          if (to >= walk.out) walk.Store(d, ResultOf(d, sums[kLive - 1]), to);
+          if (to >= walk.out) walk.Store(d, ResultOf(d, sums[kLive - 1], seen), to);
           to += planes.out_w;
         } else {
           if (step < end_of_source) AddRow<1, kMasked>(d, source, on_row, weights, sums);
@@ -99,6 +99,7 @@ struct SkippingPlanes {
           sums[0] = hn::Zero(d);
         }
       }
+      walk.EndPlane(d, planes, seen);
     }
   }
 };
@@ -162,17 +163,17 @@ struct SpreadPlanes {
           Both(), hn::Add(hn::ShiftRight<1>(lane), hn::Mul(odd, hn::Set(di, Index{kLanes}))));
     }
     HWY_INLINE void Store(const PlaneWalk<T>& walk, hn::Vec<D> first, hn::Vec<D> second,
-                          T* to) const {
+                          hn::Vec<Both>& seen, T* to) const {
       const D d;
       const Both both;
       if constexpr (kOne) {
         const auto apart = hn::Combine(both, second, first);
-        walk.Store(both, ResultOf(both, hn::TableLookupLanes(apart, in_turn)), to);
+        walk.Store(both, ResultOf(both, hn::TableLookupLanes(apart, in_turn), seen), to);
       } else if (HWY_LIKELY(walk.end - to >= 2 * kLanes)) {
-        hn::StoreInterleaved2(ResultOf(d, first), ResultOf(d, second), d, to);
+        hn::StoreInterleaved2(ResultOf(d, first, seen), ResultOf(d, second, seen), d, to);
       } else {
         T results[2 * kLanes];
-        hn::StoreInterleaved2(ResultOf(d, first), ResultOf(d, second), d, results);
+        hn::StoreInterleaved2(ResultOf(d, first, seen), ResultOf(d, second, seen), d, results);
         for (int64_t c = 0; c < HWY_MIN(walk.num_cols, 2 * kLanes); ++c) to[c] = results[c];
       }
     }
@@ -184,12 +185,13 @@ struct SpreadPlanes {
   // would keep all sums in memory.)
   template <class D, class T>
   static HWY_INLINE void EndRow(const PlaneWalk<T>& walk, const Merger<D>& merger, int64_t i,
-                                bool odd, const Sums<D>& sums, T* to) {
+                                bool odd, const Sums<D>& sums,
+                                hn::Vec<typename Merger<D>::Both>& seen, T* to) {
     const hn::Vec<D> of_even = sums[0][i], of_odd = sums[1][i];
     if (odd) {
-      merger.Store(walk, of_odd, of_even, to);
+      merger.Store(walk, of_odd, of_even, seen, to);
     } else {
-      merger.Store(walk, of_even, of_odd, to);
+      merger.Store(walk, of_even, of_odd, seen, to);
     }
   }
 
@@ -204,9 +206,11 @@ struct SpreadPlanes {
       on_row[j] = ColumnsOnRow(d, place.source + place.Offset(j), planes.source_w);
     }
     const Merger<D> merger;
+    const typename Merger<D>::Both both;
     PlaneWalk<T> walk(planes, first_plane, col, place.source);
     for (int64_t plane = 0; plane < count; ++plane, walk.Next(planes)) {
       const PlaneWeights<kSize, kKeeps, D, T> weights(d, walk.weights);
+      auto seen = hn::Zero(both);
       Sums<D> sums;
 #pragma GCC unroll 8
       for (int64_t i = 0; i < kSize; ++i) sums[0][i] = sums[1][i] = hn::Zero(d);
@@ -216,9 +220,9 @@ struct SpreadPlanes {
         if (row < planes.source_h) AddRow<kMasked>(d, source, place, on_row, weights, sums);
         source += planes.source_w;
         T* const to = walk.out + result * planes.out_w;
-        if (result >= 0) EndRow(walk, merger, kSize - 1, place.odd, sums, to);
+        if (result >= 0) EndRow(walk, merger, kSize - 1, place.odd, sums, seen, to);
         if (result + 1 >= 0 && result + 1 < planes.out_h) {
-          EndRow(walk, merger, kSize - 2, place.odd, sums, to + planes.out_w);
+          EndRow(walk, merger, kSize - 2, place.odd, sums, seen, to + planes.out_w);
         }
 #pragma GCC unroll 2
         for (int64_t e = 0; e < 2; ++e) {
@@ -227,6 +231,7 @@ struct SpreadPlanes {
           sums[e][0] = sums[e][1] = hn::Zero(d);
         }
       }
+      walk.EndPlane(both, planes, seen);
     }
   }
 };

@@ -33,6 +33,8 @@ struct SamePlanes {
   static constexpr int64_t kTogether = kManyRegisters || kSize > 3 ? 1 : 2;
   static constexpr bool kKeeps = KeepsWeights(kSize, kSize + 1);
   static constexpr bool kLeaveOut = kManyRegisters && kKeeps;
+  // Beside 25 weights there is no register for what is seen.
+  static constexpr bool kLater = !kManyRegisters || kSize != 5;
 
   // For each of some vectors, one for each row or column of the filter.
   template <int64_t kVectors, class V>
@@ -81,6 +83,7 @@ struct SamePlanes {
     PlaneWalk<T> walk(planes, first_plane, col, first_col);
     for (int64_t plane = 0; plane < count; ++plane, walk.Next(planes)) {
       const PlaneWeights<kSize, kKeeps, D, T> weights(d, walk.weights);
+      hn::Vec<D> seen = hn::Zero(d);
       Vectors<kVectors, hn::Vec<D> > sums;
 #pragma GCC unroll 8
       for (int64_t i = 0; i < kSize; ++i) {
@@ -91,7 +94,8 @@ struct SamePlanes {
       const auto end_row = [&](T* to) HWY_ATTR {
 #pragma GCC unroll 2
         for (int64_t v = 0; v < kVectors; ++v) {
-          if (to >= walk.out) walk.Store(d, ResultOf(d, sums[v][kSize - 1]), to + v * apart);
+          if (to >= walk.out)
+            walk.Store(d, ResultOf<kLater>(d, sums[v][kSize - 1], seen), to + v * apart);
 #pragma GCC unroll 8
           for (int64_t i = kSize - 1; i > 0; --i) sums[v][i] = sums[v][i - 1];
           sums[v][0] = hn::Zero(d);
@@ -106,6 +110,7 @@ struct SamePlanes {
         end_row(to);
       }
       for (; to <= last; to += width) end_row(to);
+      if constexpr (kLater) walk.EndPlane(d, planes, seen);
     }
   }
 };

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -31,22 +32,37 @@ size_t RoundUpTo(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// Where the next block begins in its first page. Blocks of the same place would, row by row, meet
+// in the same sets of the caches, and a load waits for a store to an address that ends like its
+// own. This many bytes apart, few of the first blocks that follow each other do.
+size_t NextPlace() {
+  constexpr size_t kApart = 5 * kAlignment;
+  static std::atomic<size_t> count = 0;
+  return count++ * kApart % kPage;
+}
+
 // Pages straight from the system, huge ones (and aligned to them) if it has any and there are
-// enough bytes. Null where there are none.
-void* MapBlock(size_t bytes) {
-  const bool huge = bytes >= kHugePage;
+// enough bytes; the block begins in the first one. Null where there are none.
+void* MapBlock(size_t block_bytes) {
+  const size_t bytes = block_bytes + kPage, place = NextPlace();
+  const bool huge = block_bytes >= kHugePage;
   const size_t slack = huge ? kHugePage - kPage : 0;
   void* const mapped = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
   if (mapped == MAP_FAILED) return nullptr;
-  if (!huge) return mapped;
+  if (!huge) return static_cast<char*>(mapped) + place;
   char* const start = static_cast<char*>(mapped);
   const size_t before =
       RoundUpTo(reinterpret_cast<uintptr_t>(start), kHugePage) - reinterpret_cast<uintptr_t>(start);
   if (before > 0) munmap(start, before);
   if (slack > before) munmap(start + before + bytes, slack - before);
   madvise(start + before, bytes, MADV_HUGEPAGE);  // advice only: failure changes nothing
-  return start + before;
+  return start + before + place;
+}
+
+void UnmapBlock(void* block, size_t block_bytes) {
+  char* const begin = static_cast<char*>(block);
+  munmap(begin - reinterpret_cast<uintptr_t>(begin) % kPage, block_bytes + kPage);
 }
 
 // All large blocks: those in use, counted, and those kept for the next that asks.
@@ -75,7 +91,7 @@ class Blocks {
     const std::lock_guard lock(mutex_);
     in_use_ -= bytes;
     if (!kKeep || kept_bytes_ + bytes > kMostKept) {
-      munmap(block, bytes);
+      UnmapBlock(block, bytes);
       return;
     }
     kept_.emplace(bytes, block);
@@ -113,7 +129,7 @@ class Blocks {
     auto at = kept_.lower_bound(bytes);
     if (at == kept_.end()) --at;
     const size_t released = at->first;
-    munmap(Unkeep(at), released);
+    UnmapBlock(Unkeep(at), released);
   }
 
   std::mutex mutex_;

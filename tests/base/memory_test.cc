@@ -36,9 +36,24 @@ TEST_F(MemoryTest, IsAlignedAndUsableBeyondItsEndByOneVector) {
   }
 }
 
-TEST_F(MemoryTest, LargeBlocksStartAtAHugePage) {
+TEST_F(MemoryTest, LargeBlocksStartAtTheBeginningOfAHugePage) {
   const auto memory = AllocateBytes(5 * kMegabyte);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % (2 * kMegabyte), 0);
+  EXPECT_LT(reinterpret_cast<uintptr_t>(memory.get()) % (2 * kMegabyte), 4096);
+}
+
+// Of an operand, a result and some scratch: loads of one would wait for stores to another whose
+// address ends with the same bits.
+TEST_F(MemoryTest, NewBlocksBeginAtOtherPlacesOfAPage) {
+  const auto first = AllocateBytes(5 * kMegabyte), second = AllocateBytes(3 * kMegabyte),
+             third = AllocateBytes(kMegabyte);
+  const auto apart = [](const auto& a, const auto& b) {
+    return (reinterpret_cast<uintptr_t>(a.get()) - reinterpret_cast<uintptr_t>(b.get())) % 1024;
+  };
+  for (const uintptr_t distance :
+       {apart(second, first), apart(third, first), apart(third, second)}) {
+    EXPECT_GE(distance, 256);
+    EXPECT_LE(distance, 1024 - 64);
+  }
 }
 
 TEST_F(MemoryTest, AFreedBlockServesTheNextOfItsSize) {

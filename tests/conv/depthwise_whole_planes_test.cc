@@ -1,6 +1,6 @@
 // The algorithm "whole-planes" against the reference, bit for bit: rows that fill part of a vector,
-// one, or two, planes of few rows, both strides, padding of every size, several images, both types;
-// and filters that are not finite, which go another way.
+// one, or two, planes of few rows, both strides, dilations, padding of every size, several images,
+// both types; and filters that are not finite, which go another way.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,14 +14,16 @@ namespace {
 // A problem line; sizes and padding are drawn until the algorithm takes them.
 std::string DrawWholePlanes(Draw& draw) {
   const bool backprop = draw(0, 1) == 1, f64 = draw(0, 1) == 1;
-  const int64_t size = 3 + 2 * draw(0, 2), most = size - 1;
+  const int64_t size = 3 + 2 * draw(0, 2);
   const int64_t batch = draw(1, 3), channels = draw(1, 5), h = draw(1, 20);
   const int64_t w = draw(1, f64 ? 36 : 68), stride = draw(1, 2);
+  const int64_t dilation = stride > 1 ? 1 : draw(1, 3), most = (size - 1) * dilation;
   return std::string(backprop ? "depthwise_conv2d_backprop_input " : "depthwise_conv2d ") +
          (f64 ? "float64" : "float32") + " NCHW in=" + ListOf({batch, channels, h, w}) +
          " filter=" + ListOf({size, size, channels, 1}) + " strides=" + ListOf({stride, stride}) +
-         " dilations=1,1 pads=" +
-         ListOf({draw(0, most), draw(0, most), draw(0, most), draw(0, most)}) + " padding=EXPLICIT";
+         " dilations=" + ListOf({dilation, dilation}) +
+         " pads=" + ListOf({draw(0, most), draw(0, most), draw(0, most), draw(0, most)}) +
+         " padding=EXPLICIT";
 }
 
 // Targets with vectors of 32 bytes or more have the kernel.

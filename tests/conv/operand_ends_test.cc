@@ -64,6 +64,7 @@ constexpr const char* kDepthwise[] = {
     "NCHW in=2,3,7,7 filter=5,5,3,1 strides=2,2 dilations=1,1 pads=2,2,2,2 padding=SAME",
     "NCHW in=1,2,9,29 filter=3,3,2,1 strides=2,2 dilations=1,1 pads=1,1,1,1 padding=SAME",
     "NCHW in=1,1,6,75 filter=5,5,1,1 strides=2,2 dilations=1,1 pads=1,2,2,2 padding=SAME",
+    "NCHW in=2,1,5,35 filter=3,3,1,1 strides=1,1 dilations=2,2 pads=2,2,2,2 padding=SAME",
     "NHWC in=1,5,6,20 filter=3,3,20,1 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=SAME",
     "NHWC in=1,8,8,36 filter=3,3,36,1 strides=2,2 dilations=1,1 pads=0,1,0,1 padding=SAME",
 };

@@ -55,10 +55,12 @@ constexpr bool IsWholePlaneFilter(int64_t size) {
 }
 
 // Planes that lie behind each other, each with a filter of its own: out[row][col] is the chain over
-// the filter's rows i, then its columns j, of source[row * stride + i - pad_h][col * stride + j -
-// pad_w] * weights[i * size + j]; where the source is spread, of source[(row + i - pad_h) /
-// stride][(col + j - pad_w) / stride], of those that divide. What is off the plane is zero and may
-// be multiplied. Results need fewer than `size` rows and columns of such zeros before the plane.
+// the filter's rows i, then its columns j, of source[row * stride + i - pad_h][col * stride + j *
+// dilation - pad_w] * weights[i * size + j]; where the source is spread, of source[(row + i -
+// pad_h) / stride][(col + j - pad_w) / stride], of those that divide. What is off the plane is zero
+// and may be multiplied. Before the plane, results meet fewer rows and columns of such zeros than
+// the filter spans. (A dilation of rows is for the caller: rows that are as far apart are planes
+// too.)
 template <class Compute>
 struct WholePlanes {
   const Compute* source;
@@ -66,10 +68,13 @@ struct WholePlanes {
   Compute* out;
   int64_t count;
   int64_t size;
-  int64_t stride;  // up to kMostWholePlaneStride
+  int64_t stride;    // up to kMostWholePlaneStride
+  int64_t dilation;  // of columns; 1 with a stride, and where results have fewer columns than lanes
   bool spread;
   int64_t source_h, source_w;
   int64_t out_h, out_w;
+  int64_t source_row, out_row;      // between rows
+  int64_t source_plane, out_plane;  // between planes
   int64_t pad_h, pad_w;
   // Numbers before the first plane of the source and behind the last one that may be read.
   int64_t readable_before, readable_behind;

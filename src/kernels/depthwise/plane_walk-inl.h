@@ -79,14 +79,18 @@ HWY_INLINE hn::Vec<D> AddOnRow(D, hn::Mask<D> on_row, hn::Vec<D> x, hn::Vec<D> w
   return kLeaveOut ? hn::IfThenElse(on_row, more, sum) : more;
 }
 
-// What is stored of sums (-0 becomes +0, as in every fold). kLater: NaNs become the canonical one
-// at the end of a plane, if `seen` has become NaN, as it does with a result that is, and where
-// there are infinities of both signs. Looking at every result takes a tenth as long as a 3x3 filter
-// does.
-template <bool kLater = true, class D>
-HWY_INLINE hn::Vec<D> ResultOf(D d, hn::Vec<D> sums, hn::Vec<D>& seen) {
+// What is stored of sums (-0 becomes +0, as in every fold).
+template <class D>
+HWY_INLINE hn::Vec<D> ResultOf(D d, hn::Vec<D> sums) {
+  return CanonicalNaN(d, hn::Add(sums, hn::Zero(d)));
+}
+
+// The same, but NaNs become the canonical one at the end of a plane, if `seen` has become NaN, as
+// it does with a result that is, and where there are infinities of both signs. Looking at every
+// result takes a tenth as long as a 3x3 filter does.
+template <class D>
+HWY_INLINE hn::Vec<D> ResultSeen(D d, hn::Vec<D> sums, hn::Vec<D>& seen) {
   const auto result = hn::Add(sums, hn::Zero(d));
-  if constexpr (!kLater) return CanonicalNaN(d, result);
   seen = hn::Add(seen, result);
   return result;
 }
@@ -96,16 +100,16 @@ HWY_INLINE hn::Vec<D> ResultOf(D d, hn::Vec<D> sums, hn::Vec<D>& seen) {
 template <class T>
 struct PlaneWalk {
   PlaneWalk(const WholePlanes<T>& planes, int64_t plane, int64_t col, int64_t first_source)
-      : source(planes.source + plane * planes.source_h * planes.source_w + first_source),
+      : source(planes.source + plane * planes.source_plane + first_source),
         weights(planes.weights + plane * planes.size * planes.size),
-        out(planes.out + plane * planes.out_h * planes.out_w + col),
-        end(planes.out + planes.count * planes.out_h * planes.out_w),
+        out(planes.out + plane * planes.out_plane + col),
+        end(planes.out + planes.count * planes.out_plane),
         num_cols(planes.out_w - col) {}
 
   void Next(const WholePlanes<T>& planes) {
-    source += planes.source_h * planes.source_w;
+    source += planes.source_plane;
     weights += planes.size * planes.size;
-    out += planes.out_h * planes.out_w;
+    out += planes.out_plane;
   }
 
   template <class D>
@@ -123,7 +127,8 @@ struct PlaneWalk {
     if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(seen)))) return;
     const hn::CappedTag<T, 1> one;
     for (int64_t row = 0; row < planes.out_h; ++row) {
-      for (T* at = out + row * planes.out_w; at < out + row * planes.out_w + num_cols; ++at) {
+      T* const to = out + row * planes.out_row;
+      for (T* at = to; at < to + num_cols; ++at) {
         hn::StoreU(CanonicalNaN(one, hn::LoadU(one, at)), one, at);
       }
     }

@@ -82,16 +82,16 @@ struct SkippingPlanes {
     PlaneWalk<T> walk(planes, first_plane, col, first_col);
     for (int64_t plane = 0; plane < count; ++plane, walk.Next(planes)) {
       const PlaneWeights<kSize, kKeeps, D, T> weights(d, walk.weights);
-      hn::Vec<D> seen = hn::Zero(d), sums[kLive];
+      hn::Vec<D> sums[kLive];
 #pragma GCC unroll 4
       for (int64_t i = 0; i < kLive; ++i) sums[i] = hn::Zero(d);
       const T* source = walk.source;
-      T* to = walk.out - (kSize - 1 - planes.pad_h) / 2 * planes.out_w;
-      for (int64_t step = planes.pad_h; step < num_steps; ++step, source += planes.source_w) {
+      T* to = walk.out - (kSize - 1 - planes.pad_h) / 2 * planes.out_row;
+      for (int64_t step = planes.pad_h; step < num_steps; ++step, source += planes.source_row) {
         if (step % 2 == 0) {
           if (step < end_of_source) AddRow<0, kMasked>(d, source, on_row, weights, sums);
-          if (to >= walk.out) walk.Store(d, ResultOf(d, sums[kLive - 1], seen), to);
-          to += planes.out_w;
+          if (to >= walk.out) walk.Store(d, ResultOf(d, sums[kLive - 1]), to);
+          to += planes.out_row;
         } else {
           if (step < end_of_source) AddRow<1, kMasked>(d, source, on_row, weights, sums);
 #pragma GCC unroll 4
@@ -99,7 +99,6 @@ struct SkippingPlanes {
           sums[0] = hn::Zero(d);
         }
       }
-      walk.EndPlane(d, planes, seen);
     }
   }
 };
@@ -168,12 +167,12 @@ struct SpreadPlanes {
       const Both both;
       if constexpr (kOne) {
         const auto apart = hn::Combine(both, second, first);
-        walk.Store(both, ResultOf(both, hn::TableLookupLanes(apart, in_turn), seen), to);
+        walk.Store(both, ResultSeen(both, hn::TableLookupLanes(apart, in_turn), seen), to);
       } else if (HWY_LIKELY(walk.end - to >= 2 * kLanes)) {
-        hn::StoreInterleaved2(ResultOf(d, first, seen), ResultOf(d, second, seen), d, to);
+        hn::StoreInterleaved2(ResultSeen(d, first, seen), ResultSeen(d, second, seen), d, to);
       } else {
         T results[2 * kLanes];
-        hn::StoreInterleaved2(ResultOf(d, first, seen), ResultOf(d, second, seen), d, results);
+        hn::StoreInterleaved2(ResultSeen(d, first, seen), ResultSeen(d, second, seen), d, results);
         for (int64_t c = 0; c < HWY_MIN(walk.num_cols, 2 * kLanes); ++c) to[c] = results[c];
       }
     }
@@ -218,11 +217,11 @@ struct SpreadPlanes {
       int64_t result = planes.pad_h - (kSize - 1);
       for (int64_t row = 0; result < planes.out_h; ++row, result += 2) {
         if (row < planes.source_h) AddRow<kMasked>(d, source, place, on_row, weights, sums);
-        source += planes.source_w;
-        T* const to = walk.out + result * planes.out_w;
+        source += planes.source_row;
+        T* const to = walk.out + result * planes.out_row;
         if (result >= 0) EndRow(walk, merger, kSize - 1, place.odd, sums, seen, to);
         if (result + 1 >= 0 && result + 1 < planes.out_h) {
-          EndRow(walk, merger, kSize - 2, place.odd, sums, seen, to + planes.out_w);
+          EndRow(walk, merger, kSize - 2, place.odd, sums, seen, to + planes.out_row);
         }
 #pragma GCC unroll 2
         for (int64_t e = 0; e < 2; ++e) {

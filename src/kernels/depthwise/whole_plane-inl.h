@@ -24,8 +24,9 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
 
-// Without a stride.
-template <int64_t kSize>
+// Without a stride. kDilated: columns of the filter are apart; where they aren't, addresses are
+// simpler.
+template <int64_t kSize, bool kDilated>
 struct SamePlanes {
   static constexpr int64_t kFilter = kSize, kResults = 1, kSources = 1;  // columns of a lane
   // Vectors of a row that are summed together: with few registers two of 3x3 filters share what is
@@ -33,8 +34,8 @@ struct SamePlanes {
   static constexpr int64_t kTogether = kManyRegisters || kSize > 3 ? 1 : 2;
   static constexpr bool kKeeps = KeepsWeights(kSize, kSize + 1);
   static constexpr bool kLeaveOut = kManyRegisters && kKeeps;
-  // Beside 25 weights there is no register for what is seen.
-  static constexpr bool kLater = !kManyRegisters || kSize != 5;
+  // Beside 25 weights, or with few registers, there is none for what is seen.
+  static constexpr bool kLater = kManyRegisters && kSize != 5;
 
   // For each of some vectors, one for each row or column of the filter.
   template <int64_t kVectors, class V>
@@ -43,7 +44,7 @@ struct SamePlanes {
   // One row of the source into the sums of all rows of results that meet it: sums[v][i] belongs to
   // the one that it meets with row i of the filter. Vectors begin `apart` columns from each other.
   template <int64_t kVectors, bool kMasked, class D, class T>
-  static HWY_INLINE void AddRow(D d, const T* source, int64_t apart,
+  static HWY_INLINE void AddRow(D d, const T* source, int64_t apart, int64_t dilation,
                                 const Vectors<kVectors, hn::Mask<D> >& on_row,
                                 const PlaneWeights<kSize, kKeeps, D, T>& weights,
                                 Vectors<kVectors, hn::Vec<D> >& sums) {
@@ -52,8 +53,8 @@ struct SamePlanes {
       hn::Vec<D> x[kVectors];
 #pragma GCC unroll 2
       for (int64_t v = 0; v < kVectors; ++v) {
-        x[v] = ZeroOffRow<kLeaveOut>(d, on_row[v][j],
-                                     LoadColumns<kMasked>(d, on_row[v][j], source + v * apart + j));
+        const T* const at = source + v * apart + j * dilation;
+        x[v] = ZeroOffRow<kLeaveOut>(d, on_row[v][j], LoadColumns<kMasked>(d, on_row[v][j], at));
       }
 #pragma GCC unroll 8
       for (int64_t i = 0; i < kSize; ++i) {
@@ -71,13 +72,14 @@ struct SamePlanes {
   template <int64_t kVectors, bool kMasked, class D, class T>
   static HWY_NOINLINE void SumColumns(D d, const WholePlanes<T>& planes, int64_t first_plane,
                                       int64_t count, int64_t col, int64_t apart) {
-    const int64_t width = planes.out_w, first_col = col - planes.pad_w;
+    const int64_t step = planes.out_row, first_col = col - planes.pad_w;
+    const int64_t dilation = kDilated ? planes.dilation : 1;
     Vectors<kVectors, hn::Mask<D> > on_row;
 #pragma GCC unroll 2
     for (int64_t v = 0; v < kVectors; ++v) {
 #pragma GCC unroll 8
       for (int64_t j = 0; j < kSize; ++j) {
-        on_row[v][j] = ColumnsOnRow(d, first_col + v * apart + j, planes.source_w);
+        on_row[v][j] = ColumnsOnRow(d, first_col + v * apart + j * dilation, planes.source_w);
       }
     }
     PlaneWalk<T> walk(planes, first_plane, col, first_col);
@@ -94,22 +96,25 @@ struct SamePlanes {
       const auto end_row = [&](T* to) HWY_ATTR {
 #pragma GCC unroll 2
         for (int64_t v = 0; v < kVectors; ++v) {
-          if (to >= walk.out)
-            walk.Store(d, ResultOf<kLater>(d, sums[v][kSize - 1], seen), to + v * apart);
+          const hn::Vec<D> oldest = sums[v][kSize - 1];
+          if (to >= walk.out) {
+            walk.Store(d, kLater ? ResultSeen(d, oldest, seen) : ResultOf(d, oldest),
+                       to + v * apart);
+          }
 #pragma GCC unroll 8
           for (int64_t i = kSize - 1; i > 0; --i) sums[v][i] = sums[v][i - 1];
           sums[v][0] = hn::Zero(d);
         }
       };
       const T* source = walk.source;
-      T* to = walk.out - (kSize - 1 - planes.pad_h) * width;
-      T* const last = walk.out + (planes.out_h - 1) * width;
-      for (int64_t row = 0; row < planes.source_h; ++row, to += width) {
-        AddRow<kVectors, kMasked>(d, source, apart, on_row, weights, sums);
-        source += planes.source_w;
+      T* to = walk.out - (kSize - 1 - planes.pad_h) * step;
+      T* const last = walk.out + (planes.out_h - 1) * step;
+      for (int64_t row = 0; row < planes.source_h; ++row, to += step) {
+        AddRow<kVectors, kMasked>(d, source, apart, dilation, on_row, weights, sums);
+        source += planes.source_row;
         end_row(to);
       }
-      for (; to <= last; to += width) end_row(to);
+      for (; to <= last; to += step) end_row(to);
       if constexpr (kLater) walk.EndPlane(d, planes, seen);
     }
   }
@@ -120,16 +125,16 @@ struct SamePlanes {
 template <class Walk, int64_t kVectors, class D, class T>
 void SumColumnsOfPlanes(D d, const WholePlanes<T>& planes, int64_t first_plane, int64_t count,
                         int64_t col, int64_t apart) {
-  constexpr int64_t kBefore = Walk::kFilter,
-                    kBehind = Walk::kFilter + Walk::kSources * hn::MaxLanes(d);
-  const int64_t size = planes.source_h * planes.source_w, end_plane = first_plane + count;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  const int64_t span = Walk::kFilter * planes.dilation, reach = span + Walk::kSources * kLanes;
+  const int64_t size = planes.source_plane, end_plane = first_plane + count;
   const auto sum = [&](auto masked, int64_t begin, int64_t end) {
     if (begin >= end) return;
     Walk::template SumColumns<kVectors, masked()>(d, planes, begin, end - begin, col, apart);
   };
   // Ends of planes that are too near to what must not be read.
-  const int64_t before = (HWY_MAX(0, kBefore - planes.readable_before) + size - 1) / size;
-  const int64_t behind = (HWY_MAX(0, kBehind - planes.readable_behind) + size - 1) / size;
+  const int64_t before = (HWY_MAX(0, span - planes.readable_before) + size - 1) / size;
+  const int64_t behind = (HWY_MAX(0, reach - planes.readable_behind) + size - 1) / size;
   const int64_t begin = HWY_MIN(end_plane, HWY_MAX(first_plane, before));
   const int64_t end = HWY_MAX(begin, HWY_MIN(end_plane, planes.count - behind));
   sum(std::true_type(), first_plane, begin);
@@ -144,7 +149,7 @@ void SumPlaneVectors(D d, const WholePlanes<T>& planes) {
   constexpr int64_t kCols = kLanes * Walk::kResults;
   const int64_t width = planes.out_w, last = width - kCols;
   if (last < 0) return SumColumnsOfPlanes<Walk, 1>(d, planes, 0, planes.count, 0, 0);
-  const int64_t step = HWY_MAX(1, kNumbers / (planes.source_h * planes.source_w));
+  const int64_t step = HWY_MAX(1, kNumbers / planes.source_plane);
   for (int64_t plane = 0; plane < planes.count; plane += step) {
     const int64_t count = HWY_MIN(step, planes.count - plane);
     // The last vector ends with the row.
@@ -172,7 +177,8 @@ void SumPlanesBy(const WholePlanes<T>& planes) {
 
 template <int64_t kSize, class T>
 void SumPlanesOfSize(const WholePlanes<T>& planes) {
-  if (planes.stride == 1) return SumPlanesBy<SamePlanes<kSize> >(planes);
+  if (planes.dilation > 1) return SumPlanesBy<SamePlanes<kSize, true> >(planes);
+  if (planes.stride == 1) return SumPlanesBy<SamePlanes<kSize, false> >(planes);
   if (planes.spread) return SumPlanesBy<SpreadPlanes<kSize> >(planes);
   SumPlanesBy<SkippingPlanes<kSize> >(planes);
 }

@@ -1,5 +1,5 @@
-// Depthwise forward and input gradient of small square filters without dilation, with a stride of
-// one or two, whole planes at a time, straight from where they lie (NCHW): lanes along columns, no
+// Depthwise forward and input gradient of small square filters with a stride of up to two, or a
+// dilation, whole planes at a time, straight from where they lie (NCHW): lanes along columns, no
 // copy, no transpose. Padding is multiplied, so a filter with an infinity or a NaN goes another
 // way.
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/checked.h"
 #include "base/memory.h"
@@ -21,22 +22,28 @@ namespace {
 // Results of a task, so that what it costs to begin one is not seen.
 constexpr int64_t kWholePlanesResults = 16384;
 
+// Positions from the first tap to the last.
+int64_t SpanOf(const Dimension& d) {
+  return (d.kernel - 1) * d.dilation + 1;
+}
+
 // Rows or columns: how many zeros results meet before the first source.
 int64_t PadOf(const Dimension& d) {
-  return d.forward ? d.pad : d.kernel - 1 - d.pad;
+  return d.forward ? d.pad : SpanOf(d) - 1 - d.pad;
 }
 
 bool FitsKernel(const Dimension& d) {
   const int64_t pad = PadOf(d), results = d.num_results(), sources = d.num_sources();
   // How many zeros the last result meets behind the last source; fewer than none where sources are
   // left over.
-  const int64_t behind = d.forward ? (results - 1) * d.stride + d.kernel - pad - sources
-                                   : results + d.kernel - 2 - pad - (sources - 1) * d.stride;
-  return IsWholePlaneFilter(d.kernel) && d.stride <= kMostWholePlaneStride && d.dilation == 1 &&
-         pad >= 0 && std::max(pad, behind) < d.kernel;
+  const int64_t behind = d.forward ? (results - 1) * d.stride + SpanOf(d) - pad - sources
+                                   : results + SpanOf(d) - 2 - pad - (sources - 1) * d.stride;
+  return IsWholePlaneFilter(d.kernel) && d.stride <= kMostWholePlaneStride &&
+         (d.dilation == 1 || d.stride == 1) && pad >= 0 && std::max(pad, behind) < SpanOf(d);
 }
 
-// The first image's planes as the kernel is told of them; no addresses yet.
+// The first image's planes as the kernel is told of them, but for a dilation of rows; no addresses
+// yet.
 template <class T>
 WholePlanes<T> PlanesOfImage(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
@@ -46,14 +53,41 @@ WholePlanes<T> PlanesOfImage(const Problem& problem) {
   planes.count = g.in_c;
   planes.size = g.kernel_h;
   planes.stride = rows.stride;
+  planes.dilation = cols.dilation;
   planes.spread = !forward;
   planes.source_h = rows.num_sources();
-  planes.source_w = cols.num_sources();
+  planes.source_w = planes.source_row = cols.num_sources();
   planes.out_h = rows.num_results();
-  planes.out_w = cols.num_results();
+  planes.out_w = planes.out_row = cols.num_results();
+  planes.source_plane = planes.source_h * planes.source_w;
+  planes.out_plane = planes.out_h * planes.out_w;
   planes.pad_h = PadOf(rows);
   planes.pad_w = PadOf(cols);
   return planes;
+}
+
+// Rows that meet each other: with a dilation every so many of a plane, which are one without.
+template <class T>
+struct RowPhase {
+  WholePlanes<T> planes;
+  int64_t source, out;  // numbers before the first row
+};
+
+template <class T>
+std::vector<RowPhase<T>> RowPhasesOf(const WholePlanes<T>& image) {
+  std::vector<RowPhase<T>> phases;
+  const int64_t step = image.dilation;
+  for (int64_t first = 0; first < std::min(step, image.out_h); ++first) {
+    const int64_t source = ((first - image.pad_h) % step + step) % step;
+    WholePlanes<T> planes = image;
+    planes.pad_h = (source - first + image.pad_h) / step;
+    planes.source_h = CeilDiv(std::max<int64_t>(image.source_h - source, 0), step);
+    planes.out_h = CeilDiv(image.out_h - first, step);
+    planes.source_row *= step;
+    planes.out_row *= step;
+    phases.push_back({planes, source * image.source_w, first * image.out_w});
+  }
+  return phases;
 }
 
 template <class T>
@@ -65,8 +99,9 @@ class WholePlanesPlan final : public Plan {
         vector_bytes_(kernels.vector_bytes),
         forward_(InfoOf(problem.op).direction == Direction::kForward),
         image_(PlanesOfImage<T>(problem)),
+        phases_(RowPhasesOf(image_)),
         num_planes_(problem.geometry.batch * image_.count),
-        planes_of_task_(CeilDiv(kWholePlanesResults, image_.out_h * image_.out_w)) {}
+        planes_of_task_(CeilDiv(kWholePlanesResults, image_.out_plane)) {}
 
   int64_t ScratchBytes() const override { return num_weights() * int64_t{sizeof(T)}; }
   std::string Tiles() const override { return fmt::format("{} planes a task", planes_of_task_); }
@@ -78,7 +113,12 @@ class WholePlanesPlan final : public Plan {
   int64_t num_taps() const { return image_.size * image_.size; }
   int64_t num_weights() const { return image_.count * num_taps(); }
   void PackWeights(const T* filter, T* weights) const;
-  void SumPlanes(const WholePlanes<T>& image, Range planes) const;
+  struct Tensors {
+    const T* source;
+    const T* weights;
+    T* out;
+  };
+  void SumPlanes(const Tensors& tensors, Range planes) const;
   int64_t VectorsOfRow(int64_t lanes_of_row) const;
   bool KeepsWeights() const;
 
@@ -87,6 +127,7 @@ class WholePlanesPlan final : public Plan {
   const int64_t vector_bytes_;
   const bool forward_;
   const WholePlanes<T> image_;
+  const std::vector<RowPhase<T>> phases_;
   const int64_t num_planes_;  // of all images
   const int64_t planes_of_task_;
 };
@@ -99,21 +140,24 @@ void WholePlanesPlan<T>::PackWeights(const T* filter, T* weights) const {
              num_taps(), num_taps(), channels, /*ahead=*/0);
 }
 
-// Planes are numbered through all images.
+// Planes are numbered through all images. Of several phases each plane is taken by all in turn.
 template <class T>
-void WholePlanesPlan<T>::SumPlanes(const WholePlanes<T>& image, Range planes) const {
-  const int64_t channels = image.count, source_size = image.source_h * image.source_w;
+void WholePlanesPlan<T>::SumPlanes(const Tensors& tensors, Range planes) const {
+  const int64_t channels = image_.count, most = phases_.size() > 1 ? 1 : channels;
   for (int64_t plane = planes.begin; plane < planes.end;) {
     const int64_t channel = plane % channels;
-    WholePlanes<T> call = image;
-    call.count = std::min(planes.end - plane, channels - channel);
-    call.source += plane * source_size;
-    call.readable_before = plane * source_size;
-    call.readable_behind = (num_planes_ - plane - call.count) * source_size;
-    call.out += plane * image.out_h * image.out_w;
-    call.weights += channel * num_taps();
-    kernel_(call);
-    plane += call.count;
+    const int64_t count = std::min({planes.end - plane, channels - channel, most});
+    for (const RowPhase<T>& phase : phases_) {
+      WholePlanes<T> call = phase.planes;
+      call.count = count;
+      call.source = tensors.source + plane * image_.source_plane + phase.source;
+      call.readable_before = plane * image_.source_plane;
+      call.readable_behind = (num_planes_ - plane - count) * image_.source_plane;
+      call.out = tensors.out + plane * image_.out_plane + phase.out;
+      call.weights = tensors.weights + channel * num_taps();
+      kernel_(call);
+    }
+    plane += count;
   }
 }
 
@@ -122,13 +166,11 @@ bool WholePlanesPlan<T>::Run(const ConvArgs& args) const {
   if (!IsFinite<T>(args.filter, num_weights())) return false;
   AlignedArray<T> weights(num_weights());
   PackWeights(static_cast<const T*>(args.filter), weights.data());
-  WholePlanes<T> image = image_;
-  image.source = static_cast<const T*>(forward_ ? args.input : args.out_backprop);
-  image.weights = weights.data();
-  image.out = static_cast<T*>(args.result);
+  const Tensors tensors = {static_cast<const T*>(forward_ ? args.input : args.out_backprop),
+                           weights.data(), static_cast<T*>(args.result)};
   args.parallel.For(num_tasks(), [&](int64_t task) {
     const int64_t first = task * planes_of_task_;
-    SumPlanes(image, {first, std::min(first + planes_of_task_, num_planes_)});
+    SumPlanes(tensors, {first, std::min(first + planes_of_task_, num_planes_)});
   });
   return true;
 }
@@ -162,17 +204,21 @@ Work WholePlanesPlan<T>::CountWork() const {
   const double sums = std::max(live * static_cast<double>(spread), double{kLatency});
   const int64_t shuffled = skipped > 1 ? size + 1 : 0;
   Work work;
-  work.Add(WorkKind::kShiftedFma,
+  work.Add(WorkKind::kPlaneFma,
            rows * sums * static_cast<double>(size) / static_cast<double>(spread));
   work.Add(WorkKind::kPlaneLoad, rows * (static_cast<double>(size + shuffled) +
                                          (KeepsWeights() ? 0 : live * static_cast<double>(size))) +
                                      vectors * static_cast<double>(num_taps()));
   // Rows of results, and those before the first and behind the last.
-  const int64_t ended = (image_.out_h + size - 1 - image_.pad_h / skipped) * spread;
+  const int64_t ended =
+      (image_.out_h + (size - 1) * image_.dilation - image_.pad_h / skipped) * spread;
   work.Add(WorkKind::kFold, vectors * static_cast<double>(ended));
-  const int64_t together = std::clamp<int64_t>(
-      kNumbersTogether / (image_.source_h * image_.source_w), 1, planes_of_task_);
-  work.Add(WorkKind::kCall, vectors / static_cast<double>(together));
+  const int64_t together =
+      phases_.size() > 1
+          ? 1
+          : std::clamp<int64_t>(kNumbersTogether / image_.source_plane, 1, planes_of_task_);
+  work.Add(WorkKind::kCall,
+           vectors * static_cast<double>(phases_.size()) / static_cast<double>(together));
   work.Add(WorkKind::kTransposed, static_cast<double>(num_weights()) * double{sizeof(T)} / 4);
   work.Add(WorkKind::kRun, static_cast<double>(num_taps()));
   work.Add(WorkKind::kTask, static_cast<double>(num_tasks()));
@@ -195,9 +241,12 @@ bool CanWholePlanes(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const bool planes = problem.data_format == DataFormat::kNCHW || g.in_c == 1;
+  const Dimension rows = Dimension::Rows(g, forward), cols = Dimension::Cols(g, forward);
+  const int64_t row_bytes = cols.num_results() * InfoOf(problem.dtype).bytes;
   return planes && HasKernel(problem.dtype, kernels) && g.group_out_c == 1 &&
-         g.kernel_h == g.kernel_w && g.stride_h == g.stride_w &&
-         FitsKernel(Dimension::Cols(g, forward)) && FitsKernel(Dimension::Rows(g, forward));
+         g.kernel_h == g.kernel_w && g.stride_h == g.stride_w && g.dilation_h == g.dilation_w &&
+         (cols.dilation == 1 || row_bytes >= kernels.vector_bytes) && FitsKernel(cols) &&
+         FitsKernel(rows);
 }
 
 }  // namespace

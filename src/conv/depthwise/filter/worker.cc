@@ -25,10 +25,11 @@ bool ByPlane(const DepthwiseFilterCut& cut) {
 }
 
 // A store keeps later loads waiting that end with the same bits of the address: where pixels lie a
-// power of two apart, sums that begin like them took half as long again.
-bool Clashes(const void* sums, const void* data) {
-  constexpr uintptr_t kApart = 1024, kNear = 4 * LinesAhead::kLineBytes;
-  return (reinterpret_cast<uintptr_t>(sums) - reinterpret_cast<uintptr_t>(data)) % kApart < kNear;
+// power of two apart, sums that begin like them took half as long again. `apart`: the largest power
+// of two that divides the bytes from pixel to pixel, as far as it matters.
+bool Clashes(const void* sums, const void* data, uintptr_t apart) {
+  return (reinterpret_cast<uintptr_t>(sums) - reinterpret_cast<uintptr_t>(data)) % apart <
+         apart / 4;
 }
 
 // The part moved to an image.
@@ -83,8 +84,12 @@ FilterWorker<Stored, Element>::FilterWorker(const DepthwiseFilterCut& cut,
 
 template <class Stored, class Element>
 auto FilterWorker<Stored, Element>::PlaceOfSums() -> Compute* {
+  constexpr uintptr_t kMost = 1024, kLeast = 512;
+  const auto pixel_bytes = static_cast<uintptr_t>(cut_.output.c * cut_.stored_bytes);
+  const uintptr_t apart = std::min(kMost, pixel_bytes & -pixel_bytes);
   std::byte* memory = memory_.data();
-  while (cut_.input_in_place && (Clashes(memory, input_) || Clashes(memory, out_backprop_))) {
+  while (cut_.input_in_place && apart >= kLeast &&
+         (Clashes(memory, input_, apart) || Clashes(memory, out_backprop_, apart))) {
     memory += LinesAhead::kLineBytes;
   }
   return reinterpret_cast<Compute*>(memory);

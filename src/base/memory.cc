@@ -33,10 +33,11 @@ size_t RoundUpTo(size_t bytes, size_t unit) {
 }
 
 // Where the next block begins in its first page. Blocks of the same place would, row by row, meet
-// in the same sets of the caches, and a load waits for a store to an address that ends like its
-// own. This many bytes apart, few of the first blocks that follow each other do.
+// in the same sets of the caches, and a load waits for a store before it to an address that ends
+// like its own. Rows of pixels are often a power of two apart: so some lines besides half a page,
+// whichever of two is stored to.
 size_t NextPlace() {
-  constexpr size_t kApart = 5 * kAlignment;
+  constexpr size_t kApart = kPage / 2 + 5 * kAlignment;
   static std::atomic<size_t> count = 0;
   return count++ * kApart % kPage;
 }

@@ -16,7 +16,6 @@ enum class WorkKind {
   kRowFma,      // multiply-adds of a vector in kernels on rows of channels (kernels/depthwise)
   kPlaneFma,    // multiply-adds of a vector in kernels on planes (kernels/depthwise/plane.h)
   kPlaneLoad,   // vectors and weights loaded for them
-  kShiftedFma,  // multiply-adds of a vector in kernels that shift whole planes into place
   kSegment,     // loops over terms begun, each of a tile
   kFold,        // vectors of block sums folded, rounded or stored
   kCall,        // calls of a kernel
@@ -27,13 +26,13 @@ enum class WorkKind {
   kTask,        // parts of the work begun: places found, buffers cleared
   kFarLine,     // lines that a kernel reads again from beyond the first-level cache
 };
-inline constexpr size_t kNumWorkKinds = 18;
+inline constexpr size_t kNumWorkKinds = 17;
 
 // In the order of the kinds, for tables: "gemm_fma", ...
 inline constexpr std::array<const char*, kNumWorkKinds> kWorkKindNames = {
-    "gemm_fma",  "gemm_load",  "gemm_single", "whole_fma", "whole_load", "row_fma",
-    "plane_fma", "plane_load", "shifted_fma", "segment",   "fold",       "call",
-    "copied",    "transposed", "scattered",   "run",       "task",       "far_line"};
+    "gemm_fma",   "gemm_load",  "gemm_single", "whole_fma", "whole_load", "row_fma",
+    "plane_fma",  "plane_load", "segment",     "fold",      "call",       "copied",
+    "transposed", "scattered",  "run",         "task",      "far_line"};
 
 // Multiplies counts whose product an integer may not hold.
 double Product(auto... factors) {

@@ -70,7 +70,9 @@ std::span<const OuterTile<Compute>> OuterTiles() {
         MakeOuterTile<Compute, 9, 1>(), MakeOuterTile<Compute, 9, 2>(),
         MakeOuterTile<Compute, 8, 3>(), MakeOuterTile<Compute, 6, 4>(),
         MakeOuterTile<Compute, 5, 5>(), MakeOuterTile<Compute, 4, 6>(),
-        MakeOuterTile<Compute, 3, 8>(),
+        MakeOuterTile<Compute, 3, 8>(), MakeOuterTile<Compute, 4, 1>(),
+        MakeOuterTile<Compute, 3, 3>(), MakeOuterTile<Compute, 2, 6>(),
+        MakeOuterTile<Compute, 1, 6>(),
     };
     return tiles;
   } else {

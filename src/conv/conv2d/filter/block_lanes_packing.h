@@ -47,15 +47,20 @@ class BlockLanesPacker {
 
  private:
   const Stored* PutBetweenZeros(const PixelBlock& block, int64_t lane, const Stored* row);
+  bool LiesAsPacked(const PixelBlock& block) const;
   const Stored* RowOf(const PixelBlock& block, int64_t lane, int64_t image, int64_t row,
                       int64_t channel);
   void FindPlaces(int64_t image, int64_t row, int64_t channel);
+  void MovePlaces(int64_t step) {
+    for (const Stored*& place : places_) place += place == nullptr ? 0 : step;
+  }
   void PackRow(int64_t image, int64_t row, Compute* to);
 
   const BlockLanesCut& cut_;
   const PackKernels<Stored>& kernels_;
   const int64_t lanes_;
   std::vector<const Stored*> places_;  // by lane; null: zeros
+  bool in_tensor_ = false;             // all of them, that are there
   AlignedArray<Stored> parts_;         // of a row of each lane, between zeros
   int64_t part_size_ = 0;
   int64_t first_block_ = 0, num_blocks_ = 0;
@@ -69,6 +74,7 @@ class BlockLanesPacker {
 template <class Stored>
 const Stored* BlockLanesPacker<Stored>::PutBetweenZeros(const PixelBlock& block, int64_t lane,
                                                         const Stored* row) {
+  in_tensor_ = false;
   const RowRange cols = form_->OnImage(block);
   const int64_t size = form_->whole_pixels ? form_->channels : 1;
   const int64_t first = block.col_begin * form_->col_step + form_->col_first;
@@ -95,12 +101,24 @@ const Stored* BlockLanesPacker<Stored>::RowOf(const PixelBlock& block, int64_t l
   const Stored* begin =
       data_ + at_image * shape.Image() +
       (nhwc ? at_row * shape.w * shape.c + at_channel : (at_channel * shape.h + at_row) * shape.w);
-  if (!cut_.whole_rows) return PutBetweenZeros(block, lane, begin);
-  return begin + std::max<int64_t>(form_->col_first, 0) * (nhwc ? shape.c : 1);
+  const int64_t pixel = nhwc ? shape.c : 1;
+  if (cut_.whole_rows) return begin + std::max<int64_t>(form_->col_first, 0) * pixel;
+  if (!LiesAsPacked(block)) return PutBetweenZeros(block, lane, begin);
+  return begin + (block.col_begin * form_->col_step + form_->col_first) * pixel;
+}
+
+// True if a part of a row can be read where it lies: nothing of it is off the image or another
+// block's.
+template <class Stored>
+bool BlockLanesPacker<Stored>::LiesAsPacked(const PixelBlock& block) const {
+  if (form_ == &cut_.output) return block.col_end - block.col_begin == form_->cols;
+  const RowRange cols = form_->OnImage(block);
+  return cols.begin == 0 && cols.end == form_->cols;
 }
 
 template <class Stored>
 void BlockLanesPacker<Stored>::FindPlaces(int64_t image, int64_t row, int64_t channel) {
+  in_tensor_ = true;
   for (int64_t lane = 0; lane < lanes_; ++lane) {
     places_[static_cast<size_t>(lane)] =
         lane < num_blocks_ ? RowOf(cut_.blocks[static_cast<size_t>(first_block_ + lane)], lane,
@@ -119,10 +137,11 @@ void BlockLanesPacker<Stored>::PackRow(int64_t image, int64_t row, Compute* to) 
   const int64_t pixels = on_image.end - on_image.begin;
   to += on_image.begin * form_->pixel * lanes_;
   if (shape.format == DataFormat::kNCHW) {
+    const int64_t plane = shape.h * shape.w;
     for (int64_t c = 0; c < num_channels_; ++c) {
-      FindPlaces(image, row, c);
-      kernels_.gather_widen(places_.data(), pixels, to + c * lanes_, form_->pixel * lanes_,
-                            cut_.whole_rows ? shape.h * shape.w : 0);
+      if (c == 0 || !in_tensor_) FindPlaces(image, row, c);
+      kernels_.gather_widen(places_.data(), pixels, to + c * lanes_, form_->pixel * lanes_, plane);
+      MovePlaces(plane);
     }
     return;
   }
@@ -133,7 +152,7 @@ void BlockLanesPacker<Stored>::PackRow(int64_t image, int64_t row, Compute* to) 
   }
   for (int64_t i = 0; i < pixels; ++i, to += form_->pixel * lanes_) {
     kernels_.gather_widen(places_.data(), num_channels_, to, lanes_, kPixelsAhead * shape.c);
-    for (const Stored*& place : places_) place += place == nullptr ? 0 : shape.c;
+    MovePlaces(shape.c);
   }
 }
 

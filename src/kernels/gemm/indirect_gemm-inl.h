@@ -192,8 +192,12 @@ class Tile {
     return {reinterpret_cast<const char*>(args.a + a_rows[0] + last.a), bytes / terms};
   }
 
-  // The lines of a short tile's result are asked for while its chains run.
-  static HWY_INLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
+  // The lines of a short tile's result are asked for while its chains run; where those are shorter
+  // than asking takes, they are not.
+  // A call: the loop over terms is to have all registers.
+  static constexpr int64_t kFewTerms = 8;
+  static HWY_NOINLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
+    if (NumTerms(args) <= kFewTerms) return;
     if constexpr (std::is_same_v<Element, BFloat16Pair>) {
       if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed);
     }

@@ -49,17 +49,18 @@ class StagePlaces {
 
   // The place in the operand whose channels are the tiles' rows, from its `begin`.
   int64_t Rows(int64_t group_in_pass) const { return group_in_pass * rows().group; }
-  // The place of a row of the result's matrix (inside its tap when apart) from the group's pixel.
-  int64_t RowOffset(int64_t row) const {
-    if (cut_->inputs_in_lanes) return row * output_.channel;
-    const ConvGeometry& g = cut_->geometry;
-    if (!cut_->joined) {
-      const int64_t block = cut_->ChannelBlock();
-      return row / block * input_.block + row % block * input_.channel;
+  // The places of `count` rows of the result's matrix (inside their tap when apart), from `first`
+  // on, from the group's pixel; surplus ones repeat the last.
+  void SetRowOffsets(int64_t first, int64_t count, int64_t* offsets) const {
+    const int64_t num = std::min(count, cut_->NumRows() - first);
+    if (cut_->inputs_in_lanes) {
+      for (int64_t i = 0; i < num; ++i) offsets[i] = (first + i) * output_.channel;
+    } else if (cut_->joined) {
+      SetJoinedOffsets(first, num, offsets);
+    } else {
+      SetBlockOffsets(first, num, offsets);
     }
-    const int64_t tap = row / g.group_in_c, channel = row % g.group_in_c;
-    return tap / g.kernel_w * g.dilation_h * input_.row +
-           tap % g.kernel_w * g.dilation_w * input_.pixel + channel * input_.channel;
+    std::fill(offsets + num, offsets + count, offsets[num - 1]);
   }
   // The place of a panel of the operand whose channels are columns, from its `begin`.
   int64_t Columns(int64_t panel_in_pass) const {
@@ -80,6 +81,27 @@ class StagePlaces {
   const OperandPlaces& rows() const { return cut_->inputs_in_lanes ? output_ : input_; }
   const OperandPlaces& columns() const { return cut_->inputs_in_lanes ? input_ : output_; }
   int64_t input_step() const { return cut_->cols.stride * input_.pixel; }
+
+  // Counted on instead of divided for each row: divisions would take as long as short tiles.
+  void SetBlockOffsets(int64_t first, int64_t num, int64_t* offsets) const {
+    const int64_t block_c = cut_->ChannelBlock();
+    int64_t block = first / block_c, channel = first % block_c;
+    for (int64_t i = 0; i < num; ++i) {
+      offsets[i] = block * input_.block + channel * input_.channel;
+      if (++channel == block_c) channel = 0, ++block;
+    }
+  }
+  void SetJoinedOffsets(int64_t first, int64_t num, int64_t* offsets) const {
+    const ConvGeometry& g = cut_->geometry;
+    int64_t tap = first / g.group_in_c, channel = first % g.group_in_c;
+    for (int64_t i = 0; i < num; ++tap, channel = 0) {
+      const int64_t pixel = tap / g.kernel_w * g.dilation_h * input_.row +
+                            tap % g.kernel_w * g.dilation_w * input_.pixel;
+      for (; channel < g.group_in_c && i < num; ++channel, ++i) {
+        offsets[i] = pixel + channel * input_.channel;
+      }
+    }
+  }
 
   static OperandPlaces InputRows(const FilterCut& cut, const Pass& pass, const PixelStage& stage);
   static OperandPlaces InputPlanes(const FilterCut& cut, const Pass& pass, const PixelStage& stage);

@@ -342,10 +342,8 @@ void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Stage& stage, co
   constexpr int64_t kMostRows = kMostGroupRowBlocks * kMaxTileRows;
   const StagePlaces& places = stage.places();
   int64_t a_rows[kMostRows], c_rows[kMostRows];
-  const int64_t first_row = place.row_block * cut_.sizes.tile_rows;
-  for (int64_t i = 0; i < row_blocks * place.tile.rows; ++i) {
-    a_rows[i] = places.RowOffset(std::min(first_row + i, cut_.NumRows() - 1));
-  }
+  places.SetRowOffsets(place.row_block * cut_.sizes.tile_rows, row_blocks * place.tile.rows,
+                       a_rows);
   args.num_tiles = row_blocks;
   args.a = stage.operands().rows() + places.Rows(place.group_in_pass);
   args.a_rows = a_rows;

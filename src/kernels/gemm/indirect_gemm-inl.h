@@ -177,6 +177,12 @@ class Tile {
   struct Ahead {
     const char* at;
     int64_t step;
+
+    HWY_INLINE void Fetch() {
+      __builtin_prefetch(at, 0, 2);
+      for (int64_t next = 64; next < step; next += 64) __builtin_prefetch(at + next, 0, 2);
+      at += step;
+    }
   };
 
   // The next tile's rows in their last segment, which no tile has read before if
@@ -249,8 +255,7 @@ class Tile {
                                  Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
     if constexpr (kRows <= 8 || kVectors > 1) {
-      __builtin_prefetch(ahead.at, 0, 2);
-      ahead.at += ahead.step;
+      ahead.Fetch();
     }
     typename Times::V column[kWhole == 0 ? 1 : kWhole];
 #pragma GCC unroll 16

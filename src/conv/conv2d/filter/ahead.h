@@ -22,6 +22,7 @@ class FilterGradientAhead {
     stage_ = &stage;
     tiles_ = cut_.TilesOf(pass);
     step_ = 0;
+    if (cut_.ReadsPixelsInOrder()) return;  // which the machine's own prefetcher follows
     const ConvGeometry& g = cut_.geometry;
     const PixelStage* next = &stage + 1;
     if (next == cut_.stages.data() + cut_.stages.size() || cut_.passes.size() > 1) return;

@@ -145,6 +145,13 @@ struct FilterCut {
     const ConvGeometry& g = geometry;
     return g.kernel_w == 1 && g.stride_w == 1 && g.out_w == g.in_w && g.in_w % 2 == 0;
   }
+  // The only tile reads the pixels of the only panel where they lie, one right behind the other.
+  bool ReadsPixelsInOrder() const {
+    const bool one_tile = sizes.panels.count * row_blocks * tile_taps == 1;
+    if (format != DataFormat::kNHWC || !one_tile) return false;
+    return inputs_in_lanes ? UsesInputInPlace() && geometry.in_c == sizes.panels.cols
+                           : UsesOutputInPlace() && geometry.out_c == sizes.panels.cols;
+  }
   // The columns that a stage holds of a row of the input, and of out_backprop.
   GridColumns InputColumns() const {
     return {cols.first, cols.step, geometry.stride_w, geometry.in_w, cols.count};

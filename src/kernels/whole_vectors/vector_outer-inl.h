@@ -77,10 +77,10 @@ std::span<const OuterTile<Compute>> OuterTiles() {
     return tiles;
   } else {
     static const OuterTile<Compute> tiles[] = {
-        MakeOuterTile<Compute, 9, 1>(),
-        MakeOuterTile<Compute, 6, 2>(),
-        MakeOuterTile<Compute, 4, 3>(),
-        MakeOuterTile<Compute, 3, 4>(),
+        MakeOuterTile<Compute, 9, 1>(), MakeOuterTile<Compute, 6, 2>(),
+        MakeOuterTile<Compute, 4, 3>(), MakeOuterTile<Compute, 3, 4>(),
+        MakeOuterTile<Compute, 4, 1>(), MakeOuterTile<Compute, 2, 4>(),
+        MakeOuterTile<Compute, 1, 6>(),
     };
     return tiles;
   }

@@ -33,7 +33,7 @@ class BlockLanesPlan final : public Plan {
       : num_threads_(num_threads),
         lanes_(kernels.VectorOuter<Compute>().lanes),
         cut_(problem),
-        sums_(cut_, kernels.VectorOuter<Compute>().tiles),
+        sums_(cut_, kernels.VectorOuter<Compute>()),
         folds_(cut_.num_units(), sums_.UnitSize(), std::ssize(cut_.blocks)),
         row_offsets_(cut_.RowOffsets(sums_.row_tiles() * sums_.tile_rows)),
         segments_(cut_.Segments()) {}

@@ -167,11 +167,10 @@ BlockLanesSums::BlockLanesSums(const BlockLanesCut& plan)
       cols(plan.geometry.group_out_c),
       most_lanes(plan.most_lanes) {}
 
-// The cost of all multiply-adds, which take four cycles one after the other, and of loads beside
-// them.
-double BlockLanesSums::CostOf(int64_t of_rows, int64_t of_cols) const {
+// The cost of all multiply-adds, and of loads beside them.
+double BlockLanesSums::CostOf(int64_t of_rows, int64_t of_cols, int64_t waiting) const {
   return Product(CeilDiv(rows, of_rows), CeilDiv(cols, of_cols),
-                 4 * std::max<int64_t>(of_rows * of_cols, 4) + of_rows + of_cols);
+                 4 * std::max(of_rows * of_cols, waiting) + of_rows + of_cols);
 }
 
 }  // namespace convgrad

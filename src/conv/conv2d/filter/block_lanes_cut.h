@@ -87,11 +87,14 @@ struct BlockLanesCut {
 // The sums of a unit, tile by tile: [group][tile of columns][tile of rows][row][column].
 struct BlockLanesSums {
   template <class Compute>
-  BlockLanesSums(const BlockLanesCut& plan, std::span<const OuterTile<Compute>> tiles)
+  BlockLanesSums(const BlockLanesCut& plan, const VectorOuterKernels<Compute>& kernels)
       : BlockLanesSums(plan) {
+    const std::span<const OuterTile<Compute>> tiles = kernels.tiles;
+    // Multiply-adds of vectors that are issued while a sum waits for its last one.
+    const int64_t waiting = kernels.lanes == most_lanes ? 4 : 8;
     double least = HUGE_VAL;
     for (const OuterTile<Compute>& tile : tiles) {
-      const double cost = CostOf(tile.rows, tile.cols);
+      const double cost = CostOf(tile.rows, tile.cols, waiting);
       if (cost >= least) continue;
       least = cost;
       tile_index = &tile - tiles.data();
@@ -112,7 +115,7 @@ struct BlockLanesSums {
 
  private:
   explicit BlockLanesSums(const BlockLanesCut& plan);
-  double CostOf(int64_t tile_rows, int64_t tile_cols) const;
+  double CostOf(int64_t tile_rows, int64_t tile_cols, int64_t waiting) const;
 };
 
 }  // namespace convgrad

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "conv/precise/certified.h"
 #include "conv/precise/compensated.h"
 #include "conv/precise/compensated_engine.h"
 #include "conv/precise/widened.h"
@@ -67,7 +68,7 @@ void VisitExact(const ConvArgs& args) {
 
 std::unique_ptr<Plan> PlanDouble(const Problem& problem, const KernelTable& kernels,
                                  int num_threads) {
-  return std::make_unique<WidenedPlan>(problem, kernels, num_threads, WidenedSums::kRounded);
+  return std::make_unique<WidenedPlan>(problem, kernels, num_threads, false);
 }
 
 std::unique_ptr<Plan> PlanCompensated(const Problem& problem, const KernelTable&, int num_threads) {
@@ -77,7 +78,7 @@ std::unique_ptr<Plan> PlanCompensated(const Problem& problem, const KernelTable&
 std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) {
   if (TakesWidened(problem)) {
-    return std::make_unique<WidenedPlan>(problem, kernels, num_threads, WidenedSums::kCertified);
+    return std::make_unique<CertifiedPlan>(problem, kernels, num_threads);
   }
   return std::make_unique<CompensatedPlan<RunCertifiedCompensated>>(problem, num_threads);
 }
@@ -86,7 +87,7 @@ std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& k
 std::unique_ptr<Plan> PlanDoubleReference(const Problem& problem, const KernelTable& kernels,
                                           int num_threads) {
   if (TakesWidened(problem)) {
-    return std::make_unique<WidenedPlan>(problem, kernels, num_threads, WidenedSums::kReference);
+    return std::make_unique<WidenedPlan>(problem, kernels, num_threads, true);
   }
   return std::make_unique<VisitPlan<VisitCompensated>>();
 }

@@ -1,0 +1,223 @@
+#include "conv/precise/slabs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/checked.h"
+
+namespace convgrad {
+namespace {
+
+// As many in each, from the first on; a function of sizes alone.
+int64_t ImagesOf(const Problem& problem, int64_t numbers) {
+  const int64_t batch = std::max<int64_t>(1, problem.geometry.batch);
+  const int64_t elements = CountOf(problem.InputShape()) + CountOf(problem.OutputShape());
+  return std::clamp<int64_t>(numbers / std::max<int64_t>(1, elements / batch), 1, batch);
+}
+
+bool SameSlab(const ConvGeometry& a, const ConvGeometry& b) {
+  return a.batch == b.batch && a.in_h == b.in_h && a.out_h == b.out_h && a.pad_top == b.pad_top &&
+         a.pad_bottom == b.pad_bottom;
+}
+
+}  // namespace
+
+int64_t CountOf(const Shape& shape) {
+  return *CheckedProduct(shape);
+}
+
+int64_t Slab::OffsetIn(const Problem& whole, Role role) const {
+  if (role == Role::kFilter || whole.geometry.batch == 0) return 0;
+  const bool is_input = role == Role::kInput;
+  const int64_t image = CountOf(whole.ShapeOf(role)) / whole.geometry.batch;
+  const int64_t rows = is_input ? whole.geometry.in_h : whole.geometry.out_h;
+  return first_image * image + (is_input ? in : out).begin * (image / rows);
+}
+
+Slabs::Slabs(const Problem& problem, const SlabSize& size)
+    : problem_(problem), images_(ImagesOf(problem, size.numbers)) {
+  const ConvGeometry& g = problem.geometry;
+  const bool is_input = InfoOf(problem.op).direction == Direction::kBackpropInput;
+  band_rows_ = rows_ = is_input ? g.in_h : g.out_h;
+  if (size.may_cut_images && images_ == 1 && problem.data_format == DataFormat::kNHWC) {
+    const int64_t numbers = (CountOf(problem.InputShape()) + CountOf(problem.OutputShape())) /
+                            std::max<int64_t>(1, g.batch);
+    const int64_t bands = std::clamp<int64_t>(CeilDiv(numbers, size.numbers), 1, rows_);
+    // Every band of an input gradient begins in the same phase.
+    band_rows_ = RoundUp(CeilDiv(rows_, bands), is_input ? g.stride_h : 1);
+    if (!CanCut()) band_rows_ = rows_;
+  }
+}
+
+Slabs::Slabs(const Problem& problem, const SlabSize& size, const KernelTable& kernels,
+             int num_threads, bool by_reference)
+    : Slabs(problem, size) {
+  // All kinds there are: those of the first image, and the last slab.
+  for (int64_t i = 0; i <= std::min(Bands(), count() - 1); ++i) {
+    const Problem wide = ProblemAt(PlaceOf(i == Bands() ? count() - 1 : i));
+    if (Find(wide) != nullptr) continue;
+    kinds_.push_back(
+        {wide, by_reference
+                   ? Planned::Forced(AlgorithmsOf(wide.op).back(), wide, kernels, num_threads)
+                   : Planned::Best(wide, kernels, num_threads)});
+    const auto numbers_of = [](const Kind& kind) {
+      return CountOf(kind.problem.InputShape()) + CountOf(kind.problem.OutputShape());
+    };
+    if (numbers_of(kinds_.back()) > numbers_of(kinds_[widest_])) widest_ = kinds_.size() - 1;
+  }
+}
+
+// False where a band meets nothing but padding.
+bool Slabs::CanCut() const {
+  for (int64_t i = 0; i < Bands(); ++i) {
+    const Place place = PlaceOf(i);
+    if (place.in.begin >= place.in.end || place.out.begin >= place.out.end) return false;
+  }
+  return true;
+}
+
+int64_t Slabs::count() const {
+  return CeilDiv(problem_.geometry.batch, images_) * Bands();
+}
+
+// The rows [begin, end) of an image's result or, of a filter gradient, output.
+Slabs::Place Slabs::BandAt(int64_t image, int64_t begin, int64_t end) const {
+  const ConvGeometry& g = problem_.geometry;
+  const int64_t reach = (g.kernel_h - 1) * g.dilation_h;
+  if (InfoOf(problem_.op).direction != Direction::kBackpropInput) {
+    const int64_t first = begin * g.stride_h - g.pad_top;
+    const int64_t last = (end - 1) * g.stride_h - g.pad_top + reach;
+    return {image, 1, {std::max<int64_t>(0, first), std::min(g.in_h, last + 1)}, {begin, end}};
+  }
+  // No later than where the first row's own window begins, so that padding is never negative.
+  const int64_t own = (begin + g.pad_top) / g.stride_h;
+  const int64_t first = -FloorDiv(reach - begin - g.pad_top, g.stride_h);
+  const int64_t last = (end - 1 + g.pad_top) / g.stride_h;
+  return {image, 1, {begin, end}, {std::max<int64_t>(0, std::min(own, first)),
+                                   std::min(g.out_h, last + 1)}};
+}
+
+Slabs::Place Slabs::PlaceOf(int64_t index) const {
+  const ConvGeometry& g = problem_.geometry;
+  const int64_t first = index / Bands() * images_;
+  if (Bands() == 1) {
+    return {first, std::min(images_, g.batch - first), {0, g.in_h}, {0, g.out_h}};
+  }
+  const int64_t begin = index % Bands() * band_rows_;
+  return BandAt(first, begin, std::min(rows_, begin + band_rows_));
+}
+
+Problem Slabs::ProblemAt(const Place& place) const {
+  Problem wide = problem_;
+  wide.dtype = DType::kFloat64;
+  ConvGeometry& g = wide.geometry;
+  g.batch = place.images;
+  if (Bands() == 1) return wide;
+  const int64_t reach = (g.kernel_h - 1) * g.dilation_h;
+  wide.padding = Padding::kExplicit;
+  g.pad_top += place.in.begin - place.out.begin * g.stride_h;
+  g.in_h = place.in.end - place.in.begin;
+  g.out_h = place.out.end - place.out.begin;
+  g.pad_bottom = std::max<int64_t>(
+      0, (g.out_h - 1) * g.stride_h + reach + 1 - g.in_h - g.pad_top);
+  return wide;
+}
+
+const Slabs::Kind* Slabs::Find(const Problem& wide) const {
+  const auto found = std::ranges::find_if(kinds_, [&](const Kind& kind) {
+    return SameSlab(kind.problem.geometry, wide.geometry);
+  });
+  return found == kinds_.end() ? nullptr : &*found;
+}
+
+Slab Slabs::operator[](int64_t index) const {
+  const Place place = PlaceOf(index);
+  const Kind* kind = Find(ProblemAt(place));
+  if (kind == nullptr) ThrowInternal("a slab of no known kind");
+  return {kind->problem, kind->planned, place.first_image, place.in, place.out};
+}
+
+bool Slabs::AreFolded() const {
+  return InfoOf(problem_.op).direction == Direction::kBackpropFilter && count() > 1;
+}
+
+int64_t Slabs::MostOf(Role role) const {
+  int64_t most = 0;
+  for (const Kind& kind : kinds_) most = std::max(most, CountOf(kind.problem.ShapeOf(role)));
+  return most;
+}
+
+int64_t Slabs::MostOfResult() const {
+  int64_t most = 0;
+  for (const Kind& kind : kinds_) most = std::max(most, CountOf(kind.problem.ResultShape()));
+  return most;
+}
+
+int64_t Slabs::MostBytes() const {
+  int64_t most = 0;
+  for (const Role role : InfoOf(problem_.op).operands) most += MostOf(role);
+  return most * static_cast<int64_t>(sizeof(double));
+}
+
+int64_t Slabs::ScratchBytes() const {
+  int64_t most = 0;
+  for (const Kind& kind : kinds_) most = std::max(most, kind.planned.ScratchBytes());
+  return most;
+}
+
+std::string Slabs::Tiles() const {
+  const std::string name = kinds_.front().planned.algorithm().name;
+  if (Bands() > 1) return fmt::format("{} in float64, {} of {} rows at a time", name, band_rows_, rows_);
+  return fmt::format("{} in float64, {} of {} images at a time", name, images_,
+                     problem_.geometry.batch);
+}
+
+SlabSums::SlabSums(const Slabs& slabs) : slab_(slabs.MostOfResult()) {
+  if (!slabs.AreFolded()) return;
+  total_ = AlignedArray<double>(slab_.size());
+  error_ = AlignedArray<double>(slab_.size());
+}
+
+int64_t SlabSums::Bytes(const Slabs& slabs) {
+  return slabs.MostOfResult() * (slabs.AreFolded() ? 3 : 1) * static_cast<int64_t>(sizeof(double));
+}
+
+void SlabSums::Fold(const Parallel& parallel) {
+  if (!std::exchange(is_first_, false)) return FoldNumbers(slab_.data(), nullptr, parallel);
+  std::swap(slab_, total_);
+  ForPieces(parallel, error_.size(), [&](int64_t begin, int64_t end) {
+    std::fill(error_.data() + begin, error_.data() + end, 0.0);
+  });
+}
+
+void SlabSums::Fold(const SlabSums& other, const Parallel& parallel) {
+  FoldNumbers(other.total_.data(), other.error_.data(), parallel);
+}
+
+// Knuth's TwoSum.
+void SlabSums::FoldNumbers(const double* numbers, const double* errors, const Parallel& parallel) {
+  ForPieces(parallel, total_.size(), [&](int64_t begin, int64_t end) {
+    double *total = total_.data(), *error = error_.data();
+    for (int64_t i = begin; i < end; ++i) {
+      const double sum = total[i] + numbers[i];
+      const double back = sum - total[i];
+      error[i] += (total[i] - (sum - back)) + (numbers[i] - back);
+      total[i] = sum;
+    }
+    for (int64_t i = begin; errors != nullptr && i < end; ++i) error[i] += errors[i];
+  });
+}
+
+void SlabSums::Unfold(const Parallel& parallel) {
+  ForPieces(parallel, total_.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const double total = total_[i];
+      slab_[i] = std::isfinite(total) ? total + error_[i] : total;
+    }
+  });
+}
+
+}  // namespace convgrad

@@ -1,0 +1,124 @@
+// A problem of float32 or 16 bits cut into some images, or rows of one, at a time, as problems of float64 on widened
+// copies, where products are exact. Must not know what their sums are for.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/memory.h"
+#include "conv/plan/algorithm.h"
+
+namespace convgrad {
+
+int64_t CountOf(const Shape& shape);
+
+// body(begin, end) for pieces of [0, count), as many numbers as a thread takes at a time.
+template <class Body>
+void ForPieces(const Parallel& parallel, int64_t count, const Body& body) {
+  constexpr int64_t kPiece = 1 << 14;
+  parallel.For(CeilDiv(count, kPiece), [&](int64_t piece) {
+    body(piece * kPiece, std::min(count, (piece + 1) * kPiece));
+  });
+}
+
+// Rows of a tensor's images; all of them, unless a slab is part of one image.
+struct Rows {
+  int64_t begin, end;
+};
+
+// Some images, or some rows of the output of one: a float64 problem of its own, and how it is
+// computed.
+struct Slab {
+  Problem problem;
+  const Planned& planned;
+  int64_t first_image;
+  Rows in, out;
+
+  // Where its part of a tensor begins.
+  int64_t OffsetIn(const Problem& whole, Role role) const;
+};
+
+// How many numbers of input and output slabs have, about.
+struct SlabSize {
+  int64_t numbers;
+  // Images with more are cut: bands of rows of NHWC, which neighbours in memory make up.
+  bool may_cut_images = false;
+};
+
+class Slabs {
+ public:
+  // By the algorithm "reference" or the best one.
+  Slabs(const Problem& problem, const SlabSize& size, const KernelTable& kernels, int num_threads,
+        bool by_reference = false);
+
+  // Of a problem cut so, without planning.
+  static int64_t Count(const Problem& problem, const SlabSize& size) {
+    return Slabs(problem, size).count();
+  }
+  int64_t count() const;
+  Slab operator[](int64_t index) const;
+  // Filter gradients of more than one slab: their results are added up.
+  bool AreFolded() const;
+
+  // The most that any slab has.
+  const Problem& widest() const { return kinds_[widest_].problem; }
+  int64_t MostOf(Role role) const;
+  int64_t MostOfResult() const;
+  int64_t MostBytes() const;     // of operands
+  int64_t ScratchBytes() const;  // of what is computed, beside widened operands and sums
+  std::string Tiles() const;     // "planes in float64, 64 of 128 images at a time"
+
+ private:
+  // Slabs that differ only in their place have the same.
+  struct Kind {
+    Problem problem;
+    Planned planned;
+  };
+  struct Place {
+    int64_t first_image, images;
+    Rows in, out;
+  };
+  Slabs(const Problem& problem, const SlabSize& size);  // the cut alone
+  Place PlaceOf(int64_t index) const;
+  Problem ProblemAt(const Place& place) const;
+  const Kind* Find(const Problem& wide) const;
+  int64_t Bands() const { return CeilDiv(rows_, band_rows_); }
+  Place BandAt(int64_t image, int64_t begin, int64_t end) const;
+  bool CanCut() const;
+
+  const Problem problem_;
+  int64_t images_ = 1;     // of a slab
+  int64_t rows_ = 1;       // of the result or, of a filter gradient, of the output
+  int64_t band_rows_ = 1;  // less where images are cut
+  std::vector<Kind> kinds_;
+  size_t widest_ = 0;
+};
+
+// The sums of a slab's result or, of a filter gradient, of all slabs together.
+class SlabSums {
+ public:
+  explicit SlabSums(const Slabs& slabs);
+  int64_t size() const { return slab_.size(); }
+  // What the next slab's result is written to.
+  double* slab() { return slab_.data(); }
+
+  // Adds what the slab's sums are to the totals, with compensation.
+  void Fold(const Parallel& parallel);
+  // Adds another's totals.
+  void Fold(const SlabSums& other, const Parallel& parallel);
+  // After the last: leaves the totals where a slab's sums are.
+  void Unfold(const Parallel& parallel);
+
+  static int64_t Bytes(const Slabs& slabs);
+
+ private:
+  void FoldNumbers(const double* numbers, const double* errors, const Parallel& parallel);
+
+  bool is_first_ = true;
+  AlignedArray<double> slab_, total_, error_;
+};
+
+}  // namespace convgrad

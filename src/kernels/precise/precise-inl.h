@@ -1,0 +1,218 @@
+// Widening with sums of squares and rounding with a bound; see precise.h. Included once per target.
+#if defined(CONVGRAD_KERNELS_PRECISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_PRECISE_INL_H_
+#undef CONVGRAD_KERNELS_PRECISE_INL_H_
+#else
+#define CONVGRAD_KERNELS_PRECISE_INL_H_
+#endif
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/precise/precise.h"
+#include "kernels/simd/convert-inl.h"
+#include "kernels/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+using PreciseTag = hn::ScalableTag<double>;
+using PreciseVec = hn::Vec<PreciseTag>;
+
+#if HWY_TARGET == HWY_SCALAR
+
+template <class Stored>
+HWY_INLINE PreciseVec LoadDoubles(const Stored* from) {
+  return PreciseVec(WidenOne(*from));
+}
+
+// Numbers rounded to the type, which two of them share or don't.
+template <class Stored>
+struct RoundedNumbers {
+  Stored only;
+
+  explicit RoundedNumbers(PreciseVec sums)
+      : only(NarrowOne<Stored>(
+            Rounded<std::is_same_v<Stored, float> ? Finish::kNearest : Finish::kOdd>(
+                hn::ScalableTag<float>(), Doubles<hn::ScalableTag<float>>{sums.raw})
+                .raw)) {}
+  bool AllEqual(const RoundedNumbers& other) const {
+    return std::memcmp(&only, &other.only, sizeof(only)) == 0;
+  }
+  uint64_t Differences(const RoundedNumbers& other) const { return AllEqual(other) ? 0 : 1; }
+  void Store(Stored* to) const { *to = only; }
+};
+
+#else
+
+using PreciseFloatTag = hn::Half<hn::ScalableTag<float>>;
+
+template <class Stored>
+HWY_INLINE PreciseVec LoadDoubles(const Stored* from) {
+  return hn::PromoteTo(PreciseTag(), LoadWidened(PreciseFloatTag(), from));
+}
+
+template <class Stored>
+struct RoundedNumbers {
+  using DF = PreciseFloatTag;
+  using DU = hn::RebindToUnsigned<DF>;
+  hn::Vec<DU> bits;  // in the lowest bits of each lane
+
+  explicit HWY_INLINE RoundedNumbers(PreciseVec sums) : bits(BitsOf(sums)) {}
+  HWY_INLINE bool AllEqual(const RoundedNumbers& other) const {
+    return hn::AllTrue(DU(), hn::Eq(bits, other.bits));
+  }
+  // A bit for each lane.
+  uint64_t Differences(const RoundedNumbers& other) const {
+    uint8_t mask[8] = {};
+    hn::StoreMaskBits(DU(), hn::Ne(bits, other.bits), mask);
+    return mask[0];
+  }
+  HWY_INLINE void Store(Stored* to) const {
+    if constexpr (sizeof(Stored) == 4) {
+      hn::StoreU(hn::BitCast(DF(), bits), DF(), to);
+    } else {
+      const hn::Rebind<uint16_t, DF> dh;
+      hn::StoreU(hn::TruncateTo(dh, bits), dh, reinterpret_cast<uint16_t*>(to));
+    }
+  }
+
+ private:
+  static HWY_INLINE hn::Vec<DU> BitsOf(PreciseVec sums) {
+    const DF df;
+    if constexpr (std::is_same_v<Stored, float>) {
+      return hn::BitCast(DU(), hn::DemoteTo(df, sums));
+    } else if constexpr (std::is_same_v<Stored, BFloat16>) {
+      return hn::ShiftRight<16>(RoundToUpperHalf(df, HalfToOdd(df, sums)));
+    } else {
+      const hn::Rebind<hwy::float16_t, DF> dh;
+      const hn::Rebind<uint16_t, DF> du;
+      const auto narrow = hn::DemoteTo(dh, CanonicalNaN(df, HalfToOdd(df, sums)));
+      return hn::PromoteTo(DU(), hn::BitCast(du, narrow));
+    }
+  }
+};
+
+#endif
+
+inline constexpr int64_t kPreciseLanes = hn::MaxLanes(PreciseTag());
+
+// Some rows at once, so that the sums of squares are loaded and stored once for all of them.
+template <int kRows, class Stored>
+HWY_INLINE void WidenRows(const Stored* from, double* to, double* squares, int64_t cols) {
+  const PreciseTag d;
+  int64_t j = 0;
+  for (; j + kPreciseLanes <= cols; j += kPreciseLanes) {
+    PreciseVec sum = hn::LoadU(d, squares + j);
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
+      const PreciseVec number = LoadDoubles(from + row * cols + j);
+      hn::StoreU(number, d, to + row * cols + j);
+      sum = Fma(number, number, sum);
+    }
+    hn::StoreU(sum, d, squares + j);
+  }
+  for (; j < cols; ++j) {
+    for (int row = 0; row < kRows; ++row) {
+      const double number = WidenOne(from[row * cols + j]);
+      to[row * cols + j] = number;
+      squares[j] += number * number;
+    }
+  }
+}
+
+template <class Stored>
+void WidenWithSquares(const Stored* from, double* to, double* squares, int64_t rows, int64_t cols) {
+  constexpr int64_t kTogether = 4;
+  for (; rows >= kTogether; rows -= kTogether) {
+    WidenRows<kTogether>(from, to, squares, cols);
+    from += kTogether * cols;
+    to += kTogether * cols;
+  }
+  for (; rows > 0; --rows) {
+    WidenRows<1>(from, to, squares, cols);
+    from += cols;
+    to += cols;
+  }
+}
+
+template <class Stored>
+void WidenWithRowSquares(const Stored* from, double* to, double* squares, int64_t rows,
+                         int64_t cols) {
+  const PreciseTag d;
+  for (int64_t row = 0; row < rows; ++row, from += cols, to += cols) {
+    PreciseVec sums = hn::Zero(d);
+    int64_t j = 0;
+    for (; j + kPreciseLanes <= cols; j += kPreciseLanes) {
+      const PreciseVec number = LoadDoubles(from + j);
+      hn::StoreU(number, d, to + j);
+      sums = Fma(number, number, sums);
+    }
+    double sum = hn::GetLane(hn::SumOfLanes(d, sums));
+    for (; j < cols; ++j) {
+      const double number = WidenOne(from[j]);
+      to[j] = number;
+      sum += number * number;
+    }
+    squares[row] = sum;
+  }
+}
+
+// Rounds a vector of sums and returns a bit for each lane in doubt. Rounding is monotonic, so that
+// it is enough to round both ends of what a sum may be.
+template <class Stored>
+HWY_INLINE uint64_t RoundVector(PreciseVec sum, PreciseVec size, PreciseVec relative,
+                                PreciseVec exact_below, Stored* to) {
+  const PreciseTag d;
+  const auto finite = hn::Eq(hn::Sub(sum, sum), hn::Zero(d));
+  const auto off = hn::Mul(size, relative);
+  const auto exact = hn::Lt(size, exact_below);
+  const auto slack = hn::IfThenElse(exact, hn::Zero(d), off);
+  const PreciseVec certain = CanonicalNaN(d, sum);
+  const RoundedNumbers<Stored> least(hn::IfThenElse(finite, hn::Sub(sum, slack), certain));
+  const RoundedNumbers<Stored> most(hn::IfThenElse(finite, hn::Add(sum, slack), certain));
+  most.Store(to);
+  return HWY_LIKELY(most.AllEqual(least)) ? 0 : most.Differences(least);
+}
+
+template <class Stored>
+int64_t RoundWithBound(const double* sums, const double* sizes, const SumBounds& bounds, Stored* to,
+                       int64_t count, int64_t* doubts) {
+  const PreciseTag d;
+  const PreciseVec relative = hn::Set(d, bounds.relative);
+  const PreciseVec exact_below = hn::Set(d, bounds.exact_below);
+  int64_t num_doubts = 0;
+  const auto list = [&](uint64_t mask, int64_t first) {
+    for (; mask != 0; mask &= mask - 1) doubts[num_doubts++] = first + __builtin_ctzll(mask);
+  };
+  int64_t i = 0;
+  for (; i + kPreciseLanes <= count; i += kPreciseLanes) {
+    const uint64_t mask = RoundVector(hn::LoadU(d, sums + i), hn::LoadU(d, sizes + i), relative,
+                                      exact_below, to + i);
+    if (HWY_UNLIKELY(mask != 0)) list(mask, i);
+  }
+  if (i < count) {  // the last, with sums of zero behind them, of which none is in doubt
+    const auto rest = static_cast<size_t>(count - i);
+    double last_sums[kPreciseLanes] = {}, last_sizes[kPreciseLanes] = {};
+    Stored rounded[kPreciseLanes];
+    std::memcpy(last_sums, sums + i, rest * sizeof(double));
+    std::memcpy(last_sizes, sizes + i, rest * sizeof(double));
+    list(RoundVector(hn::LoadU(d, last_sums), hn::LoadU(d, last_sizes), relative, exact_below,
+                     rounded),
+         i);
+    std::memcpy(to + i, rounded, rest * sizeof(Stored));
+  }
+  return num_doubts;
+}
+
+template <class Stored>
+inline constexpr PreciseKernels<Stored> kPrecise = {
+    WidenWithSquares<Stored>, WidenWithRowSquares<Stored>, RoundWithBound<Stored>};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

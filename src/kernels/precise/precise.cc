@@ -1,0 +1,28 @@
+// Compiles precise-inl.h for every target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/precise/precise.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "kernels/dispatch.h"
+#include "kernels/precise/precise-inl.h"
+
+#if HWY_ONCE
+namespace convgrad {
+
+template <class Stored>
+const PreciseKernels<Stored>& PreciseKernelsOf(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return N_AVX3::kPrecise<Stored>;
+  if (isa == Isa::kAvx2) return N_AVX2::kPrecise<Stored>;
+#else
+  if (isa == Isa::kNeon) return N_NEON::kPrecise<Stored>;
+#endif
+  return N_SCALAR::kPrecise<Stored>;
+}
+
+template const PreciseKernels<Float16>& PreciseKernelsOf<Float16>(Isa);
+template const PreciseKernels<BFloat16>& PreciseKernelsOf<BFloat16>(Isa);
+template const PreciseKernels<float>& PreciseKernelsOf<float>(Isa);
+
+}  // namespace convgrad
+#endif

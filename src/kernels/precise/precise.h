@@ -1,0 +1,37 @@
+// What precision `exact` does with single numbers: widening operands to double while their squares
+// are added up, and rounding sums that are known but for a bound. It knows nothing of convolutions.
+#pragma once
+
+#include <cstdint>
+
+#include "base/float16.h"
+#include "kernels/kernel_table.h"
+
+namespace convgrad {
+
+// How far sums may be off, by the size of each: a number that its terms' absolute values don't
+// exceed in all.
+struct SumBounds {
+  double relative;     // a sum, rounded or not, is off by less than relative * size
+  double exact_below;  // where its size is less than this, it is not off at all
+};
+
+// Stored is Float16, BFloat16 or float.
+template <class Stored>
+struct PreciseKernels {
+  // to[i] = from[i], exactly, for i < rows * cols; squares[j] grows by the squares of column j.
+  void (*widen)(const Stored* from, double* to, double* squares, int64_t rows, int64_t cols);
+  // The same with sums by rows, which are set.
+  void (*widen_rows)(const Stored* from, double* to, double* squares, int64_t rows, int64_t cols);
+  // to[i] = sums[i] rounded to nearest even, for i < count. Where that is not certainly what the
+  // true sum rounds to, i goes to `doubts`, which has room for all; their number is returned.
+  // Infinite and NaN sums are certain, and no size is NaN where a sum is finite.
+  int64_t (*round)(const double* sums, const double* sizes, const SumBounds& bounds, Stored* to,
+                   int64_t count, int64_t* doubts);
+};
+
+// Of the instruction set, which this machine must have.
+template <class Stored>
+const PreciseKernels<Stored>& PreciseKernelsOf(Isa isa);
+
+}  // namespace convgrad

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -51,17 +50,6 @@ std::optional<Stored> RoundCertified(double high, double low, double bound) {
   const Stored least = RoundSum<Stored>(high, down), most = RoundSum<Stored>(high, up);
   const double a = Widen(least), b = Widen(most);
   if (a != b || std::signbit(a) != std::signbit(b)) return std::nullopt;
-  return least;
-}
-
-// The same for one double and a type of at most half its bits: cheaper, and what the coarser slack
-// leaves in doubt is next to nothing there.
-template <class Stored>
-std::optional<Stored> RoundCertified(double sum, double bound) {
-  static_assert(!std::is_same_v<Stored, double>);
-  const double slack = bound == 0 ? 0 : bound + 0x1p-51 * (std::fabs(sum) + bound);
-  const Stored least = Narrow<Stored>(sum - slack), most = Narrow<Stored>(sum + slack);
-  if (std::memcmp(&least, &most, sizeof(Stored)) != 0) return std::nullopt;
   return least;
 }
 

@@ -3,6 +3,7 @@
 // so that it may have to leave the answer open. Of types whose products have at most 64 bits.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -29,14 +30,13 @@ class WindowedSum {
     const DecodedNumber y = DecodeNarrow(Widen(second_[second]));
     const uint64_t product = x.significand * y.significand;
     const int up = x.exponent + y.exponent - last_bit_;
-    Uint128 units;
-    if (up >= 0) {
-      units = static_cast<Uint128>(product) << (up & 127);
+    if (up >= 0) [[likely]] {
+      Add(static_cast<Uint128>(product) << (up & 127), x.negative != y.negative);
     } else {
-      units = up > -64 ? product >> -up : 0;
-      num_cut_ += up <= -64 ? product != 0 : (units << -up) != product;
+      const uint64_t units = up > -64 ? product >> -up : 0;
+      num_cut_ += up > -64 ? (units << -up) != product : product != 0;
+      Add(units, x.negative != y.negative);
     }
-    sum_ = x.negative != y.negative ? sum_ - units : sum_ + units;
   }
   void EndBlock() {}
   void EndRun() {}
@@ -57,10 +57,17 @@ class WindowedSum {
     uint64_t significand;  // below 2^32
   };
 
-  // A finite number that has at most 32 bits.
+  // A finite number that has at most 32 bits. Without branches, which would be guessed wrong as
+  // often as not.
   static DecodedNumber DecodeNarrow(double value) {
-    const DecodedDouble decoded = Decode(value);
-    return {decoded.negative, decoded.exponent + 21, decoded.significand >> 21};
+    const uint64_t bits = std::bit_cast<uint64_t>(value);
+    const int field = static_cast<int>(bits >> 52) & 0x7FF;
+    const uint64_t fraction = bits << 12 >> 33, hidden = uint64_t{field != 0} << 31;
+    return {(bits >> 63) != 0, field - 1075 + 21, fraction | hidden};
+  }
+  void Add(Uint128 units, bool negative) {
+    const Uint128 all = -static_cast<Uint128>(negative);
+    sum_ += (units ^ all) - all;
   }
   double Rounded(Uint128 units) const {
     const bool negative = (units >> 127) != 0;
@@ -74,7 +81,7 @@ class WindowedSum {
   const Stored* second_;
   bool is_open_;
   int last_bit_ = 0;
-  Uint128 sum_ = 0;      // of 2^last_bit_, as a two's complement
+  Uint128 sum_ = 0;       // of 2^last_bit_, as a two's complement
   uint64_t num_cut_ = 0;  // terms of which less than one unit each was cut off
 };
 

@@ -1,8 +1,10 @@
 // The precisions `double` and `exact` over operations, types, layouts, instruction sets and
 // threads: their bits, and what they promise.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -84,8 +86,50 @@ Operands WideOperands(const Problem& problem, uint64_t seed) {
   return {draw(operands[0]), draw(operands[1])};
 }
 
+// Both operands by draw(random), as many numbers as they have, rounded to the type.
+template <class Draw>
+Operands DrawnOperands(const Problem& problem, uint64_t seed, Draw draw) {
+  std::mt19937_64 random(seed);
+  const auto tensor = [&](Role role) {
+    std::vector<double> values(static_cast<size_t>(*CheckedProduct(problem.ShapeOf(role))));
+    for (double& value : values) value = draw(random);
+    return TensorOf(problem.dtype, problem.ShapeOf(role), values);
+  };
+  const auto& operands = InfoOf(problem.op).operands;
+  Tensor first = tensor(operands[0]);
+  return {std::move(first), tensor(operands[1])};
+}
+
+// A few numbers decide each sum.
+Operands LognormalOperands(const Problem& problem, uint64_t seed) {
+  return DrawnOperands(
+      problem, seed,
+      [normal = std::normal_distribution<double>()](std::mt19937_64& random) mutable {
+        return std::exp(6 * normal(random)) * (random() % 2 == 0 ? 1 : -1);
+      });
+}
+
+// Equal numbers of both signs, but for the last bits: sums that all but vanish.
+Operands CancellingOperands(const Problem& problem, uint64_t seed) {
+  const double ulp = std::ldexp(1.0, -InfoOf(problem.dtype).fraction_bits);
+  return DrawnOperands(problem, seed, [ulp](std::mt19937_64& random) {
+    return (1 + static_cast<double>(random() % 3) * ulp) * (random() % 2 == 0 ? 1 : -1);
+  });
+}
+
+// Any finite float, or what it is as a 16-bit number.
+Operands AnyBitsOperands(const Problem& problem, uint64_t seed) {
+  return DrawnOperands(problem, seed, [](std::mt19937_64& random) {
+    const auto number = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    return std::isfinite(number) ? static_cast<double>(number) : 1.0;
+  });
+}
+
 std::vector<Operands> KindsOfOperands(const Problem& problem, uint64_t seed) {
   std::vector<Operands> kinds;
+  kinds.push_back(LognormalOperands(problem, seed));
+  kinds.push_back(CancellingOperands(problem, seed));
+  kinds.push_back(AnyBitsOperands(problem, seed));
   kinds.push_back(RandomOperands(problem, seed, Values::kOrdinary));
   kinds.push_back(RandomOperands(problem, seed, Values::kSpecial));
   kinds.push_back(IntegerOperands(problem, seed));
@@ -164,17 +208,20 @@ TEST_P(PrecisionTest, KeepsItsPromise) {
   }
 }
 
-// Images of this size are widened one at a time, and a filter gradient adds up their sums.
+// Images of this size are widened one at a time, or some rows at a time, and a filter gradient adds
+// up their sums.
 TEST_P(PrecisionTest, ImagesBySlabs) {
-  for (const std::string line :
-       {"depthwise_conv2d_backprop_filter float32 NHWC in=2,2896,1448,2 filter=3,3,2,1 "
-        "strides=64,64 dilations=1,1 pads=0,0,0,0 padding=VALID",
-        "depthwise_conv2d bfloat16 NCHW in=2,2,2896,1448 filter=3,3,2,1 strides=64,64 "
-        "dilations=1,1 pads=0,0,0,0 padding=VALID"}) {
+  const bool is_exact = GetParam() == Precision::kExact;
+  for (const auto& [line, slabs] :
+       {std::pair("depthwise_conv2d_backprop_filter float32 NHWC in=2,2896,1448,2 filter=3,3,2,1 "
+                  "strides=64,64 dilations=1,1 pads=0,0,0,0 padding=VALID",
+                  is_exact ? "1 of 46 rows" : "1 of 2 images"),
+        std::pair("depthwise_conv2d bfloat16 NCHW in=2,2,2896,1448 filter=3,3,2,1 strides=64,64 "
+                  "dilations=1,1 pads=0,0,0,0 padding=VALID",
+                  "1 of 2 images")}) {
     const Problem problem = ParseProblem(line);
     const Operands operands = RandomOperands(problem, 4, Values::kOrdinary);
-    EXPECT_THAT(PlanRun(problem, ExecutionAt(GetParam())).tiles,
-                ::testing::HasSubstr("1 of 2 images"));
+    EXPECT_THAT(PlanRun(problem, ExecutionAt(GetParam())).tiles, ::testing::HasSubstr(slabs));
     const Tensor actual =
         Compute(problem, operands.first, operands.second, ExecutionAt(GetParam(), 2));
     CompareOptions compare;
@@ -182,8 +229,39 @@ TEST_P(PrecisionTest, ImagesBySlabs) {
     const CheckResult check =
         CompareToReference(problem, operands.first, operands.second, actual, compare, Parallel(2));
     EXPECT_EQ(check.status, Verdict::kPassed) << check.reason;
-    EXPECT_TRUE(GetParam() == Precision::kDouble || check.counts.differ == 0);
+    EXPECT_TRUE(!is_exact || check.counts.differ == 0);
   }
+}
+
+// Images so large that rows of them are taken at a time, by windows of every kind.
+TEST(ExactTest, BandsOfRows) {
+  std::mt19937_64 random(8);
+  const auto draw = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  int num_cut = 0;
+  for (uint64_t i = 0; i < NumProblems(); ++i) {
+    const char* ops[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input",
+                         "depthwise_conv2d_backprop_filter"};
+    const int64_t channels = draw(15, 24), stride = draw(1, 3);
+    const std::string line = fmt::format(
+        "{} {} NHWC in={},{},{},{} filter={},{},{},{} strides={},{} dilations={},{} "
+        "pads={},{},{},{} padding=EXPLICIT",
+        ops[i % 3], InfoOf(kTypes[draw(0, 2)]).name, draw(1, 2), draw(150, 260), draw(25, 50),
+        channels, draw(1, 7), draw(1, 3), channels, draw(1, 2), stride, stride, draw(1, 3), 1,
+        draw(0, 4), draw(0, 4), draw(0, 2), draw(0, 2));
+    const Problem problem = ParseProblem(line);
+    SCOPED_TRACE(line);
+    num_cut +=
+        PlanRun(problem, ExecutionAt(Precision::kExact)).tiles.find("rows") != std::string::npos;
+    const std::vector<Operands> kinds = KindsOfOperands(problem, i);
+    const Operands& operands = kinds[i % kinds.size()];
+    Execution execution = ExecutionAt(Precision::kExact, 2);
+    const Tensor actual = Compute(problem, operands.first, operands.second, execution);
+    execution.algorithm = "reference";
+    EXPECT_TRUE(SameBits(actual, Compute(problem, operands.first, operands.second, execution)));
+  }
+  EXPECT_GT(num_cut, static_cast<int>(NumProblems() / 2));
 }
 
 Tensor Transposed(const Tensor& nhwc) {

@@ -47,11 +47,6 @@ TEST(RoundCertified, OnlyWhereTheBoundLeavesOneResult) {
   EXPECT_EQ(RoundCertified<double>(1, 0, 0x1p-54), std::nullopt);
   EXPECT_EQ(RoundCertified<float>(0, 0, 0), 0.0f);
   EXPECT_EQ(RoundCertified<float>(0, 0, 0x1p-200), std::nullopt);  // +0 or -0
-  EXPECT_EQ(RoundCertified<float>(1.0 + 0x1p-24, 0), 1.0f);
-  EXPECT_EQ(RoundCertified<float>(1.0 + 0x1p-24, 0x1p-45), std::nullopt);
-  EXPECT_EQ(RoundCertified<float>(1.0 + 0x1.01p-24, 0x1p-45), 1 + 0x1p-23f);
-  EXPECT_EQ(RoundCertified<float>(0x1p-151, 0x1p-200), 0.0f);
-  EXPECT_EQ(RoundCertified<float>(0x1p-201, 0x1p-200), std::nullopt);
   EXPECT_EQ(RoundCertified<double>(kInfinity, 0, 1), std::nullopt);
   EXPECT_EQ(RoundCertified<double>(std::nan(""), 0, 1), std::nullopt);
 }

@@ -26,7 +26,7 @@ namespace {
 // caches, but no fewer than the filter has, which is packed or added up anew for each slab. Of few
 // terms sums are soon done, so that the second cache matters.
 SlabSize CachedSize(const Problem& problem) {
-  constexpr int64_t kOfFewTerms = int64_t{1} << 16, kNumbers = int64_t{1} << 19;
+  constexpr int64_t kOfFewTerms = int64_t{1} << 17, kNumbers = int64_t{1} << 19;
   const bool has_few = problem.geometry.group_in_c == 1;
   return {std::max(has_few ? kOfFewTerms : kNumbers, CountOf(problem.FilterShape())),
           /*may_cut_images=*/true};
@@ -68,9 +68,9 @@ class SingleElements {
  private:
   double FindExactBelow() const {
     const auto& operands = InfoOf(args_.problem.op).operands;
-    const int unit = ProductUnit(
-        args_.problem.dtype, OperandOf(0), CountOf(args_.problem.ShapeOf(operands[0])),
-        OperandOf(1), CountOf(args_.problem.ShapeOf(operands[1])), args_.parallel);
+    const int unit =
+        ProductUnit(args_.problem.dtype, OperandOf(0), CountOf(args_.problem.ShapeOf(operands[0])),
+                    OperandOf(1), CountOf(args_.problem.ShapeOf(operands[1])), args_.parallel);
     return std::ldexp(0.5, unit + 53);
   }
   Stored Sum(const Doubt& doubt) const {
@@ -212,7 +212,7 @@ class CertifiedRun {
     filter_ = AlignedArray<double>(slabs_.MostOf(Role::kFilter));
     const FilterNorms norms(args_.problem, ElementsOf(Role::kFilter, slabs_[0]), filter_.data(),
                             kernels_, args_.parallel);
-    ForSlabs([&](Worker<Stored>& worker, const Slab& slab) {
+    ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       TapSizes bounds(slab.problem, norms);
       bounds.WidenSource(ElementsOf(source, slab), worker.Of(source).data(), kernels_,
                          args_.parallel);
@@ -224,7 +224,7 @@ class CertifiedRun {
   }
 
   void RunFilter() {
-    ForSlabs([&](Worker<Stored>& worker, const Slab& slab) {
+    ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       LoadPixels(slab, worker, &worker.bounds);
       Compute(slab, worker, nullptr, worker.sums.slab());
       if (slabs_.AreFolded()) worker.sums.Fold(args_.parallel);
@@ -263,16 +263,15 @@ class CertifiedRun {
     }
   }
 
-  const Stored* ElementsOf(Role role, const Slab& slab) const {
+  const Stored* ElementsOf(Role role, const WideSlab& slab) const {
     return static_cast<const Stored*>(args_.OperandOf(role)) + slab.OffsetIn(args_.problem, role);
   }
-  void Compute(const Slab& slab, Worker<Stored>& worker, const double* filter, double* result) {
+  void Compute(const WideSlab& slab, Worker<Stored>& worker, const double* filter, double* result) {
     slab.planned.Run({slab.problem, worker.Of(Role::kInput).data(), filter,
-                      worker.Of(Role::kOutBackprop).data(), result, args_.kernels,
-                      args_.parallel});
+                      worker.Of(Role::kOutBackprop).data(), result, args_.kernels, args_.parallel});
   }
   // A filter gradient's operands; their squares go to `bounds`, unless it is null.
-  void LoadPixels(const Slab& slab, Worker<Stored>& worker, PixelSizes* bounds) {
+  void LoadPixels(const WideSlab& slab, Worker<Stored>& worker, PixelSizes* bounds) {
     BandSquares input(DataSizes::Of(slab.problem, Role::kInput));
     BandSquares out(DataSizes::Of(slab.problem, Role::kOutBackprop));
     input.Widen(ElementsOf(Role::kInput, slab), worker.Of(Role::kInput).data(), kernels_,
@@ -283,7 +282,7 @@ class CertifiedRun {
   }
 
   // The sums of absolute values of a slab.
-  const double* SizesOfData(const Slab& slab, Worker<Stored>& worker, Role source) {
+  const double* SizesOfData(const WideSlab& slab, Worker<Stored>& worker, Role source) {
     std::call_once(has_filter_sizes_, [&] {
       filter_sizes_ = AlignedArray<double>(filter_.size());
       std::copy_n(filter_.data(), filter_.size(), filter_sizes_.data());
@@ -297,7 +296,7 @@ class CertifiedRun {
 
   // Of all slabs.
   const double* SizesOfFilter(Worker<Stored>& first) {
-    ForSlabs([&](Worker<Stored>& worker, const Slab& slab) {
+    ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       LoadPixels(slab, worker, nullptr);
       TakeAbsoluteValues(worker.Of(Role::kInput));
       TakeAbsoluteValues(worker.Of(Role::kOutBackprop));
@@ -340,7 +339,8 @@ class CertifiedRun {
 }  // namespace
 
 CertifiedPlan::CertifiedPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
-    : problem_(problem), num_workers_(NumWorkers(problem, CachedSize(problem), num_threads)),
+    : problem_(problem),
+      num_workers_(NumWorkers(problem, CachedSize(problem), num_threads)),
       slabs_(problem, CachedSize(problem), kernels, num_workers_ > 1 ? 1 : num_threads) {}
 
 int64_t CertifiedPlan::ScratchBytes() const {

@@ -71,8 +71,7 @@ TapSizes::TapSizes(const Problem& slab, const FilterNorms& filter)
 
 int64_t TapSizes::Bytes(const Problem& slab) {
   const ConvGeometry& g = slab.geometry;
-  const DataSizes source =
-      DataSizes::Of(slab, IsForward(slab) ? Role::kInput : Role::kOutBackprop);
+  const DataSizes source = DataSizes::Of(slab, IsForward(slab) ? Role::kInput : Role::kOutBackprop);
   // Squares and norms.
   if (!ByPixels(g)) return 2 * BandSquares::Bytes(source) + g.in_h + g.out_h;
   return g.batch * g.groups * (g.in_h * g.in_w + g.out_h * g.out_w) *
@@ -99,13 +98,13 @@ void TapSizes::MakePixelNorms(const PixelSquares& squares, const Parallel& paral
   norms_.resize(static_cast<size_t>(result_.images * plane * g_.groups));
   std::vector<std::vector<int64_t>> cols;
   for (int64_t j = 0; j < result_.w; ++j) {
-    cols.push_back(MetBy(j, forward_, g_.stride_w, g_.dilation_w, g_.pad_left, g_.kernel_w,
-                         source_.w));
+    cols.push_back(
+        MetBy(j, forward_, g_.stride_w, g_.dilation_w, g_.pad_left, g_.kernel_w, source_.w));
   }
   parallel.For(result_.images * result_.h, [&](int64_t line) {
     const int64_t image = line / result_.h, row = line % result_.h;
-    const std::vector<int64_t> rows = MetBy(row, forward_, g_.stride_h, g_.dilation_h, g_.pad_top,
-                                            g_.kernel_h, source_.h);
+    const std::vector<int64_t> rows =
+        MetBy(row, forward_, g_.stride_h, g_.dilation_h, g_.pad_top, g_.kernel_h, source_.h);
     std::vector<double> col_sums(static_cast<size_t>(source_.w));
     for (int64_t group = 0; group < g_.groups; ++group) {
       for (int64_t j = 0; j < source_.w; ++j) {
@@ -130,8 +129,8 @@ void TapSizes::MakePixelNorms(const PixelSquares& squares, const Parallel& paral
 void TapSizes::MakeBandNorms(const BandSquares& squares) {
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (int64_t row = 0; row < result_.h; ++row) {
-    const std::vector<int64_t> rows = MetBy(row, forward_, g_.stride_h, g_.dilation_h, g_.pad_top,
-                                            g_.kernel_h, source_.h);
+    const std::vector<int64_t> rows =
+        MetBy(row, forward_, g_.stride_h, g_.dilation_h, g_.pad_top, g_.kernel_h, source_.h);
     std::pair<int64_t, int64_t> range(0, 0);
     if (!rows.empty()) {
       const auto [least, most] = std::ranges::minmax(rows);
@@ -170,10 +169,10 @@ void PixelSizes::Add(const PixelSizes& other) {
   for (size_t i = 0; i < out_backprop_.size(); ++i) out_backprop_[i] += other.out_backprop_[i];
 }
 
-#define CONVGRAD_FOR_STORED(Stored)                                                              \
-  template FilterNorms::FilterNorms(const Problem&, const Stored*, double*,                      \
-                                    const PreciseKernels<Stored>&, const Parallel&);             \
-  template void TapSizes::WidenSource(const Stored*, double*, const PreciseKernels<Stored>&,     \
+#define CONVGRAD_FOR_STORED(Stored)                                                          \
+  template FilterNorms::FilterNorms(const Problem&, const Stored*, double*,                  \
+                                    const PreciseKernels<Stored>&, const Parallel&);         \
+  template void TapSizes::WidenSource(const Stored*, double*, const PreciseKernels<Stored>&, \
                                       const Parallel&);
 CONVGRAD_FOR_STORED(Float16)
 CONVGRAD_FOR_STORED(BFloat16)

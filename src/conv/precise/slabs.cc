@@ -29,7 +29,7 @@ int64_t CountOf(const Shape& shape) {
   return *CheckedProduct(shape);
 }
 
-int64_t Slab::OffsetIn(const Problem& whole, Role role) const {
+int64_t WideSlab::OffsetIn(const Problem& whole, Role role) const {
   if (role == Role::kFilter || whole.geometry.batch == 0) return 0;
   const bool is_input = role == Role::kInput;
   const int64_t image = CountOf(whole.ShapeOf(role)) / whole.geometry.batch;
@@ -59,10 +59,9 @@ Slabs::Slabs(const Problem& problem, const SlabSize& size, const KernelTable& ke
   for (int64_t i = 0; i <= std::min(Bands(), count() - 1); ++i) {
     const Problem wide = ProblemAt(PlaceOf(i == Bands() ? count() - 1 : i));
     if (Find(wide) != nullptr) continue;
-    kinds_.push_back(
-        {wide, by_reference
-                   ? Planned::Forced(AlgorithmsOf(wide.op).back(), wide, kernels, num_threads)
-                   : Planned::Best(wide, kernels, num_threads)});
+    kinds_.push_back({wide, by_reference ? Planned::Forced(AlgorithmsOf(wide.op).back(), wide,
+                                                           kernels, num_threads)
+                                         : Planned::Best(wide, kernels, num_threads)});
     const auto numbers_of = [](const Kind& kind) {
       return CountOf(kind.problem.InputShape()) + CountOf(kind.problem.OutputShape());
     };
@@ -96,8 +95,10 @@ Slabs::Place Slabs::BandAt(int64_t image, int64_t begin, int64_t end) const {
   const int64_t own = (begin + g.pad_top) / g.stride_h;
   const int64_t first = -FloorDiv(reach - begin - g.pad_top, g.stride_h);
   const int64_t last = (end - 1 + g.pad_top) / g.stride_h;
-  return {image, 1, {begin, end}, {std::max<int64_t>(0, std::min(own, first)),
-                                   std::min(g.out_h, last + 1)}};
+  return {image,
+          1,
+          {begin, end},
+          {std::max<int64_t>(0, std::min(own, first)), std::min(g.out_h, last + 1)}};
 }
 
 Slabs::Place Slabs::PlaceOf(int64_t index) const {
@@ -121,19 +122,17 @@ Problem Slabs::ProblemAt(const Place& place) const {
   g.pad_top += place.in.begin - place.out.begin * g.stride_h;
   g.in_h = place.in.end - place.in.begin;
   g.out_h = place.out.end - place.out.begin;
-  g.pad_bottom = std::max<int64_t>(
-      0, (g.out_h - 1) * g.stride_h + reach + 1 - g.in_h - g.pad_top);
+  g.pad_bottom = std::max<int64_t>(0, (g.out_h - 1) * g.stride_h + reach + 1 - g.in_h - g.pad_top);
   return wide;
 }
 
 const Slabs::Kind* Slabs::Find(const Problem& wide) const {
-  const auto found = std::ranges::find_if(kinds_, [&](const Kind& kind) {
-    return SameSlab(kind.problem.geometry, wide.geometry);
-  });
+  const auto found = std::ranges::find_if(
+      kinds_, [&](const Kind& kind) { return SameSlab(kind.problem.geometry, wide.geometry); });
   return found == kinds_.end() ? nullptr : &*found;
 }
 
-Slab Slabs::operator[](int64_t index) const {
+WideSlab Slabs::operator[](int64_t index) const {
   const Place place = PlaceOf(index);
   const Kind* kind = Find(ProblemAt(place));
   if (kind == nullptr) ThrowInternal("a slab of no known kind");
@@ -170,7 +169,8 @@ int64_t Slabs::ScratchBytes() const {
 
 std::string Slabs::Tiles() const {
   const std::string name = kinds_.front().planned.algorithm().name;
-  if (Bands() > 1) return fmt::format("{} in float64, {} of {} rows at a time", name, band_rows_, rows_);
+  if (Bands() > 1)
+    return fmt::format("{} in float64, {} of {} rows at a time", name, band_rows_, rows_);
   return fmt::format("{} in float64, {} of {} images at a time", name, images_,
                      problem_.geometry.batch);
 }

@@ -1,5 +1,5 @@
-// A problem of float32 or 16 bits cut into some images, or rows of one, at a time, as problems of float64 on widened
-// copies, where products are exact. Must not know what their sums are for.
+// A problem of float32 or 16 bits cut into some images, or rows of one, at a time, as problems of
+// float64 on widened copies, where products are exact. Must not know what their sums are for.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +19,8 @@ int64_t CountOf(const Shape& shape);
 template <class Body>
 void ForPieces(const Parallel& parallel, int64_t count, const Body& body) {
   constexpr int64_t kPiece = 1 << 14;
-  parallel.For(CeilDiv(count, kPiece), [&](int64_t piece) {
-    body(piece * kPiece, std::min(count, (piece + 1) * kPiece));
-  });
+  parallel.For(CeilDiv(count, kPiece),
+               [&](int64_t piece) { body(piece * kPiece, std::min(count, (piece + 1) * kPiece)); });
 }
 
 // Rows of a tensor's images; all of them, unless a slab is part of one image.
@@ -31,7 +30,7 @@ struct Rows {
 
 // Some images, or some rows of the output of one: a float64 problem of its own, and how it is
 // computed.
-struct Slab {
+struct WideSlab {
   Problem problem;
   const Planned& planned;
   int64_t first_image;
@@ -59,7 +58,7 @@ class Slabs {
     return Slabs(problem, size).count();
   }
   int64_t count() const;
-  Slab operator[](int64_t index) const;
+  WideSlab operator[](int64_t index) const;
   // Filter gradients of more than one slab: their results are added up.
   bool AreFolded() const;
 

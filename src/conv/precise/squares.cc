@@ -119,10 +119,10 @@ void PixelSquares::Widen(const Stored* from, double* to, const PreciseKernels<St
   });
 }
 
-#define CONVGRAD_FOR_STORED(Stored)                                                              \
-  template void BandSquares::Widen(const Stored*, double*, const PreciseKernels<Stored>&,        \
-                                   const Parallel&);                                             \
-  template void PixelSquares::Widen(const Stored*, double*, const PreciseKernels<Stored>&,       \
+#define CONVGRAD_FOR_STORED(Stored)                                                        \
+  template void BandSquares::Widen(const Stored*, double*, const PreciseKernels<Stored>&,  \
+                                   const Parallel&);                                       \
+  template void PixelSquares::Widen(const Stored*, double*, const PreciseKernels<Stored>&, \
                                     const Parallel&);
 CONVGRAD_FOR_STORED(Float16)
 CONVGRAD_FOR_STORED(BFloat16)

@@ -70,7 +70,8 @@ class PixelSquares {
 
   double At(int64_t image, int64_t row, int64_t col, int64_t group) const {
     return squares_[static_cast<size_t>(image * sizes_.h * sizes_.w * groups_ +
-                                        (row * sizes_.w + col) * pixel_step_ + group * group_step_)];
+                                        (row * sizes_.w + col) * pixel_step_ +
+                                        group * group_step_)];
   }
   template <class Stored>
   void Widen(const Stored* from, double* to, const PreciseKernels<Stored>& kernels,

@@ -37,7 +37,7 @@ class WidenedRun {
 
   void Run() {
     for (int64_t i = 0; i < slabs_.count(); ++i) {
-      const Slab slab = slabs_[i];
+      const WideSlab slab = slabs_[i];
       Load(slab);
       slab.planned.Run({slab.problem, Of(Role::kInput), Of(Role::kFilter), Of(Role::kOutBackprop),
                         sums_.slab(), args_.kernels, args_.parallel});
@@ -62,7 +62,7 @@ class WidenedRun {
     return nullptr;
   }
 
-  void Load(const Slab& slab) {
+  void Load(const WideSlab& slab) {
     for (int i = 0; i < 2; ++i) {
       const int64_t offset = slab.OffsetIn(args_.problem, RoleOf(i));
       WidenInto(args_, static_cast<const Stored*>(args_.OperandOf(RoleOf(i))) + offset,

@@ -35,9 +35,10 @@ struct RoundedNumbers {
 
   explicit RoundedNumbers(PreciseVec sums)
       : only(NarrowOne<Stored>(
-            Rounded<std::is_same_v<Stored, float> ? Finish::kNearest : Finish::kOdd>(
-                hn::ScalableTag<float>(), Doubles<hn::ScalableTag<float>>{sums.raw})
-                .raw)) {}
+            Rounded < std::is_same_v<Stored, float>
+                ? Finish::kNearest
+                : Finish::kOdd >
+                      (hn::ScalableTag<float>(), Doubles<hn::ScalableTag<float>>{sums.raw}).raw)) {}
   bool AllEqual(const RoundedNumbers& other) const {
     return std::memcmp(&only, &other.only, sizeof(only)) == 0;
   }
@@ -98,6 +99,9 @@ struct RoundedNumbers {
 #endif
 
 inline constexpr int64_t kPreciseLanes = hn::MaxLanes(PreciseTag());
+// Numbers are fetched so far ahead from beyond the second cache, and asked for to be written: the
+// machine's own prefetcher does not follow them between the streams of doubles.
+inline constexpr int64_t kAhead = 1024;
 
 // Some rows at once, so that the sums of squares are loaded and stored once for all of them.
 template <int kRows, class Stored>
@@ -108,6 +112,7 @@ HWY_INLINE void WidenRows(const Stored* from, double* to, double* squares, int64
     PreciseVec sum = hn::LoadU(d, squares + j);
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
+      __builtin_prefetch(from + row * cols + j + kAhead);
       const PreciseVec number = LoadDoubles(from + row * cols + j);
       hn::StoreU(number, d, to + row * cols + j);
       sum = Fma(number, number, sum);
@@ -160,37 +165,61 @@ void WidenWithRowSquares(const Stored* from, double* to, double* squares, int64_
   }
 }
 
-// Rounds a vector of sums and returns a bit for each lane in doubt. Rounding is monotonic, so that
-// it is enough to round both ends of what a sum may be.
+// What all vectors of sums share. An upper and a lower end of what each may be are rounded:
+// rounding is monotonic, so that they are enough.
+struct RoundingBounds {
+  PreciseVec relative, minus_relative, exact_below;
+
+  explicit HWY_INLINE RoundingBounds(const SumBounds& bounds)
+      : relative(hn::Set(PreciseTag(), bounds.relative)),
+        minus_relative(hn::Set(PreciseTag(), -bounds.relative)),
+        exact_below(hn::Set(PreciseTag(), bounds.exact_below)) {}
+};
+
+// Where lanes are in doubt, infinite or NaN: rounds them and returns a bit for each in doubt.
 template <class Stored>
-HWY_INLINE uint64_t RoundVector(PreciseVec sum, PreciseVec size, PreciseVec relative,
-                                PreciseVec exact_below, Stored* to) {
+HWY_NOINLINE uint64_t RoundOddOnes(PreciseVec sum, PreciseVec size, const RoundingBounds& bounds,
+                                   Stored* to) {
   const PreciseTag d;
   const auto finite = hn::Eq(hn::Sub(sum, sum), hn::Zero(d));
-  const auto off = hn::Mul(size, relative);
-  const auto exact = hn::Lt(size, exact_below);
-  const auto slack = hn::IfThenElse(exact, hn::Zero(d), off);
   const PreciseVec certain = CanonicalNaN(d, sum);
-  const RoundedNumbers<Stored> least(hn::IfThenElse(finite, hn::Sub(sum, slack), certain));
-  const RoundedNumbers<Stored> most(hn::IfThenElse(finite, hn::Add(sum, slack), certain));
+  const PreciseVec low = Fma(size, bounds.minus_relative, sum);
+  const PreciseVec high = Fma(size, bounds.relative, sum);
+  const RoundedNumbers<Stored> least(hn::IfThenElse(finite, low, certain));
+  const RoundedNumbers<Stored> most(hn::IfThenElse(finite, high, certain));
   most.Store(to);
-  return HWY_LIKELY(most.AllEqual(least)) ? 0 : most.Differences(least);
+  return most.Differences(least);
 }
 
-template <class Stored>
-int64_t RoundWithBound(const double* sums, const double* sizes, const SumBounds& bounds, Stored* to,
-                       int64_t count, int64_t* doubts) {
+template <bool kMayBeExact, class Stored>
+HWY_INLINE uint64_t RoundVector(const double* sums, const double* sizes,
+                                const RoundingBounds& bounds, Stored* to) {
   const PreciseTag d;
-  const PreciseVec relative = hn::Set(d, bounds.relative);
-  const PreciseVec exact_below = hn::Set(d, bounds.exact_below);
+  const PreciseVec sum = hn::LoadU(d, sums);
+  PreciseVec size = hn::LoadU(d, sizes);
+  if constexpr (kMayBeExact) {
+    size = hn::IfThenElse(hn::Lt(size, bounds.exact_below), hn::Zero(d), size);
+  }
+  const PreciseVec high = Fma(size, bounds.relative, sum);
+  const RoundedNumbers<Stored> least(Fma(size, bounds.minus_relative, sum));
+  const RoundedNumbers<Stored> most(high);
+  most.Store(to);
+  if (HWY_LIKELY(most.AllEqual(least) && hn::AllFalse(d, hn::IsNaN(high)))) return 0;
+  return RoundOddOnes(sum, size, bounds, to);
+}
+
+template <bool kMayBeExact, class Stored>
+int64_t RoundVectors(const double* sums, const double* sizes, const SumBounds& sum_bounds,
+                     Stored* to, int64_t count, int64_t* doubts) {
+  const RoundingBounds bounds(sum_bounds);
   int64_t num_doubts = 0;
   const auto list = [&](uint64_t mask, int64_t first) {
     for (; mask != 0; mask &= mask - 1) doubts[num_doubts++] = first + __builtin_ctzll(mask);
   };
   int64_t i = 0;
   for (; i + kPreciseLanes <= count; i += kPreciseLanes) {
-    const uint64_t mask = RoundVector(hn::LoadU(d, sums + i), hn::LoadU(d, sizes + i), relative,
-                                      exact_below, to + i);
+    __builtin_prefetch(to + i + kAhead, 1);
+    const uint64_t mask = RoundVector<kMayBeExact>(sums + i, sizes + i, bounds, to + i);
     if (HWY_UNLIKELY(mask != 0)) list(mask, i);
   }
   if (i < count) {  // the last, with sums of zero behind them, of which none is in doubt
@@ -199,12 +228,17 @@ int64_t RoundWithBound(const double* sums, const double* sizes, const SumBounds&
     Stored rounded[kPreciseLanes];
     std::memcpy(last_sums, sums + i, rest * sizeof(double));
     std::memcpy(last_sizes, sizes + i, rest * sizeof(double));
-    list(RoundVector(hn::LoadU(d, last_sums), hn::LoadU(d, last_sizes), relative, exact_below,
-                     rounded),
-         i);
+    list(RoundVector<kMayBeExact>(last_sums, last_sizes, bounds, rounded), i);
     std::memcpy(to + i, rounded, rest * sizeof(Stored));
   }
   return num_doubts;
+}
+
+template <class Stored>
+int64_t RoundWithBound(const double* sums, const double* sizes, const SumBounds& bounds, Stored* to,
+                       int64_t count, int64_t* doubts) {
+  return bounds.exact_below > 0 ? RoundVectors<true>(sums, sizes, bounds, to, count, doubts)
+                                : RoundVectors<false>(sums, sizes, bounds, to, count, doubts);
 }
 
 template <class Stored>

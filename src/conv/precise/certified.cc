@@ -32,20 +32,11 @@ SlabSize CachedSize(const Problem& problem) {
           /*may_cut_images=*/true};
 }
 
-// Threads take slabs of their own where there are enough of them, which spares them to wait for
-// each other.
-int NumWorkers(const Problem& problem, const SlabSize& size, int num_threads) {
-  return Slabs::Count(problem, size) >= 4 * num_threads ? num_threads : 1;
-}
-
 // An element that a bound leaves more than one number for.
 struct Doubt {
   int64_t element;  // of the whole result
   double size;      // no less than the sum of its terms' absolute values
 };
-
-// One in so many elements may be in doubt before it is cheaper to know more of all.
-constexpr int64_t kFewOf = 32;
 
 // Single elements by their own terms.
 template <class Stored>
@@ -135,7 +126,7 @@ class Rounding {
                       });
       if (some.empty()) return;
       const std::lock_guard lock(mutex);
-      many |= static_cast<int64_t>(doubts.size() + some.size()) > count / kFewOf + kAlwaysFew;
+      many |= AreMany(static_cast<int64_t>(doubts.size() + some.size()), count);
       if (!many) doubts.insert(doubts.end(), some.begin(), some.end());
     });
     if (many) return false;
@@ -171,7 +162,6 @@ class Rounding {
   }
 
   static constexpr int64_t kPiece = 1 << 14;
-  static constexpr int64_t kAlwaysFew = 16;
 
   const ConvArgs& args_;
   const PreciseKernels<Stored>& kernels_;
@@ -206,7 +196,7 @@ class CertifiedRun {
         slabs_(slabs),
         kernels_(PreciseKernelsOf<Stored>(args.kernels.isa)),
         elements_(args),
-        workers_(static_cast<size_t>(num_workers)) {}
+        workers_(args.parallel, num_workers) {}
 
   void RunData(Role source, Role result) {
     filter_ = AlignedArray<double>(slabs_.MostOf(Role::kFilter));
@@ -229,8 +219,8 @@ class CertifiedRun {
       Compute(slab, worker, nullptr, worker.sums.slab());
       if (slabs_.AreFolded()) worker.sums.Fold(args_.parallel);
     });
-    Worker<Stored>& first = *FirstWorker();
-    ForOthers(first, [&](Worker<Stored>& other) {
+    Worker<Stored>& first = workers_.First();
+    workers_.ForOthers([&](Worker<Stored>& other) {
       first.bounds.Add(other.bounds);
       first.sums.Fold(other.sums, args_.parallel);
     });
@@ -240,27 +230,10 @@ class CertifiedRun {
   }
 
  private:
-  // body(worker, slab) for all, on one thread each where there are more workers than one.
   template <class Body>
   void ForSlabs(const Body& body) {
-    const auto run = [&](int64_t index) {
-      const bool is_alone = workers_.size() == 1;
-      auto& worker = workers_[is_alone ? 0 : static_cast<size_t>(Parallel::ThreadIndex())];
-      if (!worker) worker = std::make_unique<Worker<Stored>>(args_, slabs_, elements_);
-      body(*worker, slabs_[index]);
-    };
-    if (workers_.size() > 1) return args_.parallel.For(slabs_.count(), run);
-    for (int64_t i = 0; i < slabs_.count(); ++i) run(i);
-  }
-  Worker<Stored>* FirstWorker() {
-    return std::ranges::find_if(workers_, [](const auto& worker) { return worker != nullptr; })
-        ->get();
-  }
-  template <class Body>
-  void ForOthers(const Worker<Stored>& first, const Body& body) {
-    for (const auto& worker : workers_) {
-      if (worker != nullptr && worker.get() != &first) body(*worker);
-    }
+    const auto make = [&] { return std::make_unique<Worker<Stored>>(args_, slabs_, elements_); };
+    workers_.ForSlabs(slabs_, make, body);
   }
 
   const Stored* ElementsOf(Role role, const WideSlab& slab) const {
@@ -306,7 +279,7 @@ class CertifiedRun {
       Compute(slab, worker, nullptr, sizes.data());
       if (!is_first) AddSizes(worker.more_sizes, worker.sizes);
     });
-    ForOthers(first, [&](Worker<Stored>& other) {
+    workers_.ForOthers([&](Worker<Stored>& other) {
       if (first.sizes.size() == 0) {
         std::swap(first.sizes, other.sizes);
       } else if (other.sizes.size() > 0) {
@@ -331,7 +304,7 @@ class CertifiedRun {
   const Slabs& slabs_;
   const PreciseKernels<Stored>& kernels_;
   SingleElements<Stored> elements_;
-  std::vector<std::unique_ptr<Worker<Stored>>> workers_;
+  SlabWorkers<Worker<Stored>> workers_;
   AlignedArray<double> filter_, filter_sizes_;  // but of filter gradients
   std::once_flag has_filter_sizes_;
 };
@@ -340,14 +313,14 @@ class CertifiedRun {
 
 CertifiedPlan::CertifiedPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
     : problem_(problem),
-      num_workers_(NumWorkers(problem, CachedSize(problem), num_threads)),
+      num_workers_(Slabs::NumWorkers(problem, CachedSize(problem), num_threads)),
       slabs_(problem, CachedSize(problem), kernels, num_workers_ > 1 ? 1 : num_threads) {}
 
 int64_t CertifiedPlan::ScratchBytes() const {
   const Problem& slab = slabs_.widest();
   constexpr auto kDouble = static_cast<int64_t>(sizeof(double));
   const int64_t result = slabs_.MostOfResult();
-  const int64_t doubts = result / kFewOf * static_cast<int64_t>(sizeof(Doubt));
+  const int64_t doubts = result / 32 * static_cast<int64_t>(sizeof(Doubt));
   const int64_t sizes = result * (slabs_.AreFolded() ? 2 : 1) * kDouble;
   const int64_t of_worker = slabs_.ScratchBytes() + SlabSums::Bytes(slabs_) + sizes + doubts;
   if (InfoOf(slab.op).direction == Direction::kBackpropFilter) {

@@ -5,6 +5,7 @@
 #include "conv/precise/certified.h"
 #include "conv/precise/compensated.h"
 #include "conv/precise/compensated_engine.h"
+#include "conv/precise/sliced.h"
 #include "conv/precise/widened.h"
 #include "conv/reference/reference.h"
 #include "order/compensated_chain.h"
@@ -80,7 +81,7 @@ std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& k
   if (TakesWidened(problem)) {
     return std::make_unique<CertifiedPlan>(problem, kernels, num_threads);
   }
-  return std::make_unique<CompensatedPlan<RunCertifiedCompensated>>(problem, num_threads);
+  return std::make_unique<SlicedPlan>(problem, kernels, num_threads);
 }
 
 // Defines the bits of `double`, element by element.

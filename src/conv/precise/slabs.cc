@@ -78,6 +78,12 @@ bool Slabs::CanCut() const {
   return true;
 }
 
+int Slabs::NumWorkers(const Problem& problem, const SlabSize& size, int num_threads) {
+  const bool is_filter = InfoOf(problem.op).direction == Direction::kBackpropFilter;
+  if (is_filter && CountOf(problem.FilterShape()) > size.numbers / 4) return 1;
+  return Count(problem, size) >= 4 * num_threads ? num_threads : 1;
+}
+
 int64_t Slabs::count() const {
   return CeilDiv(problem_.geometry.batch, images_) * Bands();
 }
@@ -152,6 +158,12 @@ int64_t Slabs::MostOf(Role role) const {
 int64_t Slabs::MostOfResult() const {
   int64_t most = 0;
   for (const Kind& kind : kinds_) most = std::max(most, CountOf(kind.problem.ResultShape()));
+  return most;
+}
+
+int64_t Slabs::MostTerms() const {
+  int64_t most = 1;
+  for (const Kind& kind : kinds_) most = std::max(most, kind.problem.MaxTerms());
   return most;
 }
 

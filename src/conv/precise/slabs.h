@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ void ForPieces(const Parallel& parallel, int64_t count, const Body& body) {
   constexpr int64_t kPiece = 1 << 14;
   parallel.For(CeilDiv(count, kPiece),
                [&](int64_t piece) { body(piece * kPiece, std::min(count, (piece + 1) * kPiece)); });
+}
+
+// True if so many of the elements are in doubt that it is cheaper to know more of all of them.
+inline bool AreMany(int64_t doubts, int64_t elements) {
+  constexpr int64_t kFewOf = 32, kAlwaysFew = 16;
+  return doubts > elements / kFewOf + kAlwaysFew;
 }
 
 // Rows of a tensor's images; all of them, unless a slab is part of one image.
@@ -57,6 +64,9 @@ class Slabs {
   static int64_t Count(const Problem& problem, const SlabSize& size) {
     return Slabs(problem, size).count();
   }
+  // Threads take slabs of their own, which spares them to wait for each other, where there are
+  // enough of them, and folding their sums takes little memory and time.
+  static int NumWorkers(const Problem& problem, const SlabSize& size, int num_threads);
   int64_t count() const;
   WideSlab operator[](int64_t index) const;
   // Filter gradients of more than one slab: their results are added up.
@@ -66,6 +76,7 @@ class Slabs {
   const Problem& widest() const { return kinds_[widest_].problem; }
   int64_t MostOf(Role role) const;
   int64_t MostOfResult() const;
+  int64_t MostTerms() const;     // of an element
   int64_t MostBytes() const;     // of operands
   int64_t ScratchBytes() const;  // of what is computed, beside widened operands and sums
   std::string Tiles() const;     // "planes in float64, 64 of 128 images at a time"
@@ -94,6 +105,42 @@ class Slabs {
   int64_t band_rows_ = 1;  // less where images are cut
   std::vector<Kind> kinds_;
   size_t widest_ = 0;
+};
+
+// What takes slabs: one Worker, whose loops all threads share, or one for each thread.
+template <class Worker>
+class SlabWorkers {
+ public:
+  SlabWorkers(const Parallel& parallel, int num_workers)
+      : parallel_(parallel), workers_(static_cast<size_t>(num_workers)) {}
+
+  // body(worker, slab) for all slabs. Workers are what `make`, which returns a unique_ptr, makes of
+  // them when they are first needed.
+  template <class Make, class Body>
+  void ForSlabs(const Slabs& slabs, const Make& make, const Body& body) {
+    const auto run = [&](int64_t index) {
+      const bool is_alone = workers_.size() == 1;
+      auto& worker = workers_[is_alone ? 0 : static_cast<size_t>(Parallel::ThreadIndex())];
+      if (!worker) worker = make();
+      body(*worker, slabs[index]);
+    };
+    if (workers_.size() > 1) return parallel_.For(slabs.count(), run);
+    for (int64_t i = 0; i < slabs.count(); ++i) run(i);
+  }
+  // After slabs were taken.
+  Worker& First() const {
+    return **std::ranges::find_if(workers_, [](const auto& worker) { return worker != nullptr; });
+  }
+  template <class Body>
+  void ForOthers(const Body& body) const {
+    for (const auto& worker : workers_) {
+      if (worker != nullptr && worker.get() != &First()) body(*worker);
+    }
+  }
+
+ private:
+  const Parallel& parallel_;
+  std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 // The sums of a slab's result or, of a filter gradient, of all slabs together.

@@ -1,9 +1,10 @@
-// Compiles precise-inl.h for every target.
+// Compiles precise-inl.h and pairs-inl.h for every target.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/precise/precise.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "kernels/dispatch.h"
+#include "kernels/precise/pairs-inl.h"
 #include "kernels/precise/precise-inl.h"
 
 #if HWY_ONCE
@@ -18,6 +19,16 @@ const PreciseKernels<Stored>& PreciseKernelsOf(Isa isa) {
   if (isa == Isa::kNeon) return N_NEON::kPrecise<Stored>;
 #endif
   return N_SCALAR::kPrecise<Stored>;
+}
+
+const PairKernels& PairKernelsOf(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return N_AVX3::kPairs;
+  if (isa == Isa::kAvx2) return N_AVX2::kPairs;
+#else
+  if (isa == Isa::kNeon) return N_NEON::kPairs;
+#endif
+  return N_SCALAR::kPairs;
 }
 
 template const PreciseKernels<Float16>& PreciseKernelsOf<Float16>(Isa);

@@ -1,5 +1,6 @@
 // What precision `exact` does with single numbers: widening operands to double while their squares
-// are added up, and rounding sums that are known but for a bound. It knows nothing of convolutions.
+// are added up, cutting those of float64, and rounding sums that are known but for a bound. It
+// knows nothing of convolutions.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,23 @@ struct PreciseKernels {
                    int64_t count, int64_t* doubts);
 };
 
+// Float64, whose products no type holds: numbers cut in two, and sums of two numbers.
+struct PairKernels {
+  // The largest absolute value of a finite number; 0 if there is none.
+  double (*largest)(const double* from, int64_t count);
+  // upper[i] is from[i] rounded to the last bit of `to_unit`, 1.5 * 2^n, lower[i] what that leaves.
+  void (*cut)(const double* from, double to_unit, double* upper, double* lower, int64_t count);
+  // high + low grows by terms: without an error in high, and low is rounded.
+  void (*add)(const double* terms, double* high, double* low, int64_t count);
+  // As above, to[i] = high[i] + low[i], which is off by less than `bound`. Infinite and NaN sums
+  // are in doubt too.
+  int64_t (*round)(const double* high, const double* low, double bound, double* to, int64_t count,
+                   int64_t* doubts);
+};
+
 // Of the instruction set, which this machine must have.
 template <class Stored>
 const PreciseKernels<Stored>& PreciseKernelsOf(Isa isa);
+const PairKernels& PairKernelsOf(Isa isa);
 
 }  // namespace convgrad

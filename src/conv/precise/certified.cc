@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "conv/precise/bounded_chain.h"
 #include "conv/precise/product_sizes.h"
 #include "conv/precise/product_unit.h"
 #include "kernels/precise/precise.h"
@@ -17,26 +18,16 @@
 #include "order/exact_sum.h"
 #include "order/rounding.h"
 #include "order/term_walk.h"
-#include "order/windowed_sum.h"
 
 namespace convgrad {
 namespace {
 
 // Input and output of the images, or rows, that are widened together: so few that they stay in the
-// caches, but no fewer than the filter has, which is packed or added up anew for each slab. Of few
-// terms sums are soon done, so that the second cache matters.
+// caches, but no fewer than the filter has, which is packed or added up anew for each slab.
 SlabSize CachedSize(const Problem& problem) {
-  constexpr int64_t kOfFewTerms = int64_t{1} << 17, kNumbers = int64_t{1} << 19;
-  const bool has_few = problem.geometry.group_in_c == 1;
-  return {std::max(has_few ? kOfFewTerms : kNumbers, CountOf(problem.FilterShape())),
-          /*may_cut_images=*/true};
+  constexpr int64_t kNumbers = int64_t{1} << 18;
+  return {std::max(kNumbers, CountOf(problem.FilterShape())), /*may_cut_images=*/true};
 }
-
-// An element that a bound leaves more than one number for.
-struct Doubt {
-  int64_t element;  // of the whole result
-  double size;      // no less than the sum of its terms' absolute values
-};
 
 // Single elements by their own terms.
 template <class Stored>
@@ -47,8 +38,16 @@ class SingleElements {
   const Stored* OperandOf(int i) const {
     return static_cast<const Stored*>(args_.OperandOf(InfoOf(args_.problem.op).operands[i]));
   }
-  void Settle(const Doubt& doubt) const {
-    static_cast<Stored*>(args_.result)[doubt.element] = Sum(doubt);
+  void Settle(int64_t element) const {
+    BoundedChain<Stored> chain(OperandOf(0), OperandOf(1));
+    walk_.Visit(element, chain);
+    std::optional<Stored> sum = chain.Result();
+    if (!sum) {
+      ExactSum<Stored> exact(OperandOf(0), OperandOf(1));
+      walk_.Visit(element, exact);
+      sum = Narrow<Stored>(WithCanonicalNaN(exact.Result()));
+    }
+    static_cast<Stored*>(args_.result)[element] = *sum;
   }
   // What is a multiple of the products' unit, and smaller than this, is exact in double.
   double ExactBelow() {
@@ -64,15 +63,6 @@ class SingleElements {
                     OperandOf(1), CountOf(args_.problem.ShapeOf(operands[1])), args_.parallel);
     return std::ldexp(0.5, unit + 53);
   }
-  Stored Sum(const Doubt& doubt) const {
-    WindowedSum<Stored> windowed(OperandOf(0), OperandOf(1), doubt.size);
-    walk_.Visit(doubt.element, windowed);
-    if (const std::optional<double> sum = windowed.Result()) return Narrow<Stored>(*sum);
-    ExactSum<Stored> exact(OperandOf(0), OperandOf(1));
-    walk_.Visit(doubt.element, exact);
-    return Narrow<Stored>(WithCanonicalNaN(exact.Result()));
-  }
-
   const ConvArgs& args_;
   const TermWalk walk_;
   std::once_flag is_known_;
@@ -116,10 +106,10 @@ class Rounding {
     const int64_t lines = sizes.NumLines();
     const int64_t together = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, count / lines));
     std::mutex mutex;
-    std::vector<Doubt> doubts;
+    std::vector<int64_t> doubts;
     bool many = false;
     args_.parallel.For(CeilDiv(lines, together), [&](int64_t piece) {
-      std::vector<Doubt> some;
+      std::vector<int64_t> some;
       sizes.VisitRuns(piece * together, std::min(lines, (piece + 1) * together),
                       [&](int64_t begin, int64_t size, const double* of_run, double scale) {
                         RoundRun(sums + begin, of_run, scale, first + begin, size, some);
@@ -130,24 +120,28 @@ class Rounding {
       if (!many) doubts.insert(doubts.end(), some.begin(), some.end());
     });
     if (many) return false;
+    SettleAll(doubts);
+    return true;
+  }
+
+  void SettleAll(const std::vector<int64_t>& doubts) const {
     args_.parallel.For(static_cast<int64_t>(doubts.size()),
                        [&](int64_t i) { elements_.Settle(doubts[static_cast<size_t>(i)]); });
-    return true;
   }
 
   void RoundSized(const double* sums, const double* sizes, int64_t first, int64_t count) {
     constexpr int64_t kSettledTogether = 1 << 10;
     args_.parallel.For(CeilDiv(count, kSettledTogether), [&](int64_t piece) {
       const int64_t begin = piece * kSettledTogether;
-      std::vector<Doubt> doubts;
+      std::vector<int64_t> doubts;
       RoundRun(sums + begin, sizes + begin, 1, first + begin,
                std::min(count - begin, kSettledTogether), doubts);
-      for (const Doubt& doubt : doubts) elements_.Settle(doubt);
+      SettleAll(doubts);
     });
   }
 
   void RoundRun(const double* sums, const double* sizes, double scale, int64_t first, int64_t count,
-                std::vector<Doubt>& doubts) {
+                std::vector<int64_t>& doubts) {
     const SumBounds bounds = {bounds_.relative * scale, bounds_.exact_below / scale};
     constexpr int64_t kRun = 1 << 10;
     int64_t in_doubt[kRun];
@@ -156,7 +150,7 @@ class Rounding {
       const int64_t num = kernels_.round(sums + at, sizes + at, bounds, result,
                                          std::min(count - at, kRun), in_doubt);
       for (int64_t i = 0; i < num; ++i) {
-        doubts.push_back({first + at + in_doubt[i], sizes[at + in_doubt[i]] * scale});
+        doubts.push_back(first + at + in_doubt[i]);
       }
     }
   }
@@ -320,7 +314,7 @@ int64_t CertifiedPlan::ScratchBytes() const {
   const Problem& slab = slabs_.widest();
   constexpr auto kDouble = static_cast<int64_t>(sizeof(double));
   const int64_t result = slabs_.MostOfResult();
-  const int64_t doubts = result / 32 * static_cast<int64_t>(sizeof(Doubt));
+  const int64_t doubts = result / 32 * static_cast<int64_t>(sizeof(int64_t));
   const int64_t sizes = result * (slabs_.AreFolded() ? 2 : 1) * kDouble;
   const int64_t of_worker = slabs_.ScratchBytes() + SlabSums::Bytes(slabs_) + sizes + doubts;
   if (InfoOf(slab.op).direction == Direction::kBackpropFilter) {

@@ -23,6 +23,16 @@ bool IsForward(const Problem& problem) {
   return InfoOf(problem.op).direction == Direction::kForward;
 }
 
+void AddGroups(const double* squares, int64_t group_c, int64_t groups, double* sums) {
+  if (group_c == 1) {
+    for (int64_t group = 0; group < groups; ++group) sums[group] += squares[group];
+    return;
+  }
+  for (int64_t group = 0; group < groups; ++group) {
+    for (int64_t c = 0; c < group_c; ++c) sums[group] += *squares++;
+  }
+}
+
 // A window of squares for each pixel takes a few additions; a small part of what its sums take.
 bool ByPixels(const ConvGeometry& g) {
   constexpr int64_t kFewestProducts = 64;
@@ -147,7 +157,7 @@ void TapSizes::MakeBandNorms(const BandSquares& squares) {
     for (const auto& [begin, end] : ranges) {
       for (int64_t band = begin; band < end; ++band) {
         const double* of_band = squares.Of(image, band);
-        for (int64_t c = 0; c < source_.c; ++c) norms[c / group_c] += of_band[c];
+        AddGroups(of_band, group_c, g_.groups, norms);
       }
       for (int64_t group = 0; group < g_.groups; ++group, ++norms) *norms = NormOf(*norms);
     }

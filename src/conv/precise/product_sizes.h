@@ -131,9 +131,11 @@ void TapSizes::VisitRowByBands(int64_t line, std::vector<double>& sizes, int64_t
   sizes.resize(static_cast<size_t>(run));
   if (std::exchange(known, bands) != bands) {
     const double* norms = norms_.data() + bands * g_.groups;
-    for (int64_t c = 0; c < channels; ++c) {
-      sizes[static_cast<size_t>(c)] = norms[c / group_c_] * filter_[c];
+    double* size = sizes.data();
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      for (int64_t c = 0; c < group_c_; ++c) *size++ = norms[group];
     }
+    for (int64_t c = 0; c < channels; ++c) sizes[static_cast<size_t>(c)] *= filter_[c];
     for (int64_t i = channels; i < run; ++i) {
       sizes[static_cast<size_t>(i)] = sizes[static_cast<size_t>(i - channels)];
     }

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "conv/precise/bounded_chain.h"
 #include "conv/precise/compensated.h"
 #include "conv/precise/compensated_engine.h"
 #include "kernels/precise/precise.h"
 #include "order/canonical_order.h"
-#include "order/compensated_chain.h"
 #include "order/exact_sum.h"
 #include "order/rounding.h"
 #include "order/term_walk.h"
@@ -140,34 +140,6 @@ struct SlicedWorker {
   AlignedArray<double> more;
   std::optional<PairSums> totals;  // of all slabs
   double bound = 0, size = 0;      // of what totals are off by; of them
-};
-
-// An element's sum in twice the precision, with the bound of conv/precise/compensated_engine.h.
-class BoundedChain {
- public:
-  BoundedChain(const double* first, const double* second) : first_(first), second_(second) {}
-
-  void Term(int64_t first, int64_t second) {
-    const double x = first_[first], y = second_[second];
-    sum_.AddProduct(x, y);
-    size_ += std::fabs(x * y);
-    ++terms_;
-  }
-  void EndBlock() {}
-  void EndRun() {}
-  // None where that leaves a doubt.
-  std::optional<double> Result() const {
-    const double terms = static_cast<double>(terms_ + 4), relative = terms * 0x1p-53;
-    const double bound = 2 * relative * relative * size_ + terms * 0x1p-1074;
-    return RoundCertified<double>(sum_.high(), sum_.low(), bound);
-  }
-
- private:
-  const double* first_;
-  const double* second_;
-  CompensatedSum sum_;
-  double size_ = 0;
-  int64_t terms_ = 0;
 };
 
 class SlicedRun {
@@ -321,7 +293,7 @@ class SlicedRun {
     const auto& operands = InfoOf(args_.problem.op).operands;
     const auto* first = static_cast<const double*>(args_.OperandOf(operands[0]));
     const auto* second = static_cast<const double*>(args_.OperandOf(operands[1]));
-    BoundedChain chain(first, second);
+    BoundedChain<double> chain(first, second);
     walk_.Visit(element, chain);
     if (const std::optional<double> sum = chain.Result()) return *sum;
     ExactSum<double> exact(first, second);

@@ -240,7 +240,8 @@ TEST(ExactTest, BandsOfRows) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
   };
   int num_cut = 0;
-  for (uint64_t i = 0; i < NumProblems(); ++i) {
+  const uint64_t count = NumProblems() / 6;
+  for (uint64_t i = 0; i < count; ++i) {
     const char* ops[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input",
                          "depthwise_conv2d_backprop_filter"};
     const int64_t channels = draw(15, 24), stride = draw(1, 3);
@@ -261,7 +262,7 @@ TEST(ExactTest, BandsOfRows) {
     execution.algorithm = "reference";
     EXPECT_TRUE(SameBits(actual, Compute(problem, operands.first, operands.second, execution)));
   }
-  EXPECT_GT(num_cut, static_cast<int>(NumProblems() / 2));
+  EXPECT_GT(num_cut, static_cast<int>(count / 2));
 }
 
 Tensor Transposed(const Tensor& nhwc) {

@@ -89,6 +89,41 @@ TEST_F(CliMemoryTest, MappedOperandsNeedNone) {
   EXPECT_LE(run.at("scratch_bytes").get<int64_t>(), 16 * kMegabyte);
 }
 
+// Exact sums of operands that are mapped need less than a tenth of these, and have the bits of
+// operands in memory.
+TEST_F(CliMemoryTest, ATenthOfMappedOperandsIsEnough) {
+  const std::string shape = "48,64,64,64";
+  const int64_t bytes = int64_t{4} * 48 * 64 * 64 * 64;  // of one
+  for (const std::string role : {"input", "out_backprop"}) {
+    ASSERT_EQ(Sh("convgrad gen --fill normal --shape " + shape + " --role " + role + " --output " +
+                 role + ".npy")
+                  .exit_code,
+              0);
+  }
+  const std::string input = " --input ", out = " --out-backprop ";
+  const std::string mapped_input = input + "input.npy", mapped_out = out + "out_backprop.npy";
+  const std::string held_input = input + "fill:normal@" + shape;
+  const std::string held_out = out + "fill:normal@" + shape;
+  const auto expect_enough = [&](const std::string& op, const std::string& mapped,
+                                 const std::string& held, int64_t operand_bytes) {
+    SCOPED_TRACE(op);
+    const std::string words =
+        "convgrad run " + op + " --padding SAME --precision exact --threads 2";
+    const testing::ShellResult tight =
+        Sh(words + mapped + fmt::format(" --max-memory {}B", operand_bytes / 10));
+    ASSERT_EQ(tight.exit_code, 0) << tight.err;
+    EXPECT_EQ(HashIn(tight.out), HashIn(Sh(words + held).out));
+  };
+  expect_enough("conv2d_backprop_filter --filter-sizes 3,3,64,64", mapped_input + mapped_out,
+                held_input + held_out, 2 * bytes);
+  expect_enough("depthwise_conv2d_backprop_filter --filter-sizes 3,3,64,1",
+                mapped_input + mapped_out, held_input + held_out, 2 * bytes);
+  // Of these the result is in memory too.
+  expect_enough("conv2d --filter fill:normal@3,3,64,1", mapped_input, held_input, bytes);
+  expect_enough("conv2d_backprop_input --filter fill:normal@3,3,1,64 --input-sizes 48,64,64,1",
+                mapped_out, held_out, bytes);
+}
+
 // From a limit that lets the process barely begin to one that lets it start all of its threads:
 // each run ends, right or with the one error that says so.
 TEST_F(CliMemoryTest, EndsWhereverMemoryRunsOut) {

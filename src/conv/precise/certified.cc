@@ -22,13 +22,6 @@
 namespace convgrad {
 namespace {
 
-// Input and output of the images, or rows, that are widened together: so few that they stay in the
-// caches, but no fewer than the filter has, which is packed or added up anew for each slab.
-SlabSize CachedSize(const Problem& problem) {
-  constexpr int64_t kNumbers = int64_t{1} << 18;
-  return {std::max(kNumbers, CountOf(problem.FilterShape())), /*may_cut_images=*/true};
-}
-
 // Single elements by their own terms.
 template <class Stored>
 class SingleElements {
@@ -192,7 +185,7 @@ class CertifiedRun {
         elements_(args),
         workers_(args.parallel, num_workers) {}
 
-  void RunData(Role source, Role result) {
+  void RunData(Role source) {
     filter_ = AlignedArray<double>(slabs_.MostOf(Role::kFilter));
     const FilterNorms norms(args_.problem, ElementsOf(Role::kFilter, slabs_[0]), filter_.data(),
                             kernels_, args_.parallel);
@@ -201,7 +194,7 @@ class CertifiedRun {
       bounds.WidenSource(ElementsOf(source, slab), worker.Of(source).data(), kernels_,
                          args_.parallel);
       Compute(slab, worker, filter_.data(), worker.sums.slab());
-      worker.rounding.Finish(worker.sums.slab(), slab.OffsetIn(args_.problem, result),
+      worker.rounding.Finish(worker.sums.slab(), slab.OffsetInResult(args_.problem),
                              CountOf(slab.problem.ResultShape()), bounds,
                              [&] { return SizesOfData(slab, worker, source); });
     });
@@ -307,8 +300,9 @@ class CertifiedRun {
 
 CertifiedPlan::CertifiedPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
     : problem_(problem),
-      num_workers_(Slabs::NumWorkers(problem, CachedSize(problem), num_threads)),
-      slabs_(problem, CachedSize(problem), kernels, num_workers_ > 1 ? 1 : num_threads) {}
+      num_workers_(Slabs::NumWorkers(problem, SlabSize::Cached(problem, 1), num_threads)),
+      threads_together_(num_workers_ > 1 ? 1 : num_threads),
+      slabs_(problem, SlabSize::Cached(problem, threads_together_), kernels, threads_together_) {}
 
 int64_t CertifiedPlan::ScratchBytes() const {
   const Problem& slab = slabs_.widest();
@@ -333,8 +327,8 @@ bool CertifiedPlan::Run(const ConvArgs& args) const {
     if constexpr (!std::is_same_v<Stored, double>) {
       CertifiedRun<Stored> run(args, slabs_, num_workers_);
       switch (InfoOf(args.problem.op).direction) {
-        case Direction::kForward: return run.RunData(Role::kInput, Role::kOutBackprop);
-        case Direction::kBackpropInput: return run.RunData(Role::kOutBackprop, Role::kInput);
+        case Direction::kForward: return run.RunData(Role::kInput);
+        case Direction::kBackpropInput: return run.RunData(Role::kOutBackprop);
         case Direction::kBackpropFilter: return run.RunFilter();
       }
     } else {

@@ -23,7 +23,7 @@ class CertifiedPlan : public Plan {
 
  private:
   const Problem problem_;
-  const int num_workers_;
+  const int num_workers_, threads_together_;
   const Slabs slabs_;
 };
 

@@ -37,6 +37,15 @@ int64_t WideSlab::OffsetIn(const Problem& whole, Role role) const {
   return first_image * image + (is_input ? in : out).begin * (image / rows);
 }
 
+int64_t WideSlab::OffsetInResult(const Problem& whole) const {
+  switch (InfoOf(whole.op).direction) {
+    case Direction::kForward: return OffsetIn(whole, Role::kOutBackprop);
+    case Direction::kBackpropInput: return OffsetIn(whole, Role::kInput);
+    case Direction::kBackpropFilter: return 0;
+  }
+  ThrowInternal("unknown direction");
+}
+
 Slabs::Slabs(const Problem& problem, const SlabSize& size)
     : problem_(problem), images_(ImagesOf(problem, size.numbers)) {
   const ConvGeometry& g = problem.geometry;

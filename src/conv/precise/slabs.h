@@ -45,6 +45,7 @@ struct WideSlab {
 
   // Where its part of a tensor begins.
   int64_t OffsetIn(const Problem& whole, Role role) const;
+  int64_t OffsetInResult(const Problem& whole) const;
 };
 
 // How many numbers of input and output slabs have, about.
@@ -52,6 +53,13 @@ struct SlabSize {
   int64_t numbers;
   // Images with more are cut: bands of rows of NHWC, which neighbours in memory make up.
   bool may_cut_images = false;
+
+  // So few for each of the threads that share a slab that they stay in the caches, but no fewer
+  // than the filter has, which is packed or added up anew for each slab.
+  static SlabSize Cached(const Problem& problem, int num_threads) {
+    const int64_t numbers = (int64_t{1} << 18) * num_threads;
+    return {std::max(numbers, CountOf(problem.FilterShape())), true};
+  }
 };
 
 class Slabs {

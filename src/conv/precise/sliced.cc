@@ -198,8 +198,7 @@ class SlicedRun {
     const double bound = is_zero ? 0 : slicing_.Bound(terms_, top) + size * 0x1p-98;
     const int64_t count = CountOf(slab.problem.ResultShape());
     if (is_data) {
-      const Role result = first_ == Role::kInput ? Role::kOutBackprop : Role::kInput;
-      return Finish(worker.sums, bound, slab.OffsetIn(args_.problem, result), count);
+      return Finish(worker.sums, bound, slab.OffsetInResult(args_.problem), count);
     }
     worker.bound += bound;
     worker.size += size;

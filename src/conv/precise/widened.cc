@@ -5,14 +5,16 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "kernels/precise/precise.h"
-#include "order/rounding.h"
 
 namespace convgrad {
 namespace {
 
-// Input and output of the images that are widened together, about: 64 MiB as doubles. Few slabs,
-// because each starts and ends all threads; small enough not to matter beside the operands.
-constexpr int64_t kSlabNumbers = int64_t{1} << 23;
+// The bits of a filter gradient depend on the cut, which once was this: 64 MiB as doubles.
+SlabSize SizeOf(const Problem& problem, int num_threads) {
+  constexpr int64_t kNumbers = int64_t{1} << 23;
+  const bool is_filter = InfoOf(problem.op).direction == Direction::kBackpropFilter;
+  return is_filter ? SlabSize{kNumbers} : SlabSize::Cached(problem, num_threads);
+}
 
 template <class Stored>
 void WidenInto(const ConvArgs& args, const Stored* from, double* to, int64_t count) {
@@ -44,8 +46,7 @@ class WidenedRun {
       if (slabs_.AreFolded()) {
         sums_.Fold(args_.parallel);
       } else {
-        const int64_t count = CountOf(slab.problem.ResultShape());
-        Finish(slab.first_image * (count / slab.problem.geometry.batch), count);
+        Finish(slab.OffsetInResult(args_.problem), CountOf(slab.problem.ResultShape()));
       }
     }
     if (!slabs_.AreFolded()) return;
@@ -74,8 +75,12 @@ class WidenedRun {
   void Finish(int64_t first, int64_t count) {
     Stored* result = static_cast<Stored*>(args_.result) + first;
     ForPieces(args_.parallel, count, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        result[i] = Narrow<Stored>(WithCanonicalNaN(sums_.slab()[i]));
+      constexpr int64_t kRun = 1 << 10;
+      int64_t in_doubt[kRun];  // none: sums are what they are
+      const double* sums = sums_.slab();
+      for (int64_t at = begin; at < end; at += kRun) {
+        PreciseKernelsOf<Stored>(args_.kernels.isa)
+            .round(sums + at, sums + at, {0, 0}, result + at, std::min(kRun, end - at), in_doubt);
       }
     });
   }
@@ -94,7 +99,7 @@ bool TakesWidened(const Problem& problem) {
 
 WidenedPlan::WidenedPlan(const Problem& problem, const KernelTable& kernels, int num_threads,
                          bool by_reference)
-    : slabs_(problem, {kSlabNumbers}, kernels, num_threads, by_reference) {}
+    : slabs_(problem, SizeOf(problem, num_threads), kernels, num_threads, by_reference) {}
 
 int64_t WidenedPlan::ScratchBytes() const {
   return slabs_.MostBytes() + SlabSums::Bytes(slabs_) + slabs_.ScratchBytes();

@@ -1,12 +1,12 @@
 // Cycles of each kind of work, written by scripts/fit-cost-model from the times in data/perf:
-//   kWideCosts, xeon avx512: 858 problems held out, mean regret 1.019, 90th percentile 1.013, most 2.86
-//   kWideCosts, zen4 avx512: 815 problems held out, mean regret 1.013, 90th percentile 1.000, most 1.90
+//   kWideCosts, xeon avx512: 858 problems held out, mean regret 1.020, 90th percentile 1.020, most 2.86
+//   kWideCosts, zen4 avx512: 844 problems held out, mean regret 1.015, 90th percentile 1.006, most 1.90
 //   kWideCosts, zen5 avx512: 80 problems held out, mean regret 1.016, 90th percentile 1.000, most 1.71
-//   kWideZen4Costs, zen4 avx512: 815 problems held out, mean regret 1.012, 90th percentile 1.000, most 1.95
+//   kWideZen4Costs, zen4 avx512: 844 problems held out, mean regret 1.013, 90th percentile 1.000, most 3.72
 //   kWideZen5Costs, zen5 avx512: 80 problems held out, mean regret 1.008, 90th percentile 1.000, most 1.71
 //   kWideIntelCosts, xeon avx512: 858 problems held out, mean regret 1.024, 90th percentile 1.024, most 4.49
 //   kNarrowCosts, xeon avx2: 858 problems held out, mean regret 1.021, 90th percentile 1.041, most 3.99
-//   kNarrowCosts, zen4 avx2: 815 problems held out, mean regret 1.027, 90th percentile 1.046, most 3.18
+//   kNarrowCosts, zen4 avx2: 844 problems held out, mean regret 1.026, 90th percentile 1.044, most 3.18
 #pragma once
 
 #include <array>
@@ -17,43 +17,43 @@ namespace convgrad {
 
 // For vectors of 64 bytes.
 inline constexpr std::array<double, kNumWorkKinds> kWideCosts = {
-    0.09003,  // gemm_fma
-    0.5273,  // gemm_load
-    0.1618,  // gemm_single
-    0.1701,  // whole_fma
-    0.07631,  // whole_load
-    0.1768,  // row_fma
-    0.1205,  // plane_fma
-    0.04045,  // plane_load
-    2.021,  // segment
-    1.028,  // fold
-    27.89,  // call
-    0.1447,  // copied
-    0.1591,  // transposed
-    0.3117,  // scattered
-    0.944,  // run
-    33.77,  // task
-    0.1729,  // far_line
+    0.08229,  // gemm_fma
+    0.5431,  // gemm_load
+    0.1891,  // gemm_single
+    0.1708,  // whole_fma
+    0.07777,  // whole_load
+    0.1544,  // row_fma
+    0.1353,  // plane_fma
+    0.05006,  // plane_load
+    1.597,  // segment
+    0.97,  // fold
+    24.89,  // call
+    0.1464,  // copied
+    0.1866,  // transposed
+    0.3141,  // scattered
+    0.9278,  // run
+    42.42,  // task
+    0.5205,  // far_line
 };
 // For vectors of 64 bytes on a Zen 4.
 inline constexpr std::array<double, kNumWorkKinds> kWideZen4Costs = {
-    0.1967,  // gemm_fma
-    0.4241,  // gemm_load
-    0.1076,  // gemm_single
-    0.2551,  // whole_fma
-    0.07075,  // whole_load
-    0.1594,  // row_fma
-    0.1172,  // plane_fma
-    0.06126,  // plane_load
-    4.2,  // segment
-    1.1,  // fold
-    36.65,  // call
-    0.1701,  // copied
-    0.1502,  // transposed
-    0.2784,  // scattered
-    1.033,  // run
-    28.91,  // task
-    0.06932,  // far_line
+    0.1974,  // gemm_fma
+    0.371,  // gemm_load
+    0.1107,  // gemm_single
+    0.2525,  // whole_fma
+    0.05273,  // whole_load
+    0.05931,  // row_fma
+    0.1549,  // plane_fma
+    0.05667,  // plane_load
+    5.636,  // segment
+    0.8557,  // fold
+    34.24,  // call
+    0.1711,  // copied
+    0.1562,  // transposed
+    0.2828,  // scattered
+    1.109,  // run
+    33.26,  // task
+    0.1802,  // far_line
 };
 // For vectors of 64 bytes on a Zen 5.
 inline constexpr std::array<double, kNumWorkKinds> kWideZen5Costs = {
@@ -97,23 +97,23 @@ inline constexpr std::array<double, kNumWorkKinds> kWideIntelCosts = {
 };
 // For vectors of fewer bytes.
 inline constexpr std::array<double, kNumWorkKinds> kNarrowCosts = {
-    0.01265,  // gemm_fma
-    0.3209,  // gemm_load
-    0.1878,  // gemm_single
-    0.08146,  // whole_fma
-    0.1169,  // whole_load
-    0.102,  // row_fma
-    0.05825,  // plane_fma
-    0.1164,  // plane_load
-    2.778,  // segment
-    1.102,  // fold
-    10.19,  // call
-    0.138,  // copied
-    0.2494,  // transposed
-    0.6453,  // scattered
-    0.9613,  // run
-    34.63,  // task
-    0.3426,  // far_line
+    0.01193,  // gemm_fma
+    0.3248,  // gemm_load
+    0.1761,  // gemm_single
+    0.08091,  // whole_fma
+    0.1105,  // whole_load
+    0.0958,  // row_fma
+    0.06096,  // plane_fma
+    0.115,  // plane_load
+    2.697,  // segment
+    1.071,  // fold
+    8.975,  // call
+    0.1277,  // copied
+    0.2461,  // transposed
+    0.6312,  // scattered
+    0.9739,  // run
+    33.16,  // task
+    0.3353,  // far_line
 };
 
 }  // namespace convgrad

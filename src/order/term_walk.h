@@ -2,10 +2,12 @@
 // the other. It is what the reference adds up, and knows nothing of speed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
+#include "base/checked.h"
 #include "order/canonical_order.h"
 #include "problem/geometry.h"
 
@@ -50,6 +52,11 @@ class TermWalk {
   // visitor.EndRun() after the last block of a run. At least one run ends.
   template <class Visitor>
   void Visit(int64_t element, Visitor& visitor) const;
+
+  // The same terms of a filter gradient, in any order and without its ends of blocks, several times
+  // as fast: for sums that are certain in whatever order.
+  template <class Visitor>
+  void VisitPixels(int64_t element, Visitor& visitor) const;
 
  private:
   struct Position {
@@ -192,6 +199,28 @@ void TermWalk::VisitBackpropFilter(int64_t element, Visitor& visitor) const {
     ++blocks_of_run;
   }
   visitor.EndRun();
+}
+
+template <class Visitor>
+void TermWalk::VisitPixels(int64_t element, Visitor& visitor) const {
+  const ConvGeometry& g = geometry_;
+  const int64_t o = element % g.out_c;
+  const int64_t channel = o / g.group_out_c * g.group_in_c + element / g.out_c % g.group_in_c;
+  const int64_t tap = element / g.out_c / g.group_in_c;
+  const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
+  // The columns of out_backprop that meet the input: with these no column need be looked at.
+  const int64_t begin = std::max<int64_t>(0, -FloorDiv(InCol(0, t), g.stride_w));
+  const int64_t end = std::min(g.out_w, FloorDiv(g.in_w - 1 - InCol(0, t), g.stride_w) + 1);
+  const int64_t step = g.stride_w * input_.col;
+  for (int64_t i = 0; i < g.batch * g.out_h; ++i) {
+    const int64_t image = i / g.out_h, row = i % g.out_h;
+    if (!Inside(InRow(row, r), g.in_h)) continue;
+    const int64_t first = input_.At(image, InRow(row, r), InCol(0, t), channel);
+    const int64_t second = output_.At(image, row, 0, o);
+    for (int64_t j = begin; j < end; ++j) {
+      visitor.Term(first + j * step, second + j * output_.col);
+    }
+  }
 }
 
 }  // namespace convgrad

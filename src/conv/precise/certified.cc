@@ -33,7 +33,11 @@ class SingleElements {
   }
   void Settle(int64_t element) const {
     BoundedChain<Stored> chain(OperandOf(0), OperandOf(1));
-    walk_.Visit(element, chain);
+    if (InfoOf(args_.problem.op).direction == Direction::kBackpropFilter) {
+      walk_.VisitPixels(element, chain);
+    } else {
+      walk_.Visit(element, chain);
+    }
     std::optional<Stored> sum = chain.Result();
     if (!sum) {
       ExactSum<Stored> exact(OperandOf(0), OperandOf(1));

@@ -10,11 +10,14 @@ namespace convgrad {
 // A sum with what its additions lose (Knuth's TwoSum) and what is known to be lost of its terms.
 class CompensatedSum {
  public:
-  void Add(double term, double term_error) {
+  // Returns what was lost.
+  double Add(double term, double term_error) {
     const double sum = high_ + term;
     const double back = sum - high_;
-    low_ += ((high_ - (sum - back)) + (term - back)) + term_error;
+    const double lost = ((high_ - (sum - back)) + (term - back)) + term_error;
+    low_ += lost;
     high_ = sum;
+    return lost;
   }
   void AddProduct(double x, double y) {
     const double product = x * y;

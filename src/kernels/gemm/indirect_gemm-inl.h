@@ -44,6 +44,8 @@ class Tile {
   using TimesHalf = Multiplier<Element, Half>;
   static constexpr int kCount = kRows * kVectors;
   static constexpr int kWhole = kEndsInHalf ? kVectors - 1 : kVectors;
+  // Long narrow tiles have no time for another load.
+  static constexpr bool kFetches = kRows <= 8 || kVectors > 1;
 
   // The sums of a block, in registers.
   struct Accumulators {
@@ -175,12 +177,17 @@ class Tile {
 
   // Memory to fetch while a tile is computed, `step` bytes with each term.
   struct Ahead {
+    static constexpr int64_t kLine = 64;
     const char* at;
     int64_t step;
 
+    // The first line of the step, or all of them.
+    template <bool kAll>
     HWY_INLINE void Fetch() {
       __builtin_prefetch(at, 0, 2);
-      for (int64_t next = 64; next < step; next += 64) __builtin_prefetch(at + next, 0, 2);
+      for (int64_t next = kLine; kAll && next < step; next += kLine) {
+        __builtin_prefetch(at + next, 0, 2);
+      }
       at += step;
     }
   };
@@ -237,25 +244,30 @@ class Tile {
       VisitWaiting(waiting, [&](auto starts, auto ends) HWY_ATTR {
         int64_t folded = waiting.folded;
         do {
-          AddTerm<kInPairs>(args, rows, acc, at, b, back, k, ahead);
+          AddTerm<kInPairs, true>(args, rows, acc, at, b, back, k, ahead);
           FoldVector<kVectors, starts, ends>(args, kRows, waiting, folded);
           ++folded;
         } while (k > 0 && folded < kCount);
         waiting.folded = folded;
       });
     }
-    while (k > 0) AddTerm<kInPairs>(args, rows, acc, at, b, back, k, ahead);
+    // Asked with every term this would take up to a tenth of all time.
+    if (kFetches && ahead.step > Ahead::kLine) {
+      while (k > 0) AddTerm<kInPairs, true>(args, rows, acc, at, b, back, k, ahead);
+    } else {
+      while (k > 0) AddTerm<kInPairs, false>(args, rows, acc, at, b, back, k, ahead);
+    }
   }
 
   // One term, the k-th from the segment's end, and on to the next.
-  template <bool kInPairs>
+  template <bool kInPairs, bool kFetchesAll>
   static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args,
                                  const Element* const (&rows)[kRows], Accumulators& acc,
                                  int64_t& at, const Element*& b, int64_t back, int64_t& k,
                                  Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-    if constexpr (kRows <= 8 || kVectors > 1) {
-      ahead.Fetch();
+    if constexpr (kFetches) {
+      ahead.template Fetch<kFetchesAll>();
     }
     typename Times::V column[kWhole == 0 ? 1 : kWhole];
 #pragma GCC unroll 16

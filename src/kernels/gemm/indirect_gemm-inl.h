@@ -92,7 +92,7 @@ class Tile {
     const bool direct = one_block && args.num_cols == kVectors * static_cast<int64_t>(hn::Lanes(d));
     const int64_t terms = args.num_tiles > 1 && args.ahead == nullptr ? NumTerms(args) : 0;
     Ahead ahead{static_cast<const char*>(args.ahead != nullptr ? args.ahead : args.b),
-                args.ahead_step};
+                args.ahead_step, args.ahead_bytes};
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
       if (one_block && !args.stream) PrefetchResult(args, tile);
@@ -175,17 +175,17 @@ class Tile {
     return terms;
   }
 
-  // Memory to fetch while a tile is computed, `step` bytes with each term.
+  // Memory to fetch while a tile is computed: so many bytes with each term, a step further on.
   struct Ahead {
     static constexpr int64_t kLine = 64;
     const char* at;
-    int64_t step;
+    int64_t step, bytes;
 
-    // The first line of the step, or all of them.
+    // The first line, or all of them.
     template <bool kAll>
     HWY_INLINE void Fetch() {
       __builtin_prefetch(at, 0, 2);
-      for (int64_t next = kLine; kAll && next < step; next += kLine) {
+      for (int64_t next = kLine; kAll && next < bytes; next += kLine) {
         __builtin_prefetch(at + next, 0, 2);
       }
       at += step;
@@ -195,14 +195,14 @@ class Tile {
   // The next tile's rows in their last segment, which no tile has read before if
   // rows and segments ascend. Nothing, where its rows lie far apart.
   static Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile, int64_t terms) {
-    const Ahead nothing{reinterpret_cast<const char*>(args.b), 0};
+    const Ahead nothing{reinterpret_cast<const char*>(args.b), 0, 0};
     if (tile + 1 == args.num_tiles) return nothing;
     const int64_t* a_rows = args.a_rows + (tile + 1) * kRows;
     const GemmSegment& last = args.segments[args.block_ends[args.num_blocks - 1] - 1];
     const int64_t bytes = (a_rows[kRows - 1] - a_rows[0] + last.length * args.a_step) *
                           static_cast<int64_t>(sizeof(Element));
     if (bytes <= 0 || bytes > 64 * terms) return nothing;
-    return {reinterpret_cast<const char*>(args.a + a_rows[0] + last.a), bytes / terms};
+    return {reinterpret_cast<const char*>(args.a + a_rows[0] + last.a), bytes / terms, 0};
   }
 
   // The lines of a short tile's result are asked for while its chains run; where those are shorter
@@ -252,7 +252,7 @@ class Tile {
       });
     }
     // Asked with every term this would take up to a tenth of all time.
-    if (kFetches && ahead.step > Ahead::kLine) {
+    if (kFetches && ahead.bytes > Ahead::kLine) {
       while (k > 0) AddTerm<kInPairs, true>(args, rows, acc, at, b, back, k, ahead);
     } else {
       while (k > 0) AddTerm<kInPairs, false>(args, rows, acc, at, b, back, k, ahead);

@@ -38,10 +38,10 @@ struct GemmTileArgs {
   int64_t b_step;
   bool in_pairs;  // float only
 
-  // Memory that will be wanted soon: with every term the kernel asks for another `ahead_step` bytes
-  // of it. Null: the rows of the next tile.
+  // Memory that will be wanted soon: with every term the kernel asks for the lines of `ahead_bytes`
+  // more bytes, each time a step further on. Null: the rows of the next tile.
   const void* ahead;
-  int64_t ahead_step;
+  int64_t ahead_step, ahead_bytes;
 
   // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.
   const GemmSegment* segments;

@@ -312,7 +312,7 @@ void FilterGradientRunner<Stored, Operands>::RunGroup(const Pass& pass, const St
     const int64_t block_end = std::min(last_block, block + cut_.chunk_blocks);
     GemmTileArgs<Element> args{};
     args.resume = block > run * kRunBlocks;
-    args.ahead_step = ahead.step();
+    args.ahead_step = args.ahead_bytes = ahead.step();
     args.keep = cut_.NumRuns() > 1 || block_end < num_blocks;
     int64_t listed_tap = -1;
     for (int64_t tile = begin; tile < end;) {

@@ -1,12 +1,12 @@
 // Cycles of each kind of work, written by scripts/fit-cost-model from the times in data/perf:
-//   kWideCosts, xeon avx512: 858 problems held out, mean regret 1.020, 90th percentile 1.020, most 2.86
-//   kWideCosts, zen4 avx512: 844 problems held out, mean regret 1.015, 90th percentile 1.006, most 1.90
+//   kWideCosts, xeon avx512: 845 problems held out, mean regret 1.021, 90th percentile 1.021, most 2.86
+//   kWideCosts, zen4 avx512: 1052 problems held out, mean regret 1.015, 90th percentile 1.002, most 2.21
 //   kWideCosts, zen5 avx512: 80 problems held out, mean regret 1.016, 90th percentile 1.000, most 1.71
-//   kWideZen4Costs, zen4 avx512: 844 problems held out, mean regret 1.013, 90th percentile 1.000, most 3.72
+//   kWideZen4Costs, zen4 avx512: 1052 problems held out, mean regret 1.014, 90th percentile 1.000, most 3.64
 //   kWideZen5Costs, zen5 avx512: 80 problems held out, mean regret 1.008, 90th percentile 1.000, most 1.71
-//   kWideIntelCosts, xeon avx512: 858 problems held out, mean regret 1.024, 90th percentile 1.024, most 4.49
-//   kNarrowCosts, xeon avx2: 858 problems held out, mean regret 1.021, 90th percentile 1.041, most 3.99
-//   kNarrowCosts, zen4 avx2: 844 problems held out, mean regret 1.026, 90th percentile 1.044, most 3.18
+//   kWideIntelCosts, xeon avx512: 845 problems held out, mean regret 1.021, 90th percentile 1.022, most 2.86
+//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.023, 90th percentile 1.047, most 3.99
+//   kNarrowCosts, zen4 avx2: 1052 problems held out, mean regret 1.031, 90th percentile 1.085, most 3.25
 #pragma once
 
 #include <array>
@@ -17,103 +17,103 @@ namespace convgrad {
 
 // For vectors of 64 bytes.
 inline constexpr std::array<double, kNumWorkKinds> kWideCosts = {
-    0.08229,  // gemm_fma
-    0.5431,  // gemm_load
-    0.1891,  // gemm_single
-    0.1708,  // whole_fma
-    0.07777,  // whole_load
-    0.1544,  // row_fma
-    0.1353,  // plane_fma
-    0.05006,  // plane_load
-    1.597,  // segment
-    0.97,  // fold
-    24.89,  // call
-    0.1464,  // copied
-    0.1866,  // transposed
-    0.3141,  // scattered
-    0.9278,  // run
-    42.42,  // task
-    0.5205,  // far_line
+    0.1079,  // gemm_fma
+    0.4784,  // gemm_load
+    0.1624,  // gemm_single
+    0.1845,  // whole_fma
+    0.07817,  // whole_load
+    0.2022,  // row_fma
+    0.1328,  // plane_fma
+    0.06452,  // plane_load
+    1.285,  // segment
+    0.9331,  // fold
+    30.02,  // call
+    0.1633,  // copied
+    0.1624,  // transposed
+    0.3143,  // scattered
+    1.054,  // run
+    36.14,  // task
+    0.1899,  // far_line
 };
 // For vectors of 64 bytes on a Zen 4.
 inline constexpr std::array<double, kNumWorkKinds> kWideZen4Costs = {
-    0.1974,  // gemm_fma
-    0.371,  // gemm_load
-    0.1107,  // gemm_single
-    0.2525,  // whole_fma
-    0.05273,  // whole_load
-    0.05931,  // row_fma
-    0.1549,  // plane_fma
-    0.05667,  // plane_load
-    5.636,  // segment
-    0.8557,  // fold
-    34.24,  // call
-    0.1711,  // copied
-    0.1562,  // transposed
-    0.2828,  // scattered
-    1.109,  // run
-    33.26,  // task
-    0.1802,  // far_line
+    0.2097,  // gemm_fma
+    0.3604,  // gemm_load
+    0.1081,  // gemm_single
+    0.2583,  // whole_fma
+    0.08654,  // whole_load
+    0.08673,  // row_fma
+    0.1646,  // plane_fma
+    0.06163,  // plane_load
+    5.677,  // segment
+    0.9093,  // fold
+    50.66,  // call
+    0.1846,  // copied
+    0.1334,  // transposed
+    0.2772,  // scattered
+    1.555,  // run
+    25.08,  // task
+    0.1446,  // far_line
 };
 // For vectors of 64 bytes on a Zen 5.
 inline constexpr std::array<double, kNumWorkKinds> kWideZen5Costs = {
-    0.02739,  // gemm_fma
-    0.4036,  // gemm_load
-    0.1621,  // gemm_single
-    0.1141,  // whole_fma
-    0.04122,  // whole_load
-    0.2274,  // row_fma
-    0.02138,  // plane_fma
-    0.1875,  // plane_load
-    0.02918,  // segment
-    0.762,  // fold
-    0.001225,  // call
-    0.1302,  // copied
-    0.1376,  // transposed
-    0.2771,  // scattered
-    0.7146,  // run
-    264.9,  // task
-    0.1636,  // far_line
+    0.02566,  // gemm_fma
+    0.3861,  // gemm_load
+    0.1597,  // gemm_single
+    0.114,  // whole_fma
+    0.03158,  // whole_load
+    0.2172,  // row_fma
+    0.02385,  // plane_fma
+    0.178,  // plane_load
+    0.03526,  // segment
+    0.7409,  // fold
+    0.001081,  // call
+    0.1282,  // copied
+    0.1336,  // transposed
+    0.2689,  // scattered
+    0.6071,  // run
+    257.1,  // task
+    0.2251,  // far_line
 };
 // For vectors of 64 bytes on an Intel processor.
 inline constexpr std::array<double, kNumWorkKinds> kWideIntelCosts = {
-    0.04317,  // gemm_fma
-    0.5306,  // gemm_load
-    0.1723,  // gemm_single
-    0.1411,  // whole_fma
-    0.02927,  // whole_load
-    0.05931,  // row_fma
-    0.12,  // plane_fma
-    0.03975,  // plane_load
-    3.596,  // segment
-    1.692,  // fold
-    21.3,  // call
-    0.1141,  // copied
-    0.2015,  // transposed
-    0.3069,  // scattered
-    0.9726,  // run
-    38.3,  // task
-    0.6005,  // far_line
+    0.04695,  // gemm_fma
+    0.5081,  // gemm_load
+    0.1726,  // gemm_single
+    0.148,  // whole_fma
+    0.01559,  // whole_load
+    0.08321,  // row_fma
+    0.1206,  // plane_fma
+    0.04691,  // plane_load
+    3.075,  // segment
+    1.672,  // fold
+    20.66,  // call
+    0.1201,  // copied
+    0.2038,  // transposed
+    0.3073,  // scattered
+    1.035,  // run
+    39.11,  // task
+    0.5953,  // far_line
 };
 // For vectors of fewer bytes.
 inline constexpr std::array<double, kNumWorkKinds> kNarrowCosts = {
-    0.01193,  // gemm_fma
-    0.3248,  // gemm_load
-    0.1761,  // gemm_single
-    0.08091,  // whole_fma
-    0.1105,  // whole_load
-    0.0958,  // row_fma
-    0.06096,  // plane_fma
-    0.115,  // plane_load
-    2.697,  // segment
-    1.071,  // fold
-    8.975,  // call
-    0.1277,  // copied
-    0.2461,  // transposed
-    0.6312,  // scattered
-    0.9739,  // run
-    33.16,  // task
-    0.3353,  // far_line
+    0.04184,  // gemm_fma
+    0.2486,  // gemm_load
+    0.1661,  // gemm_single
+    0.08583,  // whole_fma
+    0.1229,  // whole_load
+    0.1043,  // row_fma
+    0.09318,  // plane_fma
+    0.09927,  // plane_load
+    3.109,  // segment
+    1.19,  // fold
+    11.26,  // call
+    0.149,  // copied
+    0.2586,  // transposed
+    0.7653,  // scattered
+    0.8476,  // run
+    34.26,  // task
+    0.3571,  // far_line
 };
 
 }  // namespace convgrad

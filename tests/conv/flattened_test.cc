@@ -58,6 +58,12 @@ TEST(Flattened, NotWithGapsPaddingDilationOrGroups) {
   }
 }
 
+TEST(Flattened, NothingWithoutTaps) {
+  EXPECT_EQ(FlattenedTo("conv2d_backprop_filter float32 NHWC in=2,8,8,3 filter=0,0,3,5 strides=1,1 "
+                        "dilations=1,1 pads=0,0,0,0"),
+            "NHWC 2,8,8,3 by 0,0,3,5 strides 1,1 to 9,9");
+}
+
 // 300 channels of a tap make two blocks of 150, 600 of two taps three of 200.
 TEST(Flattened, ForwardOnlyWhereBlocksStay) {
   const std::string of = " float32 NHWC in=1,4,4,300 filter=2,2,300,5 strides=2,2 ";

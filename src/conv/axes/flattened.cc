@@ -22,7 +22,7 @@ WindowAxis WindowCols(ConvGeometry& g) {
 
 // Every input position is met by one tap of one window.
 bool TilesWithWindows(const WindowAxis& axis) {
-  if (axis.pads != 0 || axis.dilation != 1) return false;
+  if (axis.pads != 0 || axis.dilation != 1 || axis.kernel == 0) return false;
   if (axis.in % axis.kernel != 0 || axis.in / axis.kernel != axis.out) return false;
   return axis.stride == axis.kernel || axis.out == 1;
 }

@@ -22,7 +22,7 @@ WindowAxis WindowCols(ConvGeometry& g) {
 
 // Every input position is met by one tap of one window.
 bool TilesWithWindows(const WindowAxis& axis) {
-  if (axis.pads != 0 || axis.dilation != 1 || axis.kernel == 0) return false;
+  if (axis.pads != 0 || axis.dilation != 1) return false;
   if (axis.in % axis.kernel != 0 || axis.in / axis.kernel != axis.out) return false;
   return axis.stride == axis.kernel || axis.out == 1;
 }
@@ -48,10 +48,14 @@ std::vector<int64_t> BlockEnds(const Problem& problem) {
 // An input gradient has one tap for each element, whose channels of out_backprop are cut alike; a
 // filter gradient's sums run over pixels of the output, which stay as they are.
 bool SumsAlike(const Problem& problem, const Problem& flattened) {
+  constexpr int64_t kMostTaps = 1 << 16;  // whose blocks are listed
+  const ConvGeometry &g = problem.geometry, &to = flattened.geometry;
+  if (g.in_c == to.in_c) return true;
   const bool pairs = TermsInPairs(problem);
   if (pairs != TermsInPairs(flattened)) return false;
   if (InfoOf(problem.op).direction != Direction::kForward) return true;
-  const bool pairs_stay = !pairs || problem.geometry.group_in_c % 2 == 0;
+  if (g.kernel_h > kMostTaps || g.kernel_w > kMostTaps / g.kernel_h) return false;
+  const bool pairs_stay = !pairs || g.group_in_c % 2 == 0;
   return pairs_stay && BlockEnds(problem) == BlockEnds(flattened);
 }
 
@@ -64,6 +68,7 @@ bool LiesLikeNHWC(const ConvGeometry& g) {
 
 Problem Flattened(const Problem& problem) {
   Problem flattened = problem;
+  if (!problem.HasTerms()) return flattened;
   ConvGeometry& g = flattened.geometry;
   if (LiesLikeNHWC(g)) flattened.data_format = DataFormat::kNHWC;
   if (flattened.data_format != DataFormat::kNHWC || g.groups != 1) return flattened;

@@ -110,12 +110,12 @@ TEST_F(CliPrecisionTest, WidenedCopiesCountAsMemory) {
   const std::string run =
       "convgrad run conv2d --padding SAME --input fill:ones@4,128,128,8 --filter fill:ones@3,3,8,8 "
       "--threads 1 "
-      "--max-memory 12MiB";
+      "--max-memory 7MiB";
   EXPECT_EQ(Sh(run).exit_code, 0);
-  const ShellResult refused = Sh(run + " --precision double");
+  const ShellResult refused = Sh(run + " --precision exact");
   EXPECT_EQ(refused.exit_code, 4);
   EXPECT_THAT(refused.err, HasSubstr("scratch"));
-  EXPECT_THAT(refused.err, HasSubstr("the limit is 12582912 bytes (12.0 MiB)"));
+  EXPECT_THAT(refused.err, HasSubstr("the limit is 7340032 bytes (7.0 MiB)"));
 }
 
 }  // namespace

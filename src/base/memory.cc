@@ -32,7 +32,7 @@ size_t RoundUpTo(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// Where the next block begins in its first page. Blocks of the same place would, row by row, meet
+// Says where the next block begins in its first page. Blocks of one place would, row by row, meet
 // in the same sets of the caches, and a load waits for a store before it to an address that ends
 // like its own. Rows of pixels are often a power of two apart: so some lines besides half a page,
 // whichever of two is stored to.

@@ -34,7 +34,7 @@ void FlattenAxis(const WindowAxis& axis, ConvGeometry& g) {
   axis.kernel = axis.stride = 1;
 }
 
-// Where the blocks of a forward pass end, in terms.
+// Lists after how many terms each block of a forward pass ends.
 std::vector<int64_t> BlockEnds(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
   std::vector<int64_t> cuts;

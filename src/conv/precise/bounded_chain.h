@@ -33,7 +33,7 @@ class BoundedChain {
 
   // None where even that leaves a doubt.
   std::optional<Stored> Result() const {
-    // Of 16-bit numbers, which often end in ties: one loss is all that low has.
+    // Sums of 16-bit numbers often end in ties: one loss is all that low has.
     constexpr bool kAreProductsExact = !std::is_same_v<Stored, double>;
     if (kAreProductsExact && num_losses_ <= 1 && std::isfinite(size_)) {
       return RoundCertified<Stored>(sum_.high(), sum_.low(), 0);

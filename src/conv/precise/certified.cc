@@ -46,7 +46,7 @@ class SingleElements {
     }
     static_cast<Stored*>(args_.result)[element] = *sum;
   }
-  // What is a multiple of the products' unit, and smaller than this, is exact in double.
+  // Multiples of the products' unit that are smaller than this are exact in double.
   double ExactBelow() {
     std::call_once(is_known_, [&] { exact_below_ = FindExactBelow(); });
     return exact_below_;
@@ -258,7 +258,7 @@ class CertifiedRun {
     return worker.sizes.data();
   }
 
-  // Of all slabs.
+  // S of a filter gradient, summed over all slabs.
   const double* SizesOfFilter(Worker<Stored>& first) {
     ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       LoadPixels(slab, worker, nullptr);

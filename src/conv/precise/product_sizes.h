@@ -12,8 +12,8 @@
 
 namespace convgrad {
 
-// Of the filter of a forward pass or an input gradient: norms of what each of the result's channels
-// meets.
+// The norms of what each of the result's channels meets of the filter, in a forward pass or an
+// input gradient.
 class FilterNorms {
  public:
   template <class Stored>
@@ -28,9 +28,9 @@ class FilterNorms {
   std::vector<double> norms_;
 };
 
-// Of a slab of a forward pass or an input gradient. Bounds are made of the filter's norms and of
-// norms of the source: by pixels of the result and groups; or, of groups so small that this is as
-// much work as the sums, by bands of the source's rows.
+// Bounds for a slab of a forward pass or an input gradient. They are made of the filter's norms and
+// of norms of the source: by pixels of the result and groups; or, where groups are so small that
+// this is as much work as the sums, by bands of the source's rows.
 class TapSizes {
  public:
   TapSizes(const Problem& slab, const FilterNorms& filter);
@@ -74,7 +74,7 @@ class TapSizes {
   int64_t num_bands_ = 0;
 };
 
-// Of a filter gradient.
+// Bounds for a filter gradient, of norms of each channel of both operands.
 class PixelSizes {
  public:
   explicit PixelSizes(const Problem& problem);

@@ -68,7 +68,7 @@ class Slabs {
   Slabs(const Problem& problem, const SlabSize& size, const KernelTable& kernels, int num_threads,
         bool by_reference = false);
 
-  // Of a problem cut so, without planning.
+  // The number of slabs of a problem that is cut so; nothing is planned.
   static int64_t Count(const Problem& problem, const SlabSize& size) {
     return Slabs(problem, size).count();
   }

@@ -247,7 +247,7 @@ class SlicedRun {
     });
   }
 
-  // Of a filter gradient: what all workers have.
+  // A filter gradient is what all workers have together.
   bool FinishFolded() {
     SlicedWorker& first = workers_.First();
     if (!first.totals) return Finish(first.sums, first.bound, 0, first.sums.size());

@@ -33,7 +33,7 @@ class BandSquares {
 
   int64_t num_bands() const { return bands_; }
   int64_t BandOf(int64_t row) const { return row / band_rows_; }
-  // Of all channels.
+  // The squares of a band, channel by channel.
   const double* Of(int64_t image, int64_t band) const {
     return squares_.data() + (image * bands_ + band) * sizes_.c;
   }

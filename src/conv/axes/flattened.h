@@ -1,4 +1,4 @@
-// The same computation with less to know: a convolution whose windows neither meet nor leave gaps,
+// Tells a computation with fewer taps where it can: a convolution whose windows neither meet nor leave gaps,
 // such as a patch embedding or a filter as large as the map, is a product of matrices, and its
 // tensors already lie like those. No number moves, no sum changes its order.
 #pragma once

@@ -43,7 +43,7 @@ struct WideSlab {
   int64_t first_image;
   Rows in, out;
 
-  // Where its part of a tensor begins.
+  // The slab's part of a tensor begins there.
   int64_t OffsetIn(const Problem& whole, Role role) const;
   int64_t OffsetInResult(const Problem& whole) const;
 };
@@ -115,7 +115,7 @@ class Slabs {
   size_t widest_ = 0;
 };
 
-// What takes slabs: one Worker, whose loops all threads share, or one for each thread.
+// Those who take slabs: one Worker, whose loops all threads share, or one for each thread.
 template <class Worker>
 class SlabWorkers {
  public:
@@ -156,7 +156,7 @@ class SlabSums {
  public:
   explicit SlabSums(const Slabs& slabs);
   int64_t size() const { return slab_.size(); }
-  // What the next slab's result is written to.
+  // The next slab's result is written there.
   double* slab() { return slab_.data(); }
 
   // Adds what the slab's sums are to the totals, with compensation.

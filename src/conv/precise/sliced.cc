@@ -43,7 +43,7 @@ struct Slicing {
     const int of_terms = static_cast<int>(std::bit_width(static_cast<uint64_t>(terms - 1)));
     return {terms <= kTermsOfOne ? 1 : 2, 1 + (53 - of_terms) / 2};
   }
-  // What a sum of `terms` terms of numbers up to 2^top in all may be off by.
+  // Bounds the error of a sum of `terms` terms of numbers up to 2^top in all.
   double Bound(int64_t terms, int top) const {
     const auto chain = static_cast<double>(std::min(terms, kBlockTerms) + 16);
     return std::ldexp(chain * (levels + 1) * static_cast<double>(terms), top - levels * bits - 53);
@@ -87,7 +87,7 @@ class CutNumbers {
   int top() const { return top_; }
   bool is_zero() const { return is_zero_; }
   const double* Slice(int k) const { return slices_[k].data(); }
-  // What k slices leave.
+  // Bounds what k slices leave of a number.
   const double* Tail(int k) const { return k == 0 ? whole_ : tails_[k - 1].data(); }
 
   static int64_t Arrays(int levels, bool has_tails) { return levels + (has_tails ? levels : 1); }

@@ -1,6 +1,6 @@
-// Tells a computation with fewer taps where it can: a convolution whose windows neither meet nor leave gaps,
-// such as a patch embedding or a filter as large as the map, is a product of matrices, and its
-// tensors already lie like those. No number moves, no sum changes its order.
+// Tells a computation with fewer taps where it can: a convolution whose windows neither meet nor
+// leave gaps, such as a patch embedding or a filter as large as the map, is a product of matrices,
+// and its tensors already lie like those. No number moves, no sum changes its order.
 #pragma once
 
 #include "problem/geometry.h"

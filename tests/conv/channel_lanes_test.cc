@@ -189,5 +189,12 @@ TEST(ChannelLanesStages, AreSharedOtherwise) {
   }
 }
 
+// Small images have about as many classes of pixels as pixels: more chunks than threads would leave
+// tiles unfilled. Large ones are mostly inside, and are cut finer.
+TEST(ChannelLanesStages, HaveChunksThatFillTiles) {
+  EXPECT_EQ(CutOf("NHWC in=20,5,5,64 filter=3,3,64,32", 2).stages.all.front().chunks.size(), 2u);
+  EXPECT_GE(CutOf("NHWC in=1,64,64,64 filter=3,3,64,32", 2).stages.all.front().chunks.size(), 8u);
+}
+
 }  // namespace
 }  // namespace convgrad::testing

@@ -60,21 +60,33 @@ const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, 
   return *tile;
 }
 
+// A term's cycles in a tile of `rows` and `vectors`, times 4: its multiply-adds, which take 4
+// cycles one after the other, and a part of its loads.
+inline int64_t TermCycles(int64_t rows, int64_t vectors) {
+  return 4 * std::max<int64_t>(rows * vectors, 4) + rows + vectors;
+}
+
+// Those of `num_rows` rows of a panel of num_cols columns, in the largest tiles and a smaller one.
+template <class Compute>
+int64_t TermCyclesOfRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
+                         int64_t num_cols) {
+  const auto tiles = TilesOfWidth(kernels, num_cols);
+  const int64_t vectors = tiles.front().cols / kernels.lanes, most = tiles.front().rows;
+  const int64_t left = num_rows % most;
+  return num_rows / most * TermCycles(most, vectors) +
+         (left == 0 ? 0 : TermCycles(SmallestTile(tiles, left).rows, vectors));
+}
+
 // The panels in whose tiles the fewest lanes and rows are surplus, for a matrix of so many rows.
 template <class Compute>
 Panels CutPanelsForRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
                         int64_t num_cols) {
-  // A term's, in a tile of `rows` and `vectors`: its multiply-adds, which take 4 cycles one after
-  // the other, and a part of its loads.
-  const auto cycles = [](int64_t rows, int64_t vectors) {
-    return 4 * std::max<int64_t>(rows * vectors, 4) + rows + vectors;
-  };
   const int64_t lanes = kernels.lanes;
   // All panels' rows are cut as those of the widest.
   const auto panel_cycles = [&](int64_t cols, int64_t tile_rows) {
     const auto tiles = TilesOfWidth(kernels, cols);
     const auto block_cycles = [&](int64_t rows) {
-      return cycles(SmallestTile(tiles, rows).rows, tiles.front().cols / lanes);
+      return TermCycles(SmallestTile(tiles, rows).rows, tiles.front().cols / lanes);
     };
     const int64_t rest = num_rows % tile_rows;
     return num_rows / tile_rows * block_cycles(tile_rows) + (rest == 0 ? 0 : block_cycles(rest));

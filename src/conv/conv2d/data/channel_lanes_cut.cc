@@ -1,5 +1,7 @@
 #include "conv/conv2d/data/channel_lanes_cut.h"
 
+#include <limits>
+
 namespace convgrad {
 namespace {
 
@@ -62,14 +64,46 @@ bool ServeThreads(const TapSum& sum, const std::vector<ChannelLanesStage>& own, 
   return 2 * rows <= 3 * sum.batch * sum.source_h;
 }
 
+// Of a chunk of so many pixels: those of each class fill tiles of their own.
+int64_t ChunkCycles(const TapSum& sum, const ChannelLanesNeeds& needs, int64_t pixels) {
+  int64_t cycles = 0;
+  for (const TapPhase& phase : needs.phases) {
+    for (const AxisClass& rows : phase.rows->classes) {
+      for (const AxisClass& cols : phase.cols->classes) {
+        const int64_t taps = (rows.tap_end - rows.tap_begin) * (cols.tap_end - cols.tap_begin);
+        const int64_t of_image = (rows.end - rows.begin) * (cols.end - cols.begin);
+        cycles += taps * needs.cycles(CeilDiv(pixels * of_image, sum.result_h * sum.result_w));
+      }
+    }
+  }
+  return cycles;
+}
+
+// Threads share a stage's chunks of all panels. The more there are, the less a thread waits for
+// another at the end, and the fewer rows have the tiles of a class.
 int64_t ChunkPixels(const TapSum& sum, const ChannelLanesNeeds& needs,
                     const ChannelLanesStages& stages) {
   if (needs.num_threads == 1 || stages.own) return needs.cached_pixels;
   constexpr int64_t kFewestPixels = 48;  // a panel may come from the third-level cache for these
-  const int64_t tasks = std::min(needs.num_panels, needs.panels_per_pass);  // of each chunk
-  const int64_t shared = CeilDiv(CeilDiv(PixelsOf(sum), std::ssize(stages.all)) * tasks,
-                                 4 * int64_t{needs.num_threads});
-  return std::min(needs.cached_pixels, std::max(shared, kFewestPixels * needs.num_phases));
+  constexpr int64_t kMostTasks = 4;      // of a thread
+  constexpr double kWorthwhile = 0.97;   // of the time with more tasks
+  const int64_t panels = std::min(needs.num_panels, needs.panels_per_pass);  // tasks of each chunk
+  const int64_t pixels = CeilDiv(PixelsOf(sum), std::ssize(stages.all));
+  int64_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t tasks = kMostTasks * needs.num_threads; tasks > 0; tasks -= needs.num_threads) {
+    const int64_t chunk = std::min(
+        needs.cached_pixels,
+        std::max(CeilDiv(pixels * panels, tasks), kFewestPixels * std::ssize(needs.phases)));
+    const int64_t chunks = std::ssize(SplitSlab(stages.all.front().result, sum.result_w, chunk));
+    const int64_t rounds = CeilDiv(chunks * panels, int64_t{needs.num_threads});
+    const auto cycles =
+        static_cast<double>(rounds * ChunkCycles(sum, needs, CeilDiv(pixels, chunks)));
+    if (cycles > kWorthwhile * least) continue;
+    least = cycles;
+    best = chunk;
+  }
+  return best;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -41,8 +42,10 @@ struct ChannelLanesNeeds {
   int64_t filter_bytes;  // of all panels
   int64_t num_panels, panels_per_pass;
   int64_t cached_pixels;  // MostChunkPixels
-  int64_t num_phases;
+  const std::vector<TapPhase>& phases;
   int num_threads;
+  // TermCyclesOfRows of a panel.
+  std::function<int64_t(int64_t num_rows)> cycles;
 };
 
 struct ChannelLanesStages {
@@ -203,8 +206,9 @@ ChannelLanesNeeds ChannelLanesCut<Stored, Element>::Needs() const {
           .num_panels = NumPanels(),
           .panels_per_pass = panels_per_pass,
           .cached_pixels = cached_pixels,
-          .num_phases = std::ssize(phases),
-          .num_threads = num_threads};
+          .phases = phases,
+          .num_threads = num_threads,
+          .cycles = [this](int64_t rows) { return TermCyclesOfRows(kernels, rows, panels.cols); }};
 }
 
 // How many parts the blocks of each phase are taken in, so that a part of a panel stays in the

@@ -95,8 +95,9 @@ constexpr Flag kFlags[] = {
      "how bfloat16 is written; default V2, as NumPy with ml_dtypes does (.safetensors: BF16)"},
     {FlagId::kThreads, "threads", "N|all", kExecution,
      kOneOp | kDiff | kGen | kBatch | kReplay | kReduce | kTune | kInfo, true, kAmount,
-     "default all: the CPUs this process may use; changes no bit of a result. bench takes several, "
-     "1,2, and times each case with each"},
+     "default all: the CPUs this process may use; work too small to share takes one; changes no "
+     "bit "
+     "of a result. bench takes several, 1,2, and times each case with each"},
     {FlagId::kIsa, "isa", "auto|avx512|avx2|neon|scalar", kExecution,
      kOneOp | kBatch | kReplay | kTune | kInfo, true, kText,
      "instruction set; changes no bit of a result"},

@@ -133,6 +133,13 @@ Candidate Least(const Problem& problem, const KernelTable& kernels, Precision pr
   return least;
 }
 
+// True if one thread is done before it would have shared the work: what the others would take over
+// is less than to wait for them and to fetch what one wrote for another.
+bool IsSoonDone(double cycles, int num_threads) {
+  constexpr double kHandOver = 3500;
+  return cycles > 0 && cycles - cycles / num_threads < kHandOver;
+}
+
 // Null where the algorithm takes all data.
 std::unique_ptr<Plan> PlanInstead(const Algorithm& algorithm, const Problem& problem,
                                   const KernelTable& kernels, int num_threads) {
@@ -185,16 +192,26 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
 
 Planned Planned::Best(const Problem& problem, const KernelTable& kernels, int num_threads,
                       Precision precision) {
-  Candidate best =
-      Least(problem, kernels, precision, num_threads, [](const Algorithm&) { return true; });
+  const auto least = [&](int threads) {
+    return Least(problem, kernels, precision, threads, [](const Algorithm&) { return true; });
+  };
+  Candidate best = least(num_threads);
+  const bool alone =
+      num_threads > 1 &&
+      IsSoonDone(CyclesOf(best.plan->CountWork(), kernels.vector_bytes), num_threads);
+  if (alone) best = least(1);
   return Planned(*best.algorithm, std::move(best.plan),
-                 PlanInstead(*best.algorithm, problem, kernels, num_threads));
+                 PlanInstead(*best.algorithm, problem, kernels, alone ? 1 : num_threads), alone);
 }
 
 Planned Planned::Forced(const Algorithm& algorithm, const Problem& problem,
                         const KernelTable& kernels, int num_threads) {
   return Planned(algorithm, algorithm.plan(problem, kernels, num_threads),
-                 PlanInstead(algorithm, problem, kernels, num_threads));
+                 PlanInstead(algorithm, problem, kernels, num_threads), /*alone=*/false);
+}
+
+std::string Planned::Tiles() const {
+  return plan_->Tiles() + (alone_ ? ", on one thread" : "");
 }
 
 int64_t Planned::ScratchBytes() const {
@@ -202,9 +219,17 @@ int64_t Planned::ScratchBytes() const {
 }
 
 void Planned::Run(const ConvArgs& args) const {
-  if (plan_->Run(args)) return;
+  static const Parallel one_thread(1);
+  const ConvArgs planned{args.problem,
+                         args.input,
+                         args.filter,
+                         args.out_backprop,
+                         args.result,
+                         args.kernels,
+                         alone_ ? one_thread : args.parallel};
+  if (plan_->Run(planned)) return;
   if (!instead_) ThrowInternal(std::string(algorithm_->name) + " refused its data");
-  instead_->Run(args);
+  instead_->Run(planned);
 }
 
 }  // namespace convgrad

@@ -10,6 +10,7 @@
 
 #include "conv/plan/algorithm.h"
 #include "kernels/kernel_table.h"
+#include "problem/geometry.h"
 #include "support/random_problem.h"
 #include "support/workloads.h"
 
@@ -46,6 +47,19 @@ TEST(BestAlgorithm, CountsFewestCycles) {
     }
   }
   EXPECT_GT(compared, 500);
+}
+
+// A problem of a microsecond runs on the caller alone, whatever number of threads it may use.
+TEST(BestAlgorithm, SharesNoWorkThatIsSoonDone) {
+  const auto tiles = [](const std::string& sizes, int num_threads) {
+    const Problem problem =
+        ParseProblem("conv2d float32 NHWC " + sizes +
+                     " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    return Planned::Best(problem, SupportedKernels().front(), num_threads).Tiles();
+  };
+  const std::string small = "in=1,4,4,8 filter=1,1,8,8", large = "in=8,64,64,64 filter=1,1,64,64";
+  EXPECT_EQ(tiles(small, 4), tiles(small, 1) + ", on one thread");
+  EXPECT_EQ(tiles(large, 4).find("one thread"), std::string::npos);
 }
 
 // Choices for vectors of 32 bytes, whose coefficients are the same on every machine: a line a

@@ -33,7 +33,8 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision = Precision::
 // factor that is the machine's.
 double CyclesOf(const Work& work, int vector_bytes);
 
-// An algorithm's plan, and where data may forbid it that of the best one that takes all data.
+// An algorithm's plan, and where data may forbid it that of the best one that takes all data. Work
+// too small to share is planned for the calling thread alone.
 class Planned {
  public:
   // The algorithm whose plan is counted to take least, for a problem with terms.
@@ -44,15 +45,20 @@ class Planned {
 
   const Algorithm& algorithm() const { return *algorithm_; }
   int64_t ScratchBytes() const;
-  std::string Tiles() const { return plan_->Tiles(); }
+  std::string Tiles() const;
   void Run(const ConvArgs& args) const;
 
  private:
-  Planned(const Algorithm& algorithm, std::unique_ptr<Plan> plan, std::unique_ptr<Plan> instead)
-      : algorithm_(&algorithm), plan_(std::move(plan)), instead_(std::move(instead)) {}
+  Planned(const Algorithm& algorithm, std::unique_ptr<Plan> plan, std::unique_ptr<Plan> instead,
+          bool alone)
+      : algorithm_(&algorithm),
+        plan_(std::move(plan)),
+        instead_(std::move(instead)),
+        alone_(alone) {}
 
   const Algorithm* algorithm_;
   std::unique_ptr<Plan> plan_, instead_;
+  bool alone_;  // on the calling thread
 };
 
 }  // namespace convgrad

@@ -129,7 +129,16 @@ def commit():
 
 
 def names(entries):
-    return sorted({name for entry in entries for name in entry["times"] if name != OURS})
+    """The peers, each with the number of cases that it could not do; who could do none is named as
+    such, since nothing was compared with it."""
+    def words(name):
+        all_times = [entry["times"][name] for entry in entries if name in entry["times"]]
+        refusals = [times["refused"] for times in all_times if "median" not in times]
+        if len(refusals) == len(all_times):
+            return f"without {name}, which could do nothing ({refusals[0]})"
+        return name + (f" (all but {len(refusals)} cases)" if refusals else "")
+    every = {name for entry in entries for name in entry["times"] if name != OURS}
+    return sorted(map(words, every), key=lambda text: (text.startswith("without"), text))
 
 
 def summary(entries):

@@ -19,12 +19,16 @@ int64_t EndOf(uint64_t range) {
   return static_cast<int64_t>(range & (kLoop - 1));
 }
 
-// About a microsecond; then whoever else needs this processor may have it.
-void WaitABit() {
+// Asks for about a microsecond if `is_over`; then whoever else needs this processor may have it.
+bool WaitABit(const auto& is_over) {
+  for (int i = 0; i < 32; ++i) {
+    if (is_over()) return true;
 #if defined(__x86_64__)
-  for (int i = 0; i < 32; ++i) __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #endif
+  }
   std::this_thread::yield();
+  return false;
 }
 
 thread_local int thread_index = 0;
@@ -107,10 +111,9 @@ bool Team::JoinInTime(uint64_t* last_loop) {
   if (Join(last_loop)) return true;
   const auto end = std::chrono::steady_clock::now() + stay_;
   while (std::chrono::steady_clock::now() < end) {
-    WaitABit();
-    if (Join(last_loop)) return true;
+    if (WaitABit([&] { return Join(last_loop); })) return true;
   }
-  return false;
+  return Join(last_loop);
 }
 
 void Team::Help() {
@@ -171,7 +174,8 @@ bool Team::Run(int64_t count, const std::function<void(Share&)>& work) {
   SummonHelpers(parts - 1);
   WorkOn(0);
   gate_ &= ~kOpen;
-  while (gate_.load() % kLoop != 0) WaitABit();
+  while (!WaitABit([&] { return gate_.load() % kLoop == 0; })) {
+  }
   failed_ = false;
   const std::exception_ptr error = std::exchange(error_, nullptr);
   busy_ = false;

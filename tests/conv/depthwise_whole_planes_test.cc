@@ -58,6 +58,19 @@ TEST(DepthwiseWholePlanesOf, ManyPlanes) {
   }
 }
 
+// Large planes beyond the caches, behind which the next ones are fetched.
+TEST(DepthwiseWholePlanesOf, PlanesBeyondTheCaches) {
+  if (!HasTarget()) GTEST_SKIP() << "no target of this machine has such a kernel";
+  for (const char* line :
+       {"depthwise_conv2d float32 NCHW in=2,50,151,131 filter=3,3,50,1 strides=2,2 ",
+        "depthwise_conv2d_backprop_input float32 NCHW in=2,50,131,151 filter=3,3,50,1 strides=2,2 ",
+        "depthwise_conv2d float64 NCHW in=1,45,111,121 filter=3,3,45,1 strides=1,1 "}) {
+    const Problem problem =
+        ParseProblem(std::string(line) + "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    CheckAlgorithm("whole-planes", problem, RandomOperands(problem, 9, Values::kOrdinary));
+  }
+}
+
 // Rows of 224 bytes, wider than those that are best taken this way; targets without a kernel can't.
 TEST(DepthwiseWholePlanesOf, RowsOfTheTarget) {
   const Problem problem = ParseProblem(

@@ -78,6 +78,7 @@ struct WholePlanes {
   int64_t pad_h, pad_w;
   // Numbers before the first plane of the source and behind the last one that may be read.
   int64_t readable_before, readable_behind;
+  bool fetch_next;  // the planes behind these will be taken next, and are in no near cache
 };
 
 template <class Compute>

@@ -57,11 +57,15 @@ struct PlaneWeights {
   FilterVectors<kSize, D> kept;
 };
 
-// A vector of a row of the source. Of kMasked nothing off the row is read, which is dear: AVX2 on
-// Zen 4 takes two to three times as long in all, AVX-512 on Zen 5 some nine cycles a load.
-template <bool kMasked, class D, class T>
+// How columns go down some planes. kMasked: nothing off the row is read, which is dear: AVX2 on Zen
+// 4 takes two to three times as long in all, AVX-512 on Zen 5 some nine cycles a load. kFetching:
+// the next planes are fetched meanwhile.
+enum class Way { kMasked, kPlain, kFetching };
+
+// A vector of a row of the source.
+template <Way kWay, class D, class T>
 HWY_INLINE hn::Vec<D> LoadColumns(D d, hn::Mask<D> on_row, const T* from) {
-  if constexpr (kMasked) return hn::MaskedLoad(on_row, d, from);
+  if constexpr (kWay == Way::kMasked) return hn::MaskedLoad(on_row, d, from);
   return hn::LoadU(d, from);
 }
 
@@ -139,6 +143,36 @@ struct PlaneWalk {
   T* out;
   const T* const end;
   const int64_t num_cols;
+};
+
+// What these columns fetch of the planes behind some: their share. Large planes are neither read
+// nor written in the order in which they lie, which is all that the machine fetches ahead by
+// itself.
+template <Way kWay, class T>
+struct NextPlanes {
+  NextPlanes(const WholePlanes<T>& planes, int64_t end_plane, int64_t count, int64_t col,
+             int64_t first_source) {
+    if constexpr (kWay != Way::kFetching) return;
+    source = planes.source + end_plane * planes.source_plane +
+             count * planes.source_h * HWY_MAX(first_source, 0);
+    out = planes.out + end_plane * planes.out_plane + count * planes.out_h * col;
+  }
+
+  // With every row so many numbers of the source, and of the results.
+  template <int64_t kSources, int64_t kResults>
+  HWY_INLINE void Fetch() {
+    if constexpr (kWay != Way::kFetching) return;
+    constexpr int64_t kLine = 64 / sizeof(T);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kSources; i += kLine) __builtin_prefetch(source + i, 0, 2);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kResults; i += kLine) __builtin_prefetch(out + i, 1, 2);
+    source += kSources;
+    out += kResults;
+  }
+
+  const T* source = nullptr;
+  const T* out = nullptr;
 };
 
 #endif  // HWY_TARGET

@@ -37,7 +37,7 @@ struct SkippingPlanes {
 
   // A row of the source into the sums of the rows of results that meet it with rows kFirst, kFirst
   // + 2, ... of the filter.
-  template <int64_t kFirst, bool kMasked, class D, class T>
+  template <int64_t kFirst, Way kWay, class D, class T>
   static HWY_INLINE void AddRow(D d, const T* source, const Masks<D>& on_row,
                                 const PlaneWeights<kSize, kKeeps, D, T>& weights,
                                 hn::Vec<D> (&sums)[kLive]) {
@@ -45,8 +45,8 @@ struct SkippingPlanes {
 #pragma GCC unroll 4
     for (int64_t pair = 0; pair < kPairs; ++pair) {
       const T* const at = source + 2 * pair;
-      const auto low = LoadColumns<kMasked>(d, on_row.low[pair], at);
-      const auto high = LoadColumns<kMasked>(d, on_row.high[pair], at + kLanes);
+      const auto low = LoadColumns<kWay>(d, on_row.low[pair], at);
+      const auto high = LoadColumns<kWay>(d, on_row.high[pair], at + kLanes);
 #pragma GCC unroll 2
       for (int64_t j = 2 * pair; j < HWY_MIN(2 * pair + 2, kSize); ++j) {
         const hn::Mask<D> mask = on_row.of_tap[j];
@@ -62,7 +62,7 @@ struct SkippingPlanes {
 
   // Steps are counted from where the first row of the filter lies on the first of the source: an
   // even one ends a row of results, an odd one makes all rows older.
-  template <int64_t kVectors, bool kMasked, class D, class T>
+  template <int64_t kVectors, Way kWay, class D, class T>
   static HWY_NOINLINE void SumColumns(D d, const WholePlanes<T>& planes, int64_t first_plane,
                                       int64_t count, int64_t col, int64_t) {
     constexpr int64_t kLanes = hn::MaxLanes(d);
@@ -80,6 +80,7 @@ struct SkippingPlanes {
     const int64_t num_steps = 2 * planes.out_h + kSize - 2;
     const int64_t end_of_source = planes.pad_h + planes.source_h;
     PlaneWalk<T> walk(planes, first_plane, col, first_col);
+    NextPlanes<kWay, T> next(planes, first_plane + count, count, col, first_col);
     for (int64_t plane = 0; plane < count; ++plane, walk.Next(planes)) {
       const PlaneWeights<kSize, kKeeps, D, T> weights(d, walk.weights);
       hn::Vec<D> sums[kLive];
@@ -89,11 +90,12 @@ struct SkippingPlanes {
       T* to = walk.out - (kSize - 1 - planes.pad_h) / 2 * planes.out_row;
       for (int64_t step = planes.pad_h; step < num_steps; ++step, source += planes.source_row) {
         if (step % 2 == 0) {
-          if (step < end_of_source) AddRow<0, kMasked>(d, source, on_row, weights, sums);
+          if (step < end_of_source) AddRow<0, kWay>(d, source, on_row, weights, sums);
           if (to >= walk.out) walk.Store(d, ResultOf(d, sums[kLive - 1]), to);
           to += planes.out_row;
+          next.template Fetch<4 * kLanes, kLanes>();
         } else {
-          if (step < end_of_source) AddRow<1, kMasked>(d, source, on_row, weights, sums);
+          if (step < end_of_source) AddRow<1, kWay>(d, source, on_row, weights, sums);
 #pragma GCC unroll 4
           for (int64_t i = kLive - 1; i > 0; --i) sums[i] = sums[i - 1];
           sums[0] = hn::Zero(d);
@@ -126,14 +128,14 @@ struct SpreadPlanes {
     int64_t source;
   };
 
-  template <bool kMasked, class D, class T>
+  template <Way kWay, class D, class T>
   static HWY_INLINE void AddRow(D d, const T* source, const Place& place,
                                 const hn::Mask<D> (&on_row)[kSize],
                                 const PlaneWeights<kSize, kKeeps, D, T>& weights, Sums<D>& sums) {
     const T* const of_parity[2] = {source + place.Offset(0), source + place.Offset(1)};
 #pragma GCC unroll 8
     for (int64_t j = 0; j < kSize; ++j) {
-      const auto loaded = LoadColumns<kMasked>(d, on_row[j], of_parity[j % 2] + j / 2);
+      const auto loaded = LoadColumns<kWay>(d, on_row[j], of_parity[j % 2] + j / 2);
       const auto x = ZeroOffRow<kLeaveOut>(d, on_row[j], loaded);
 #pragma GCC unroll 8
       for (int64_t i = 0; i < kSize; ++i) {
@@ -195,7 +197,7 @@ struct SpreadPlanes {
   }
 
   // A row of the source is the last that two rows of results meet.
-  template <int64_t kVectors, bool kMasked, class D, class T>
+  template <int64_t kVectors, Way kWay, class D, class T>
   static HWY_NOINLINE void SumColumns(D d, const WholePlanes<T>& planes, int64_t first_plane,
                                       int64_t count, int64_t col, int64_t) {
     const Place place(col - planes.pad_w);
@@ -207,6 +209,7 @@ struct SpreadPlanes {
     const Merger<D> merger;
     const typename Merger<D>::Both both;
     PlaneWalk<T> walk(planes, first_plane, col, place.source);
+    NextPlanes<kWay, T> next(planes, first_plane + count, count, col, place.source);
     for (int64_t plane = 0; plane < count; ++plane, walk.Next(planes)) {
       const PlaneWeights<kSize, kKeeps, D, T> weights(d, walk.weights);
       auto seen = hn::Zero(both);
@@ -216,8 +219,9 @@ struct SpreadPlanes {
       const T* source = walk.source;
       int64_t result = planes.pad_h - (kSize - 1);
       for (int64_t row = 0; result < planes.out_h; ++row, result += 2) {
-        if (row < planes.source_h) AddRow<kMasked>(d, source, place, on_row, weights, sums);
+        if (row < planes.source_h) AddRow<kWay>(d, source, place, on_row, weights, sums);
         source += planes.source_row;
+        next.template Fetch<hn::MaxLanes(d), 4 * hn::MaxLanes(d)>();
         T* const to = walk.out + result * planes.out_row;
         if (result >= 0) EndRow(walk, merger, kSize - 1, place.odd, sums, seen, to);
         if (result + 1 >= 0 && result + 1 < planes.out_h) {

@@ -43,7 +43,7 @@ struct SamePlanes {
 
   // One row of the source into the sums of all rows of results that meet it: sums[v][i] belongs to
   // the one that it meets with row i of the filter. Vectors begin `apart` columns from each other.
-  template <int64_t kVectors, bool kMasked, class D, class T>
+  template <int64_t kVectors, Way kWay, class D, class T>
   static HWY_INLINE void AddRow(D d, const T* source, int64_t apart, int64_t dilation,
                                 const Vectors<kVectors, hn::Mask<D> >& on_row,
                                 const PlaneWeights<kSize, kKeeps, D, T>& weights,
@@ -54,7 +54,7 @@ struct SamePlanes {
 #pragma GCC unroll 2
       for (int64_t v = 0; v < kVectors; ++v) {
         const T* const at = source + v * apart + j * dilation;
-        x[v] = ZeroOffRow<kLeaveOut>(d, on_row[v][j], LoadColumns<kMasked>(d, on_row[v][j], at));
+        x[v] = ZeroOffRow<kLeaveOut>(d, on_row[v][j], LoadColumns<kWay>(d, on_row[v][j], at));
       }
 #pragma GCC unroll 8
       for (int64_t i = 0; i < kSize; ++i) {
@@ -69,9 +69,10 @@ struct SamePlanes {
 
   // kVectors vectors of columns of `count` planes, from column `col` on and `apart` from each
   // other.
-  template <int64_t kVectors, bool kMasked, class D, class T>
+  template <int64_t kVectors, Way kWay, class D, class T>
   static HWY_NOINLINE void SumColumns(D d, const WholePlanes<T>& planes, int64_t first_plane,
                                       int64_t count, int64_t col, int64_t apart) {
+    constexpr int64_t kLanes = hn::MaxLanes(d);
     const int64_t step = planes.out_row, first_col = col - planes.pad_w;
     const int64_t dilation = kDilated ? planes.dilation : 1;
     Vectors<kVectors, hn::Mask<D> > on_row;
@@ -83,6 +84,7 @@ struct SamePlanes {
       }
     }
     PlaneWalk<T> walk(planes, first_plane, col, first_col);
+    NextPlanes<kWay, T> next(planes, first_plane + count, count, col, first_col);
     for (int64_t plane = 0; plane < count; ++plane, walk.Next(planes)) {
       const PlaneWeights<kSize, kKeeps, D, T> weights(d, walk.weights);
       hn::Vec<D> seen = hn::Zero(d);
@@ -110,8 +112,9 @@ struct SamePlanes {
       T* to = walk.out - (kSize - 1 - planes.pad_h) * step;
       T* const last = walk.out + (planes.out_h - 1) * step;
       for (int64_t row = 0; row < planes.source_h; ++row, to += step) {
-        AddRow<kVectors, kMasked>(d, source, apart, dilation, on_row, weights, sums);
+        AddRow<kVectors, kWay>(d, source, apart, dilation, on_row, weights, sums);
         source += planes.source_row;
+        next.template Fetch<kVectors * kLanes, kVectors * kLanes>();
         end_row(to);
       }
       for (; to <= last; to += step) end_row(to);
@@ -128,18 +131,23 @@ void SumColumnsOfPlanes(D d, const WholePlanes<T>& planes, int64_t first_plane, 
   constexpr int64_t kLanes = hn::MaxLanes(d);
   const int64_t span = Walk::kFilter * planes.dilation, reach = span + Walk::kSources * kLanes;
   const int64_t size = planes.source_plane, end_plane = first_plane + count;
-  const auto sum = [&](auto masked, int64_t begin, int64_t end) {
+  const auto sum = [&](auto way, int64_t begin, int64_t end) {
     if (begin >= end) return;
-    Walk::template SumColumns<kVectors, masked()>(d, planes, begin, end - begin, col, apart);
+    Walk::template SumColumns<kVectors, way()>(d, planes, begin, end - begin, col, apart);
   };
+  using Masked = std::integral_constant<Way, Way::kMasked>;
   // Ends of planes that are too near to what must not be read.
   const int64_t before = (HWY_MAX(0, span - planes.readable_before) + size - 1) / size;
   const int64_t behind = (HWY_MAX(0, reach - planes.readable_behind) + size - 1) / size;
   const int64_t begin = HWY_MIN(end_plane, HWY_MAX(first_plane, before));
   const int64_t end = HWY_MAX(begin, HWY_MIN(end_plane, planes.count - behind));
-  sum(std::true_type(), first_plane, begin);
-  sum(std::false_type(), begin, end);
-  sum(std::true_type(), end, end_plane);
+  sum(Masked(), first_plane, begin);
+  if (planes.fetch_next) {
+    sum(std::integral_constant<Way, Way::kFetching>(), begin, end);
+  } else {
+    sum(std::integral_constant<Way, Way::kPlain>(), begin, end);
+  }
+  sum(Masked(), end, end_plane);
 }
 
 // Planes at a time, which stay in the first cache while their columns are taken.

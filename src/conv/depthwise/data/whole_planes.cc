@@ -14,6 +14,7 @@
 #include "conv/axes/lines.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/move/filter_panel.h"
+#include "conv/move/stream_result.h"
 #include "order/canonical_order.h"
 
 namespace convgrad {
@@ -21,6 +22,9 @@ namespace {
 
 // Results of a task, so that what it costs to begin one is not seen.
 constexpr int64_t kWholePlanesResults = 16384;
+
+// A plane and its results of so many bytes are read and written as if they were in order.
+constexpr int64_t kSmallPlanes = int64_t{14} << 10;
 
 // Positions from the first tap to the last.
 int64_t SpanOf(const Dimension& d) {
@@ -63,6 +67,9 @@ WholePlanes<T> PlanesOfImage(const Problem& problem) {
   planes.out_plane = planes.out_h * planes.out_w;
   planes.pad_h = PadOf(rows);
   planes.pad_w = PadOf(cols);
+  const int64_t bytes = (planes.source_plane + planes.out_plane) * int64_t{sizeof(T)};
+  planes.fetch_next = planes.dilation == 1 && bytes > kSmallPlanes &&
+                      g.batch * g.in_c * bytes >= 2 * kLeavesTheCaches;
   return planes;
 }
 

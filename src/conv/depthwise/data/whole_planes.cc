@@ -46,6 +46,12 @@ bool FitsKernel(const Dimension& d) {
          (d.dilation == 1 || d.stride == 1) && pad >= 0 && std::max(pad, behind) < SpanOf(d);
 }
 
+template <class T>
+bool LeavesTheCaches(const WholePlanes<T>& image, int64_t batch) {
+  const int64_t numbers = image.count * (image.source_plane + image.out_plane);
+  return batch * numbers * int64_t{sizeof(T)} >= 2 * kLeavesTheCaches;
+}
+
 // The first image's planes as the kernel is told of them, but for a dilation of rows; no addresses
 // yet.
 template <class T>
@@ -68,8 +74,8 @@ WholePlanes<T> PlanesOfImage(const Problem& problem) {
   planes.pad_h = PadOf(rows);
   planes.pad_w = PadOf(cols);
   const int64_t bytes = (planes.source_plane + planes.out_plane) * int64_t{sizeof(T)};
-  planes.fetch_next = planes.dilation == 1 && bytes > kSmallPlanes &&
-                      g.batch * g.in_c * bytes >= 2 * kLeavesTheCaches;
+  planes.fetch_next =
+      planes.dilation == 1 && bytes > kSmallPlanes && LeavesTheCaches(planes, g.batch);
   return planes;
 }
 
@@ -229,6 +235,13 @@ Work WholePlanesPlan<T>::CountWork() const {
   work.Add(WorkKind::kTransposed, static_cast<double>(num_weights()) * double{sizeof(T)} / 4);
   work.Add(WorkKind::kRun, static_cast<double>(num_taps()));
   work.Add(WorkKind::kTask, static_cast<double>(num_tasks()));
+  // Rows of a phase come from memory line by line: neither the machine nor a fetch ahead by the
+  // caller makes up for that.
+  if (phases_.size() > 1 && LeavesTheCaches(image_, num_planes_ / image_.count)) {
+    work.Add(WorkKind::kScattered,
+             static_cast<double>(num_planes_ * (image_.source_plane + image_.out_plane)) *
+                 double{sizeof(T)} / 4);
+  }
   return work;
 }
 

@@ -35,14 +35,15 @@ TEST_P(DepthwiseInPlaceOf, RandomProblems) {
   CheckOnRandomProblems("direct", 250, 6, DrawInPlace, RandomOperands, GetParam());
 }
 
-// 4 MiB and more in whole lines, which are written around the caches.
+// Sources and results of 12 MiB and more; results in whole lines are written around the caches.
 TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
-  for (const char* const type :
-       {"float32 NHWC in=1,", "float64 NHWC in=1,", "float16 NHWC in=2,", "bfloat16 NHWC in=2,"}) {
-    for (const char* const op : {"depthwise_conv2d ", "depthwise_conv2d_backprop_input "}) {
-      const std::string strides = op[16] == ' ' ? "1,1" : "2,2";
+  for (const char* const type : {"float32", "float64", "float16", "bfloat16"}) {
+    for (const bool forward : {true, false}) {
+      const int64_t images = (InfoOf(*ParseDType(type)).bytes < 4 ? 2 : 1) * (forward ? 1 : 2);
+      const std::string op = forward ? "depthwise_conv2d " : "depthwise_conv2d_backprop_input ";
       const Problem problem =
-          ParseProblem(op + (type + ("131,129,64 filter=3,3,64,1 strides=" + strides)) +
+          ParseProblem(op + type + " NHWC in=" + ListOf({images, 131, 129, 96}) +
+                       " filter=3,3,96,1 strides=" + (forward ? "1,1" : "2,2") +
                        " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
       CheckAlgorithm("direct", problem, RandomOperands(problem, 1, Values::kSpecial));
     }

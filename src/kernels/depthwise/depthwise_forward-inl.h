@@ -339,16 +339,29 @@ HWY_NOINLINE void ForwardTile(const DepthwiseForwardRow<T>& row, int64_t first_o
   }
 }
 
+// Channels of a row of results that are taken from its first tile to its last before the next ones:
+// of 3x3 filters all, in the order in which they lie, unless one tile's fill the first cache, so
+// that nothing that tiles share stays there. Of pixels that share its sets nothing would anyway.
+template <class T>
+int64_t ChannelsOfTiles(const DepthwiseForwardRow<T>& row, int64_t taps) {
+  constexpr int64_t kBytes = sizeof(T), kPart = 4 * LinesAhead::kLineBytes;
+  constexpr int64_t kFirstCache = 32 << 10, kSetsApart = 4096;
+  if (taps != 3) return ChannelsTogether<T>(taps, row.channels);
+  const int64_t numbers = row.block_ends[0] * (TileSpan(taps, row.stride) + taps) + kTile;
+  const bool fits = numbers * row.channels * kBytes <= kFirstCache;
+  return fits || row.source_stride * kBytes % kSetsApart == 0 ? row.channels : kPart / kBytes;
+}
+
 template <int64_t kStride, class T>
 void ForwardTiles(const DepthwiseForwardRow<T>& row) {
   const int64_t taps = row.num_blocks == 1 ? TapsIfAlike(row.segments, row.block_ends[0]) : 0;
-  const int64_t step = ChannelsTogether<T>(taps, row.channels);
+  const int64_t step = ChannelsOfTiles(row, taps);
   for (int64_t begin = 0; begin < row.channels; begin += step) {
     const ChannelRange channels = {begin, HWY_MIN(begin + step, row.channels)};
     for (int64_t out = 0; out < row.count; out += kTile) {
       // The last tile ends with the row; what it shares with the one before it is computed twice.
       const int64_t first_out = HWY_MAX(int64_t{0}, HWY_MIN(out, row.count - kTile));
-      if constexpr (kStride == 1 || kStride == 2) {
+      if constexpr (kStride > 0) {
         if (taps > 0 && TakeAlikeTile<kStride>(row, taps, first_out, channels)) continue;
       }
       ForwardTile<kStride>(row, first_out, channels);

@@ -102,7 +102,13 @@ void DepthwiseDataCut::FillThreads(int64_t num_channels, int num_threads) {
   grow(col_parts, CeilDiv(cols.num_results(), kLeastCols));
 }
 
-// In place, where results of a task are whole lines.
+int64_t DepthwiseDataCut::TensorBytes() const {
+  const auto numbers = [](const DataLayout& of) { return of.batch * of.plane() * of.c; };
+  return (numbers(source) + numbers(result)) * stored_bytes;
+}
+
+// In place, where results of a task are whole lines, and sources and results together are too large
+// for the caches: threads share what goes around them.
 bool DepthwiseDataCut::StreamsResult() const {
   constexpr int64_t kLine = kAlignment, kLeastVector = 16;
   const int64_t unit = ChunkUnit();
@@ -110,7 +116,7 @@ bool DepthwiseDataCut::StreamsResult() const {
   const bool whole_lines = chunks.count() == 1 || ResultSize(unit) * element_bytes % kLine == 0;
   return result_in_place && pixel_bytes % kLine == 0 && whole_lines &&
          vector_bytes >= kLeastVector && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
-         result.batch * result.plane() * pixel_bytes >= kLeavesTheCaches;
+         TensorBytes() >= 3 * kLeavesTheCaches;
 }
 
 // Where chunks of planes are alike in every image.
@@ -232,6 +238,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   CutPixels();
   FillThreads(num_channels, num_threads);
   streams = StreamsResult();
+  fetches = TensorBytes() >= 2 * kLeavesTheCaches;
   chunks_of_image = ChunksOfImage();
   FindCols();
   MeasureWorker();

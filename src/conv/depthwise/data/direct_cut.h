@@ -50,9 +50,10 @@ struct DepthwiseDataCut {
   int64_t num_images;  // 1 by plane
   ChannelChunks chunks;
   int64_t row_parts, col_parts;
-  int64_t waiting_rows;              // of results that are stored together, where not in place
-  bool streams;                      // results are written around the caches
-  std::vector<ColPart> cols_of;      // each part of columns
+  int64_t waiting_rows;          // of results that are stored together, where not in place
+  bool streams;                  // results are written around the caches
+  bool fetches;                  // sources in place are fetched ahead: they are in no near cache
+  std::vector<ColPart> cols_of;  // each part of columns
   std::vector<int64_t> packed_taps;  // columns of the filter, as strips need them
   // Chunks of an image, where those of the same channels of all images follow each other; else 0.
   int64_t chunks_of_image;
@@ -80,6 +81,7 @@ struct DepthwiseDataCut {
   void ChooseChunks(int64_t num_channels);
   void CutPixels();
   void FillThreads(int64_t num_channels, int num_threads);
+  int64_t TensorBytes() const;
   bool StreamsResult() const;
   int64_t ChunksOfImage() const;
   int64_t ResiduesOf(const std::vector<TapLine>& lines) const;

@@ -74,7 +74,7 @@ DepthwiseNextRows<Stored> InPlaceEngine<Stored>::NextRows(const RowPlace<Stored>
                                                           int64_t image, const TapLine& line,
                                                           int64_t sources_end) const {
   DepthwiseNextRows<Stored> next = {};
-  if (sources_end == 0) return next;
+  if (!cut_.fetches || sources_end == 0) return next;
   const int64_t last = image * cut_.source.h + sources_end - 1;
   const int64_t count = std::min(cut_.forward ? cut_.rows.stride : 1, next.kMost);
   while (next.count < count && last + next.count + 1 < cut_.source.batch * cut_.source.h) {

@@ -2,8 +2,8 @@
 // the other. It is what the reference adds up, and knows nothing of speed.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -53,11 +53,6 @@ class TermWalk {
   template <class Visitor>
   void Visit(int64_t element, Visitor& visitor) const;
 
-  // The same terms of a filter gradient, in any order and without its ends of blocks, several times
-  // as fast: for sums that are certain in whatever order.
-  template <class Visitor>
-  void VisitPixels(int64_t element, Visitor& visitor) const;
-
  private:
   struct Position {
     int64_t image, row, col, channel;
@@ -79,16 +74,35 @@ class TermWalk {
   }
   static bool Inside(int64_t at, int64_t size) { return at >= 0 && at < size; }
 
-  // visit(i) for i in [begin, end) in canonical order: ascending, or in pairs from `begin` on, the
+  // Terms that lie in both operands at even distances: term i at `first` + i * `first_step` and so
+  // on, of which those on the input are [begin, end).
+  struct TermRun {
+    int64_t first, first_step, second, second_step;
+    int64_t begin, end;
+  };
+  // The run's terms in [begin, end) in canonical order: ascending, or in pairs from `begin` on, the
   // second of each first.
-  template <class Visit>
-  void InOrder(int64_t begin, int64_t end, const Visit& visit) const {
-    for (int64_t i = begin; i < end; i += 2) {
-      const bool whole = i + 1 < end;
-      if (whole && in_pairs_) visit(i + 1);
-      visit(i);
-      if (whole && !in_pairs_) visit(i + 1);
+  template <class Visitor>
+  void VisitRun(const TermRun& run, int64_t begin, int64_t end, Visitor& visitor) const {
+    const int64_t flip = in_pairs_ ? 1 : 0, count = end - begin;
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t i = begin + ((k ^ flip) < count ? k ^ flip : k);
+      if (i < run.begin || i >= run.end) continue;
+      visitor.Term(run.first + i * run.first_step, run.second + i * run.second_step);
     }
+  }
+  // The blocks of a forward pass or an input gradient; run_of(tap) has the tap's channels, none if
+  // it falls off the input.
+  template <class RunOf, class Visitor>
+  void VisitTaps(const std::vector<TapBlock>& blocks, const RunOf& run_of, Visitor& visitor) const {
+    for (const TapBlock& block : blocks) {
+      for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
+        const std::optional<TermRun> run = run_of(tap);
+        if (run) VisitRun(*run, block.channel_begin, block.channel_end, visitor);
+      }
+      visitor.EndBlock();
+    }
+    visitor.EndRun();
   }
 
   template <class Visitor>
@@ -126,18 +140,18 @@ void TermWalk::VisitForward(int64_t element, Visitor& visitor) const {
   const ConvGeometry& g = geometry_;
   const Position y = PositionOf(element, format_, g.out_h, g.out_w, g.out_c);
   const int64_t base = y.channel / g.group_out_c * g.group_in_c;
-  for (const TapBlock& block : tap_blocks_) {
-    for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
-      const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
-      const int64_t row = InRow(y.row, r), col = InCol(y.col, t);
-      if (!Inside(row, g.in_h) || !Inside(col, g.in_w)) continue;
-      InOrder(block.channel_begin, block.channel_end, [&](int64_t q) {
-        visitor.Term(input_.At(y.image, row, col, base + q), FilterAt(r, t, q, y.channel));
-      });
-    }
-    visitor.EndBlock();
-  }
-  visitor.EndRun();
+  const auto run_of = [&](int64_t tap) -> std::optional<TermRun> {
+    const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
+    const int64_t row = InRow(y.row, r), col = InCol(y.col, t);
+    if (!Inside(row, g.in_h) || !Inside(col, g.in_w)) return std::nullopt;
+    return TermRun{input_.At(y.image, row, col, base),
+                   input_.channel,
+                   FilterAt(r, t, 0, y.channel),
+                   g.out_c,
+                   0,
+                   g.group_in_c};
+  };
+  VisitTaps(tap_blocks_, run_of, visitor);
 }
 
 // dx[n,a,b,c] = sum over (i,j,r,t,o) with i*sh + r*dh - pt = a, j*sw + t*dw - pl = b and o in the
@@ -146,27 +160,22 @@ template <class Visitor>
 void TermWalk::VisitBackpropInput(int64_t element, Visitor& visitor) const {
   const ConvGeometry& g = geometry_;
   const Position x = PositionOf(element, format_, g.in_h, g.in_w, g.in_c);
-  const int64_t group = x.channel / g.group_in_c, q = x.channel % g.group_in_c;
+  const int64_t base = x.channel / g.group_in_c * g.group_out_c, q = x.channel % g.group_in_c;
   const auto& rows = row_taps_.At(x.row);
   const auto& cols = col_taps_.At(x.col);
   const int64_t num_cols = static_cast<int64_t>(cols.size());
   const int64_t num_taps = static_cast<int64_t>(rows.size()) * num_cols;
-  for (const TapBlock& block : TapBlocks(num_taps, g.group_out_c, in_pairs_)) {
-    for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
-      const int64_t r = rows[static_cast<size_t>(tap / num_cols)];
-      const int64_t t = cols[static_cast<size_t>(tap % num_cols)];
-      const int64_t row = (x.row + g.pad_top - r * g.dilation_h) / g.stride_h;
-      const int64_t col = (x.col + g.pad_left - t * g.dilation_w) / g.stride_w;
-      if (InRow(row, r) != x.row || !Inside(row, g.out_h)) continue;
-      if (InCol(col, t) != x.col || !Inside(col, g.out_w)) continue;
-      InOrder(block.channel_begin, block.channel_end, [&](int64_t o) {
-        const int64_t channel = group * g.group_out_c + o;
-        visitor.Term(FilterAt(r, t, q, channel), output_.At(x.image, row, col, channel));
-      });
-    }
-    visitor.EndBlock();
-  }
-  visitor.EndRun();
+  const auto run_of = [&](int64_t tap) -> std::optional<TermRun> {
+    const int64_t r = rows[static_cast<size_t>(tap / num_cols)];
+    const int64_t t = cols[static_cast<size_t>(tap % num_cols)];
+    const int64_t row = (x.row + g.pad_top - r * g.dilation_h) / g.stride_h;
+    const int64_t col = (x.col + g.pad_left - t * g.dilation_w) / g.stride_w;
+    if (InRow(row, r) != x.row || !Inside(row, g.out_h)) return std::nullopt;
+    if (InCol(col, t) != x.col || !Inside(col, g.out_w)) return std::nullopt;
+    return TermRun{FilterAt(r, t, q, base), 1, output_.At(x.image, row, col, base),
+                   output_.channel,         0, g.group_out_c};
+  };
+  VisitTaps(TapBlocks(num_taps, g.group_out_c, in_pairs_), run_of, visitor);
 }
 
 // dw[r,t,q,o] = sum over n,i,j of x[n, i*sh + r*dh - pt, j*sw + t*dw - pl, base(o) + q] *
@@ -177,7 +186,10 @@ void TermWalk::VisitBackpropFilter(int64_t element, Visitor& visitor) const {
   const int64_t o = element % g.out_c;
   const int64_t channel = o / g.group_out_c * g.group_in_c + element / g.out_c % g.group_in_c;
   const int64_t tap = element / g.out_c / g.group_in_c;
-  const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
+  const int64_t r = tap / g.kernel_w, left = InCol(0, tap % g.kernel_w);
+  // The columns of out_backprop that meet the input.
+  const int64_t begin = -FloorDiv(left, g.stride_w);
+  const int64_t end = FloorDiv(g.in_w - 1 - left, g.stride_w) + 1;
   int64_t blocks_of_run = 0;
   for (const PixelBlock& block : pixel_blocks_) {
     if (blocks_of_run == kRunBlocks) {
@@ -188,39 +200,19 @@ void TermWalk::VisitBackpropFilter(int64_t element, Visitor& visitor) const {
       for (int64_t i = block.row_begin; i < block.row_end; ++i) {
         const int64_t row = InRow(i, r);
         if (!Inside(row, g.in_h)) continue;
-        InOrder(block.col_begin, block.col_end, [&](int64_t j) {
-          const int64_t col = InCol(j, t);
-          if (!Inside(col, g.in_w)) return;
-          visitor.Term(input_.At(n, row, col, channel), output_.At(n, i, j, o));
-        });
+        const TermRun run = {input_.At(n, row, left, channel),
+                             g.stride_w * input_.col,
+                             output_.At(n, i, 0, o),
+                             output_.col,
+                             begin,
+                             end};
+        VisitRun(run, block.col_begin, block.col_end, visitor);
       }
     }
     visitor.EndBlock();
     ++blocks_of_run;
   }
   visitor.EndRun();
-}
-
-template <class Visitor>
-void TermWalk::VisitPixels(int64_t element, Visitor& visitor) const {
-  const ConvGeometry& g = geometry_;
-  const int64_t o = element % g.out_c;
-  const int64_t channel = o / g.group_out_c * g.group_in_c + element / g.out_c % g.group_in_c;
-  const int64_t tap = element / g.out_c / g.group_in_c;
-  const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
-  // The columns of out_backprop that meet the input: with these no column need be looked at.
-  const int64_t begin = std::max<int64_t>(0, -FloorDiv(InCol(0, t), g.stride_w));
-  const int64_t end = std::min(g.out_w, FloorDiv(g.in_w - 1 - InCol(0, t), g.stride_w) + 1);
-  const int64_t step = g.stride_w * input_.col;
-  for (int64_t i = 0; i < g.batch * g.out_h; ++i) {
-    const int64_t image = i / g.out_h, row = i % g.out_h;
-    if (!Inside(InRow(row, r), g.in_h)) continue;
-    const int64_t first = input_.At(image, InRow(row, r), InCol(0, t), channel);
-    const int64_t second = output_.At(image, row, 0, o);
-    for (int64_t j = begin; j < end; ++j) {
-      visitor.Term(first + j * step, second + j * output_.col);
-    }
-  }
 }
 
 }  // namespace convgrad

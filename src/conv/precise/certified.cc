@@ -4,73 +4,24 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/checked.h"
 #include "base/memory.h"
-#include "conv/precise/bounded_chain.h"
 #include "conv/precise/product_sizes.h"
-#include "conv/precise/product_unit.h"
+#include "conv/precise/single_elements.h"
 #include "kernels/precise/precise.h"
 #include "order/canonical_order.h"
-#include "order/exact_sum.h"
-#include "order/rounding.h"
-#include "order/term_walk.h"
 
 namespace convgrad {
 namespace {
-
-// Single elements by their own terms.
-template <class Stored>
-class SingleElements {
- public:
-  explicit SingleElements(const ConvArgs& args) : args_(args), walk_(args.problem) {}
-
-  const Stored* OperandOf(int i) const {
-    return static_cast<const Stored*>(args_.OperandOf(InfoOf(args_.problem.op).operands[i]));
-  }
-  void Settle(int64_t element) const {
-    BoundedChain<Stored> chain(OperandOf(0), OperandOf(1));
-    if (InfoOf(args_.problem.op).direction == Direction::kBackpropFilter) {
-      walk_.VisitPixels(element, chain);
-    } else {
-      walk_.Visit(element, chain);
-    }
-    std::optional<Stored> sum = chain.Result();
-    if (!sum) {
-      ExactSum<Stored> exact(OperandOf(0), OperandOf(1));
-      walk_.Visit(element, exact);
-      sum = Narrow<Stored>(WithCanonicalNaN(exact.Result()));
-    }
-    static_cast<Stored*>(args_.result)[element] = *sum;
-  }
-  // Multiples of the products' unit that are smaller than this are exact in double.
-  double ExactBelow() {
-    std::call_once(is_known_, [&] { exact_below_ = FindExactBelow(); });
-    return exact_below_;
-  }
-
- private:
-  double FindExactBelow() const {
-    const auto& operands = InfoOf(args_.problem.op).operands;
-    const int unit =
-        ProductUnit(args_.problem.dtype, OperandOf(0), CountOf(args_.problem.ShapeOf(operands[0])),
-                    OperandOf(1), CountOf(args_.problem.ShapeOf(operands[1])), args_.parallel);
-    return std::ldexp(0.5, unit + 53);
-  }
-  const ConvArgs& args_;
-  const TermWalk walk_;
-  std::once_flag is_known_;
-  double exact_below_ = 0;
-};
 
 // Rounds sums, piece by piece, as long as few are in doubt, which are settled one by one.
 template <class Stored>
 class Rounding {
  public:
-  Rounding(const ConvArgs& args, SingleElements<Stored>& elements)
+  Rounding(const ConvArgs& args, const SingleElements<Stored>& elements)
       : args_(args), kernels_(PreciseKernelsOf<Stored>(args.kernels.isa)), elements_(elements) {
     // Beside what certified.h says four for the roundings of bounds, and of sums with their bounds.
     const int64_t chain = std::min(args.problem.MaxTerms(), kBlockTerms);
@@ -84,7 +35,7 @@ class Rounding {
   void Finish(const double* sums, int64_t first, int64_t count, const Sizes& sizes,
               const SizeOfAll& size_of_all) {
     if (knowledge_ == Knowledge::kBounds && !RoundLines(sums, first, count, sizes)) {
-      bounds_.exact_below = elements_.ExactBelow();
+      bounds_.exact_below = elements_.Unit().exact_below;
       knowledge_ = Knowledge::kUnit;
     }
     if (knowledge_ == Knowledge::kUnit && !RoundLines(sums, first, count, sizes)) {
@@ -122,8 +73,10 @@ class Rounding {
   }
 
   void SettleAll(const std::vector<int64_t>& doubts) const {
-    args_.parallel.For(static_cast<int64_t>(doubts.size()),
-                       [&](int64_t i) { elements_.Settle(doubts[static_cast<size_t>(i)]); });
+    args_.parallel.For(static_cast<int64_t>(doubts.size()), [&](int64_t i) {
+      const int64_t element = doubts[static_cast<size_t>(i)];
+      static_cast<Stored*>(args_.result)[element] = elements_.Settled(element);
+    });
   }
 
   void RoundSized(const double* sums, const double* sizes, int64_t first, int64_t count) {
@@ -156,7 +109,7 @@ class Rounding {
 
   const ConvArgs& args_;
   const PreciseKernels<Stored>& kernels_;
-  SingleElements<Stored>& elements_;
+  const SingleElements<Stored>& elements_;
   SumBounds bounds_;
   Knowledge knowledge_ = Knowledge::kBounds;
 };
@@ -164,7 +117,7 @@ class Rounding {
 // The numbers of one thread, or those that all threads work on together.
 template <class Stored>
 struct Worker {
-  Worker(const ConvArgs& args, const Slabs& slabs, SingleElements<Stored>& elements)
+  Worker(const ConvArgs& args, const Slabs& slabs, const SingleElements<Stored>& elements)
       : sums(slabs), bounds(args.problem), rounding(args, elements) {
     for (const Role role : InfoOf(args.problem.op).operands) {
       if (role != Role::kFilter) Of(role) = AlignedArray<double>(slabs.MostOf(role));
@@ -294,7 +247,7 @@ class CertifiedRun {
   const ConvArgs& args_;
   const Slabs& slabs_;
   const PreciseKernels<Stored>& kernels_;
-  SingleElements<Stored> elements_;
+  const SingleElements<Stored> elements_;
   SlabWorkers<Worker<Stored>> workers_;
   AlignedArray<double> filter_, filter_sizes_;  // but of filter gradients
   std::once_flag has_filter_sizes_;

@@ -4,8 +4,7 @@
 #include <optional>
 
 #include "conv/precise/compensated_engine.h"
-#include "conv/precise/exact_elements.h"
-#include "order/compensated_chain.h"
+#include "conv/precise/single_elements.h"
 
 namespace convgrad {
 namespace {
@@ -30,23 +29,19 @@ void FinishElements(const ConvArgs& args, const Finish& finish) {
 // The engine multiplies padding with what lies beside it, so that an infinity there may spoil a sum
 // that it is no part of: such elements follow the chain by themselves.
 void RunCompensated(const ConvArgs& args) {
-  const TermWalk walk(args.problem);
-  const auto& operands = InfoOf(args.problem.op).operands;
-  const auto* first = static_cast<const double*>(args.OperandOf(operands[0]));
-  const auto* second = static_cast<const double*>(args.OperandOf(operands[1]));
+  const SingleElements<double> elements(args);
   FinishElements(args, [&](int64_t element, const ElementSum& sum) {
     if (std::isfinite(sum.high) && std::isfinite(sum.low)) return sum.high + sum.low;
-    CompensatedChain chain(first, second);
-    walk.Visit(element, chain);
-    return WithCanonicalNaN(chain.Result());
+    return WithCanonicalNaN(elements.ResultOf<CompensatedChain>(element));
   });
 }
 
 void RunCertifiedCompensated(const ConvArgs& args) {
-  const ExactElements<double> exact(args);
+  const SingleElements<double> elements(args);
+  const ProductUnit unit = elements.Unit();
   FinishElements(args, [&](int64_t element, const ElementSum& sum) {
-    const std::optional<double> rounded = RoundCertified<double>(sum, exact);
-    return rounded ? *rounded : exact.Sum(element);
+    const std::optional<double> rounded = RoundCertified<double>(sum, unit);
+    return rounded ? *rounded : elements.Exact(element);
   });
 }
 

@@ -44,13 +44,15 @@ int UnitExponent(const Stored* elements, int64_t count, const Parallel& parallel
 
 }  // namespace
 
-int ProductUnit(DType dtype, const void* first, int64_t first_count, const void* second,
-                int64_t second_count, const Parallel& parallel) {
+ProductUnit ProductUnit::Of(DType dtype, const void* first, int64_t first_count, const void* second,
+                            int64_t second_count, const Parallel& parallel) {
   return VisitFloat(dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     const int x = UnitExponent(static_cast<const Stored*>(first), first_count, parallel);
     const int y = UnitExponent(static_cast<const Stored*>(second), second_count, parallel);
-    return x == kNone || y == kNone ? 0 : x + y;
+    const int unit = x == kNone || y == kNone ? 0 : x + y;
+    const bool may_underflow = unit < -1074;
+    return ProductUnit{unit, may_underflow ? 0 : std::ldexp(0.5, unit + 53), may_underflow};
   });
 }
 

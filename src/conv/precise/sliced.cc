@@ -10,14 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "conv/precise/bounded_chain.h"
 #include "conv/precise/compensated.h"
 #include "conv/precise/compensated_engine.h"
+#include "conv/precise/single_elements.h"
 #include "kernels/precise/precise.h"
 #include "order/canonical_order.h"
-#include "order/exact_sum.h"
-#include "order/rounding.h"
-#include "order/term_walk.h"
 
 namespace convgrad {
 namespace {
@@ -150,7 +147,7 @@ class SlicedRun {
         kernels_(PairKernelsOf(args.kernels.isa)),
         terms_(slabs.MostTerms()),
         slicing_(Slicing::Of(terms_)),
-        walk_(args.problem),
+        elements_(args),
         workers_(args.parallel, num_workers) {
     const auto& operands = InfoOf(args.problem.op).operands;
     first_ = operands[operands[0] == Role::kFilter ? 1 : 0];
@@ -282,22 +279,9 @@ class SlicedRun {
     if (AreMany(num_doubts, count)) return false;
     args_.parallel.For(num_doubts, [&](int64_t i) {
       const int64_t element = doubts[static_cast<size_t>(i)];
-      result[element] = SumOf(element);
+      result[element] = elements_.Settled(element);
     });
     return true;
-  }
-
-  // One element, by its own terms.
-  double SumOf(int64_t element) const {
-    const auto& operands = InfoOf(args_.problem.op).operands;
-    const auto* first = static_cast<const double*>(args_.OperandOf(operands[0]));
-    const auto* second = static_cast<const double*>(args_.OperandOf(operands[1]));
-    BoundedChain<double> chain(first, second);
-    walk_.Visit(element, chain);
-    if (const std::optional<double> sum = chain.Result()) return *sum;
-    ExactSum<double> exact(first, second);
-    walk_.Visit(element, exact);
-    return WithCanonicalNaN(exact.Result());
   }
 
   const ConvArgs& args_;
@@ -305,7 +289,7 @@ class SlicedRun {
   const PairKernels& kernels_;
   const int64_t terms_;
   const Slicing slicing_;
-  const TermWalk walk_;
+  const SingleElements<double> elements_;
   SlabWorkers<SlicedWorker> workers_;
   Role first_, second_;  // of the two operands the filter is the second
   CutNumbers filter_;

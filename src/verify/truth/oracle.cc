@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "conv/precise/compensated_engine.h"
-#include "conv/precise/exact_elements.h"
+#include "conv/precise/single_elements.h"
 #include "conv/reference/reference.h"
 #include "order/compensated_chain.h"
 
@@ -72,9 +72,11 @@ class SurveyVisitor {
   void EndBlock() {}
   void EndRun() {}
 
-  bool finite() const { return infinite_ == 0; }
-  double infinite() const { return infinite_; }
-  int exponent() const { return exponent_ == kNone ? 0 : exponent_; }  // every |x*y| is below 2^it
+  struct Survey {
+    double infinite;  // the sum of products that are; 0 if none is. NaN is not 0
+    int exponent;     // every finite |x*y| is below 2^it
+  };
+  Survey Result() const { return {infinite_, exponent_ == kNone ? 0 : exponent_}; }
 
  private:
   static constexpr int kNone = std::numeric_limits<int>::min();
@@ -138,25 +140,27 @@ class Oracle::Elements {
 template <class Stored>
 class Oracle::ElementsOf : public Oracle::Elements {
  public:
-  explicit ElementsOf(ExactElements<Stored> exact) : exact_(std::move(exact)) {}
+  ElementsOf(const Problem& problem, const Tensor& first, const Tensor& second,
+             const Parallel& parallel)
+      : first_(first.data<Stored>()),
+        second_(second.data<Stored>()),
+        single_(problem, first_, second_, parallel),
+        unit_(single_.Unit()) {}
 
-  int unit() const override { return exact_.unit(); }
+  int unit() const override { return unit_.exponent; }
   Truth Of(int64_t element, const ElementSum& sum) const override {
     Truth truth = InRange(sum) ? TruthOf(sum) : Scaled(element);
     const std::optional<Stored> rounded =
-        truth.exponent == 0 ? RoundCertified<Stored>(sum, exact_) : std::nullopt;
-    truth.rounded = Widen(rounded ? *rounded : exact_.Sum(element));
+        truth.exponent == 0 ? RoundCertified<Stored>(sum, unit_) : std::nullopt;
+    truth.rounded = Widen(rounded ? *rounded : single_.Exact(element));
     return truth;
   }
   Truth At(int64_t element) const override {
-    SumVisitor<Stored> sum(exact_.first(), exact_.second());
-    exact_.Visit(element, sum);
-    return Of(element, sum.Result());
+    return Of(element, single_.template ResultOf<SumVisitor<Stored>>(element));
   }
   double InCanonicalOrder(int64_t element) const override {
-    ChainVisitor<Stored> chain(exact_.first(), exact_.second());
-    exact_.Visit(element, chain);
-    return Widen(Narrow<Stored>(WithCanonicalNaN(chain.Result())));
+    const double sum = single_.template ResultOf<ChainVisitor<Stored>>(element);
+    return Widen(Narrow<Stored>(WithCanonicalNaN(sum)));
   }
 
  private:
@@ -165,24 +169,26 @@ class Oracle::ElementsOf : public Oracle::Elements {
     constexpr double kSmallestSafe = 0x1p-400, kLargestSafe = 0x1p+500;
     if (!std::isfinite(sum.high) || !std::isfinite(sum.low)) return false;
     if (!std::is_same_v<Stored, double>) return true;
-    if (sum.magnitude == 0) return !exact_.ProductsUnderflow();
+    if (sum.magnitude == 0) return !unit_.may_underflow;
     return kSmallestSafe < sum.magnitude && sum.magnitude < kLargestSafe;
   }
 
   Truth Scaled(int64_t element) const {
-    SurveyVisitor<Stored> survey(exact_.first(), exact_.second());
-    exact_.Visit(element, survey);
-    ScaledVisitor<Stored> scaled(exact_.first(), exact_.second(), survey.exponent());
-    exact_.Visit(element, scaled);
+    const auto survey = single_.template ResultOf<SurveyVisitor<Stored>>(element);
+    ScaledVisitor<Stored> scaled(first_, second_, survey.exponent);
+    single_.Visit(element, scaled);
     Truth truth = scaled.Result();
-    if (!survey.finite()) {
-      truth.high = survey.infinite();
+    if (survey.infinite != 0) {
+      truth.high = survey.infinite;
       truth.low = 0;
     }
     return truth;
   }
 
-  ExactElements<Stored> exact_;
+  const Stored* const first_;
+  const Stored* const second_;
+  const SingleElements<Stored> single_;
+  const ProductUnit unit_;
 };
 
 Oracle::Oracle(const Problem& problem, const Tensor& first, const Tensor& second,
@@ -190,8 +196,7 @@ Oracle::Oracle(const Problem& problem, const Tensor& first, const Tensor& second
     : problem_(problem), first_(first), second_(second), parallel_(parallel) {
   VisitFloat(problem.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
-    elements_ = std::make_unique<ElementsOf<Stored>>(
-        ExactElements<Stored>(problem_, first.data<Stored>(), second.data<Stored>(), parallel));
+    elements_ = std::make_unique<ElementsOf<Stored>>(problem_, first, second, parallel);
   });
 }
 

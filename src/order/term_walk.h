@@ -2,6 +2,7 @@
 // the other. It is what the reference adds up, and knows nothing of speed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -84,11 +85,17 @@ class TermWalk {
   // second of each first.
   template <class Visitor>
   void VisitRun(const TermRun& run, int64_t begin, int64_t end, Visitor& visitor) const {
-    const int64_t flip = in_pairs_ ? 1 : 0, count = end - begin;
-    for (int64_t k = 0; k < count; ++k) {
-      const int64_t i = begin + ((k ^ flip) < count ? k ^ flip : k);
-      if (i < run.begin || i >= run.end) continue;
+    const int64_t first = std::max(begin, run.begin), last = std::min(end, run.end);
+    const auto visit = [&](int64_t i) {
       visitor.Term(run.first + i * run.first_step, run.second + i * run.second_step);
+    };
+    if (!in_pairs_) {
+      for (int64_t i = first; i < last; ++i) visit(i);
+      return;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t partner = begin + ((i - begin) ^ 1), at = partner < end ? partner : i;
+      if (at >= first && at < last) visit(at);
     }
   }
   // The blocks of a forward pass or an input gradient; run_of(tap) has the tap's channels, none if

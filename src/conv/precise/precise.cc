@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "conv/precise/certified.h"
 #include "conv/precise/compensated.h"
 #include "conv/precise/compensated_engine.h"
 #include "conv/precise/sliced.h"
@@ -24,8 +23,6 @@ bool CanAll(const Problem&, const KernelTable&) {
   return true;
 }
 
-// Plans of float64: the engine's memory and tiles do not depend on what its sums are for.
-template <void (*kRun)(const ConvArgs&)>
 class CompensatedPlan : public Plan {
  public:
   CompensatedPlan(const Problem& problem, int num_threads)
@@ -35,7 +32,7 @@ class CompensatedPlan : public Plan {
   int64_t ScratchBytes() const override { return scratch_bytes_; }
   std::string Tiles() const override { return tiles_; }
   bool Run(const ConvArgs& args) const override {
-    kRun(args);
+    RunCompensated(args);
     return true;
   }
 
@@ -69,17 +66,17 @@ void VisitExact(const ConvArgs& args) {
 
 std::unique_ptr<Plan> PlanDouble(const Problem& problem, const KernelTable& kernels,
                                  int num_threads) {
-  return std::make_unique<WidenedPlan>(problem, kernels, num_threads, false);
+  return std::make_unique<WidenedPlan>(problem, Precision::kDouble, kernels, num_threads);
 }
 
 std::unique_ptr<Plan> PlanCompensated(const Problem& problem, const KernelTable&, int num_threads) {
-  return std::make_unique<CompensatedPlan<RunCompensated>>(problem, num_threads);
+  return std::make_unique<CompensatedPlan>(problem, num_threads);
 }
 
 std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) {
   if (TakesWidened(problem)) {
-    return std::make_unique<CertifiedPlan>(problem, kernels, num_threads);
+    return std::make_unique<WidenedPlan>(problem, Precision::kExact, kernels, num_threads);
   }
   return std::make_unique<SlicedPlan>(problem, kernels, num_threads);
 }
@@ -88,7 +85,7 @@ std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& k
 std::unique_ptr<Plan> PlanDoubleReference(const Problem& problem, const KernelTable& kernels,
                                           int num_threads) {
   if (TakesWidened(problem)) {
-    return std::make_unique<WidenedPlan>(problem, kernels, num_threads, true);
+    return std::make_unique<WidenedPlan>(problem, Precision::kDouble, kernels, num_threads, true);
   }
   return std::make_unique<VisitPlan<VisitCompensated>>();
 }

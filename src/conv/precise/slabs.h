@@ -140,10 +140,16 @@ class SlabWorkers {
     return **std::ranges::find_if(workers_, [](const auto& worker) { return worker != nullptr; });
   }
   template <class Body>
-  void ForOthers(const Body& body) const {
+  void ForAll(const Body& body) const {
     for (const auto& worker : workers_) {
-      if (worker != nullptr && worker.get() != &First()) body(*worker);
+      if (worker != nullptr) body(*worker);
     }
+  }
+  template <class Body>
+  void ForOthers(const Body& body) const {
+    ForAll([&](Worker& worker) {
+      if (&worker != &First()) body(worker);
+    });
   }
 
  private:

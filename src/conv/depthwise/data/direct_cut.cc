@@ -108,15 +108,15 @@ int64_t DepthwiseDataCut::TensorBytes() const {
 }
 
 // In place, where results of a task are whole lines, and sources and results together are too large
-// for the caches: threads share what goes around them.
-bool DepthwiseDataCut::StreamsResult() const {
+// for the caches; of several threads larger ones, since these share what memory takes around them.
+bool DepthwiseDataCut::StreamsResult(int num_threads) const {
   constexpr int64_t kLine = kAlignment, kLeastVector = 16;
   const int64_t unit = ChunkUnit();
   const int64_t pixel_bytes = result.c * stored_bytes, vector_bytes = lanes * element_bytes;
   const bool whole_lines = chunks.count() == 1 || ResultSize(unit) * element_bytes % kLine == 0;
   return result_in_place && pixel_bytes % kLine == 0 && whole_lines &&
          vector_bytes >= kLeastVector && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
-         TensorBytes() >= 3 * kLeavesTheCaches;
+         TensorBytes() >= (num_threads == 1 ? 2 : 3) * kLeavesTheCaches;
 }
 
 // Where chunks of planes are alike in every image.
@@ -237,7 +237,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   ChooseChunks(num_channels);
   CutPixels();
   FillThreads(num_channels, num_threads);
-  streams = StreamsResult();
+  streams = StreamsResult(num_threads);
   fetches = TensorBytes() >= 2 * kLeavesTheCaches;
   chunks_of_image = ChunksOfImage();
   FindCols();

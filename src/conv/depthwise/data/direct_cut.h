@@ -82,7 +82,7 @@ struct DepthwiseDataCut {
   void CutPixels();
   void FillThreads(int64_t num_channels, int num_threads);
   int64_t TensorBytes() const;
-  bool StreamsResult() const;
+  bool StreamsResult(int num_threads) const;
   int64_t ChunksOfImage() const;
   int64_t ResiduesOf(const std::vector<TapLine>& lines) const;
   void FindCols();

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/resources.h"
-#include "cli/case/case.h"
+#include "cli/case/shared_flags.h"
 #include "cli/case/operands.h"
 #include "cli/text/values.h"
 

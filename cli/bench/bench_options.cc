@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "cli/case/case.h"
+#include "cli/case/shared_flags.h"
 #include "cli/text/values.h"
 
 namespace convgrad::cli {

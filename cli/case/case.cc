@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -12,7 +10,7 @@
 #include "cli/case/golden.h"
 #include "cli/case/images.h"
 #include "cli/case/padding_advice.h"
-#include "cli/record/tuned.h"
+#include "cli/case/shared_flags.h"
 #include "cli/text/number_list.h"
 #include "cli/text/values.h"
 #include "files/tensor_file.h"
@@ -84,17 +82,6 @@ void CheckStandardInput(const FlagValues& flags) {
                  "give the other a file, or send a .npz and name its tensors, as in -:x and -:w");
     }
   }
-}
-
-// The row of `choices` that the flag names, or `otherwise` without the flag.
-template <class Value, size_t count>
-Value ChoiceOf(const FlagValues& flags, FlagId id, const Value (&values)[count], Value otherwise) {
-  const std::string* text = flags.Find(id);
-  if (text == nullptr) return otherwise;
-  std::vector<std::string_view> names;
-  for (const Value& value : values) names.push_back(NameOf(value));
-  return values[flags.Parse(
-      id, [&](const std::string& name) { return ParseChoice(name, *text, names); })];
 }
 
 std::vector<int64_t> ListOf(const FlagValues& flags, FlagId id,
@@ -191,40 +178,6 @@ ConvSpec ParseConv(const CaseRequest& request) {
   return conv;
 }
 
-std::optional<Isa> ParseIsaFlag(const FlagValues& flags) {
-  const std::string text = flags.Get(FlagId::kIsa, "auto");
-  std::vector<std::string_view> names = {"auto"};
-  for (const Isa isa : kAllIsas) names.push_back(NameOf(isa));
-  const size_t choice = flags.Parse(
-      FlagId::kIsa, [&](const std::string& name) { return ParseChoice(name, text, names); });
-  return choice == 0 ? std::nullopt : std::optional(kAllIsas[choice - 1]);
-}
-
-}  // namespace
-
-Execution ParseExecution(const FlagValues& flags) {
-  Execution execution;
-  execution.precision = ChoiceOf(flags, FlagId::kPrecision, kAllPrecisions, execution.precision);
-  execution.num_threads = ParseThreads(flags);
-  execution.isa = ParseIsaFlag(flags);
-  if (const std::string* name = flags.Find(FlagId::kAlgorithm)) execution.algorithm = *name;
-  if (!flags.Has(FlagId::kNoTuned)) execution.tuned = KeptChoices();
-  if (const std::string* size = flags.Find(FlagId::kMaxMemory)) {
-    execution.max_memory_bytes = flags.Parse(
-        FlagId::kMaxMemory, [&](const std::string& name) { return ParseMemory(name, *size); });
-  }
-  return execution;
-}
-
-namespace {
-
-int ParseThreadCount(const FlagValues& flags, const std::string& text) {
-  if (text == "all") return 0;
-  return static_cast<int>(flags.Parse(FlagId::kThreads, [&](const std::string& name) {
-    return ParseInteger(name, text, 1, kMaxThreads);
-  }));
-}
-
 std::optional<bool> ParseBoolean(const FlagValues& flags, FlagId id) {
   constexpr std::string_view kBooleans[] = {"false", "true"};
   const std::string* text = flags.Find(id);
@@ -284,57 +237,8 @@ bool CaseSpec::NamesGoldenFile() const {
   return expect && !ParseGoldenHash(*expect);
 }
 
-std::optional<DType> ParseDTypeFlag(const FlagValues& flags) {
-  const std::string* text = flags.Find(FlagId::kDtype);
-  if (text == nullptr) return std::nullopt;
-  return flags.Parse(FlagId::kDtype,
-                     [&](const std::string& name) { return ParseFloatType(name, *text); });
-}
-
-uint64_t ParseSeed(const FlagValues& flags) {
-  const std::string* text = flags.Find(FlagId::kSeed);
-  if (text == nullptr) return 0;
-  return static_cast<uint64_t>(flags.Parse(FlagId::kSeed, [&](const std::string& name) {
-    return ParseInteger(name, *text, 0, std::numeric_limits<int64_t>::max());
-  }));
-}
-
-int ParseThreads(const FlagValues& flags) {
-  return ParseThreadCount(flags, flags.Get(FlagId::kThreads, "all"));
-}
-
-std::vector<int> ParseThreadCounts(const FlagValues& flags) {
-  const std::string text = flags.Get(FlagId::kThreads, "all");
-  std::vector<int> counts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const int count = ParseThreadCount(flags, text.substr(begin, end - begin));
-    if (std::find(counts.begin(), counts.end(), count) != counts.end()) {
-      ThrowUsage("flag/value", "--threads " + text, "names a number twice", "name each once");
-    }
-    counts.push_back(count);
-    begin = end + 1;
-  }
-  return counts;
-}
-
 std::string FlagOf(Role role) {
   return Spell(InfoOf(FlagIdOf(role)));
-}
-
-FilterFormat ParseFilterFormat(const FlagValues& flags) {
-  return ChoiceOf(flags, FlagId::kFilterFormat, kAllFilterFormats, FilterFormat::kHWIO);
-}
-
-NpyWriteOptions ParseWriteOptions(const FlagValues& flags) {
-  constexpr std::string_view kNames[] = {"V2", "u2", "f4"};
-  constexpr BFloat16Form kForms[] = {BFloat16Form::kV2, BFloat16Form::kU2, BFloat16Form::kF4};
-  NpyWriteOptions options;
-  options.bfloat16_as = kForms[flags.Parse(FlagId::kBFloat16As, [&](const std::string& name) {
-    return ParseChoice(name, flags.Get(FlagId::kBFloat16As, "V2"), kNames);
-  })];
-  options.no_clobber = flags.Has(FlagId::kNoClobber);
-  return options;
 }
 
 Op ParseOpOf(const CaseRequest& request) {

@@ -18,9 +18,6 @@
 
 namespace convgrad::cli {
 
-// The largest --threads: beyond it only the cost of threads grows.
-inline constexpr int64_t kMaxThreads = 4096;
-
 // A case as it was asked for, by a command line or by a manifest.
 struct CaseRequest {
   CommandId command = CommandId::kRun;  // or kCheck, kPlan: which flags have an effect
@@ -72,24 +69,6 @@ Op ParseOpOf(const CaseRequest& request);
 
 // True if the operation takes its operand or sizes from this flag, and for every other flag.
 bool TakesFlag(Op op, FlagId id);
-
-// Values of flags that several commands take.
-std::optional<DType> ParseDTypeFlag(const FlagValues& flags);
-uint64_t ParseSeed(const FlagValues& flags);
-// --threads, --isa, --algorithm, --precision, --no-tuned and --max-memory.
-Execution ParseExecution(const FlagValues& flags);
-// 0 for all.
-int ParseThreads(const FlagValues& flags);
-// The flag of a command that takes several; each once.
-std::vector<int> ParseThreadCounts(const FlagValues& flags);
-// Default HWIO.
-FilterFormat ParseFilterFormat(const FlagValues& flags);
-// --bfloat16-as and --no-clobber.
-NpyWriteOptions ParseWriteOptions(const FlagValues& flags);
-// --tolerance, --golden-accumulator, --operand-rounding, --odds and --error-map.
-CompareOptions ParseCompareOptions(const FlagValues& flags);
-// Throws usage "accumulator/unfit" for sums or roundings that data of this type can't have.
-void CheckSumsFit(const CompareOptions& options, DType dtype);
 
 // "--out-backprop".
 std::string FlagOf(Role role);

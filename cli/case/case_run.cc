@@ -12,6 +12,7 @@
 #include "cli/case/diagnose.h"
 #include "cli/case/images.h"
 #include "cli/case/review.h"
+#include "cli/case/shared_flags.h"
 #include "cli/record/pending.h"
 #include "tensor/statistics.h"
 #include "tensor/tensor_hash.h"

@@ -16,6 +16,7 @@
 #include "cli/bench/bench_tables.h"
 #include "cli/bench/bench_text.h"
 #include "cli/bench/saved_reports.h"
+#include "cli/case/shared_flags.h"
 #include "cli/commands/manifest_runs.h"
 #include "cli/commands/plan_shards.h"
 #include "cli/manifest/manifest_flags.h"

@@ -6,6 +6,7 @@
 #include "base/resources.h"
 #include "cli/case/case_run.h"
 #include "cli/case/error_map.h"
+#include "cli/case/shared_flags.h"
 #include "cli/case/verdict.h"
 #include "cli/options/commands.h"
 #include "tensor/tensor_hash.h"

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "cli/case/shared_flags.h"
 #include "cli/commands/plan_shards.h"
 #include "cli/dialects/dialect.h"
 #include "cli/manifest/manifest.h"

@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 #include "base/resources.h"
-#include "cli/case/case.h"
+#include "cli/case/shared_flags.h"
 #include "cli/case/case_run.h"
 #include "cli/case/operands.h"
 #include "cli/options/commands.h"

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/output_file.h"
-#include "cli/case/case.h"
+#include "cli/case/shared_flags.h"
 #include "cli/commands/log_files.h"
 #include "cli/options/commands.h"
 

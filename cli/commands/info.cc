@@ -9,7 +9,7 @@
 
 #include "base/parallel.h"
 #include "base/resources.h"
-#include "cli/case/case.h"
+#include "cli/case/shared_flags.h"
 #include "cli/options/commands.h"
 #include "cli/record/machine_json.h"
 #include "cli/record/tuned.h"

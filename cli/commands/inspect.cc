@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/parallel.h"
-#include "cli/case/case.h"
+#include "cli/case/shared_flags.h"
 #include "cli/case/operands.h"
 #include "cli/options/commands.h"
 #include "cli/session/session.h"

@@ -10,6 +10,7 @@
 #include "cli/case/case_run.h"
 #include "cli/case/filter_border.h"
 #include "cli/case/operands.h"
+#include "cli/case/shared_flags.h"
 #include "cli/options/commands.h"
 #include "cli/parts/part_run.h"
 #include "cli/parts/reduction.h"

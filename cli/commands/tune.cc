@@ -13,6 +13,7 @@
 #include "cli/bench/tuner.h"
 #include "cli/bench/usual_problems.h"
 #include "cli/case/operands.h"
+#include "cli/case/shared_flags.h"
 #include "cli/manifest/manifest.h"
 #include "cli/manifest/selection.h"
 #include "cli/options/commands.h"

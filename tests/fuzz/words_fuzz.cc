@@ -5,6 +5,7 @@
 #include "cli/batch/batch_options.h"
 #include "cli/bench/bench_options.h"
 #include "cli/case/case.h"
+#include "cli/case/shared_flags.h"
 #include "cli/manifest/manifest_flags.h"
 #include "cli/text/unicode.h"
 #include "fuzz/fuzzing.h"

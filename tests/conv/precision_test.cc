@@ -58,34 +58,6 @@ std::vector<double> ValuesOf(const Tensor& tensor) {
   return values;
 }
 
-// Small integers: sums of exact ties of the 16-bit types, and of cancellation to zero.
-Operands IntegerOperands(const Problem& problem, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto draw = [&](Role role) {
-    std::vector<double> values(static_cast<size_t>(*CheckedProduct(problem.ShapeOf(role))));
-    for (double& value : values) value = static_cast<double>(random() % 41) - 20;
-    return TensorOf(problem.dtype, problem.ShapeOf(role), values);
-  };
-  const auto& operands = InfoOf(problem.op).operands;
-  return {draw(operands[0]), draw(operands[1])};
-}
-
-// Numbers of all sizes, so that most of a sum cancels or underflows.
-Operands WideOperands(const Problem& problem, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const int range = InfoOf(problem.dtype).max_exponent;
-  const auto draw = [&](Role role) {
-    std::vector<double> values(static_cast<size_t>(*CheckedProduct(problem.ShapeOf(role))));
-    for (double& value : values) {
-      const int exponent = static_cast<int>(random() % static_cast<uint64_t>(2 * range)) - range;
-      value = std::ldexp(testing::DrawValue(random, Values::kOrdinary, problem.dtype), exponent);
-    }
-    return TensorOf(problem.dtype, problem.ShapeOf(role), values);
-  };
-  const auto& operands = InfoOf(problem.op).operands;
-  return {draw(operands[0]), draw(operands[1])};
-}
-
 // Both operands by draw(random), as many numbers as they have, rounded to the type.
 template <class Draw>
 Operands DrawnOperands(const Problem& problem, uint64_t seed, Draw draw) {
@@ -114,6 +86,22 @@ Operands CancellingOperands(const Problem& problem, uint64_t seed) {
   const double ulp = std::ldexp(1.0, -InfoOf(problem.dtype).fraction_bits);
   return DrawnOperands(problem, seed, [ulp](std::mt19937_64& random) {
     return (1 + static_cast<double>(random() % 3) * ulp) * (random() % 2 == 0 ? 1 : -1);
+  });
+}
+
+// Small integers: sums of exact ties of the 16-bit types, and of cancellation to zero.
+Operands IntegerOperands(const Problem& problem, uint64_t seed) {
+  return DrawnOperands(problem, seed, [](std::mt19937_64& random) {
+    return static_cast<double>(random() % 41) - 20;
+  });
+}
+
+// Numbers of all sizes, so that most of a sum cancels or underflows.
+Operands WideOperands(const Problem& problem, uint64_t seed) {
+  const int range = InfoOf(problem.dtype).max_exponent;
+  return DrawnOperands(problem, seed, [&](std::mt19937_64& random) {
+    const int exponent = static_cast<int>(random() % static_cast<uint64_t>(2 * range)) - range;
+    return std::ldexp(testing::DrawValue(random, Values::kOrdinary, problem.dtype), exponent);
   });
 }
 

@@ -65,7 +65,7 @@ inline void AddToPairs(const double* terms, double* high, double* low, int64_t c
 inline int64_t RoundPairs(const double* high, const double* low, double bound, double* to,
                           int64_t count, int64_t* doubts) {
   int64_t num_doubts = 0;
-  // What the two additions of a bound may lose; none is added where there is none.
+  // The two additions of a bound may lose as much; none is added where there is none.
   const double relative = bound > 0 ? 0x1p-51 : 0;
   ForVectors(count, [&](auto d, int64_t i) {
     const auto h = hn::LoadU(d, high + i), l = hn::LoadU(d, low + i);

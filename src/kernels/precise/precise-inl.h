@@ -28,7 +28,7 @@ HWY_INLINE PreciseVec LoadDoubles(const Stored* from) {
   return PreciseVec(WidenOne(*from));
 }
 
-// Numbers rounded to the type, which two of them share or don't.
+// Sums rounded to the type, to tell whether two ends of a bound round alike.
 template <class Stored>
 struct RoundedNumbers {
   Stored only;
@@ -103,7 +103,8 @@ inline constexpr int64_t kPreciseLanes = hn::MaxLanes(PreciseTag());
 // machine's own prefetcher does not follow them between the streams of doubles.
 inline constexpr int64_t kAhead = 1024;
 
-// Some rows at once, so that the sums of squares are loaded and stored once for all of them.
+// It takes some rows at once, so that the sums of squares are loaded and stored once for all of
+// them.
 template <int kRows, class Stored>
 HWY_INLINE void WidenRows(const Stored* from, double* to, double* squares, int64_t cols) {
   const PreciseTag d;
@@ -165,7 +166,7 @@ void WidenWithRowSquares(const Stored* from, double* to, double* squares, int64_
   }
 }
 
-// What all vectors of sums share. An upper and a lower end of what each may be are rounded:
+// All vectors of sums share these. An upper and a lower end of what each may be are rounded:
 // rounding is monotonic, so that they are enough.
 struct RoundingBounds {
   PreciseVec relative, minus_relative, exact_below;
@@ -176,7 +177,7 @@ struct RoundingBounds {
         exact_below(hn::Set(PreciseTag(), bounds.exact_below)) {}
 };
 
-// Where lanes are in doubt, infinite or NaN: rounds them and returns a bit for each in doubt.
+// It rounds a vector with lanes in doubt, infinite or NaN, and returns a bit for each in doubt.
 template <class Stored>
 HWY_NOINLINE uint64_t RoundOddOnes(PreciseVec sum, PreciseVec size, const RoundingBounds& bounds,
                                    Stored* to) {

@@ -1,4 +1,4 @@
-// What precision `exact` does with single numbers: widening operands to double while their squares
+// Single numbers as precision `exact` needs them: widening operands to double while their squares
 // are added up, cutting those of float64, and rounding sums that are known but for a bound. It
 // knows nothing of convolutions.
 #pragma once
@@ -45,7 +45,7 @@ struct PairKernels {
                    int64_t* doubts);
 };
 
-// Of the instruction set, which this machine must have.
+// The kernels of the instruction set, which this machine must have.
 template <class Stored>
 const PreciseKernels<Stored>& PreciseKernelsOf(Isa isa);
 const PairKernels& PairKernelsOf(Isa isa);

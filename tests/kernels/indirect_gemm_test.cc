@@ -2,6 +2,7 @@
 // element touched that is not the tile's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -27,6 +28,8 @@ using Fold = std::conditional_t<std::is_same_v<Compute, double>, FoldDouble, Fol
 // several.
 template <class Compute>
 struct Product {
+  static constexpr int64_t kMostTerms = 19;  // of a segment
+
   Product(uint64_t seed, const GemmTile<Compute>& tile, int64_t num_rows_in, int64_t num_cols_in,
           int64_t num_blocks)
       : random(seed),
@@ -39,7 +42,7 @@ struct Product {
     in_pairs = sizeof(Compute) == 4 && Draw(3) == 0;
     for (int64_t i = 0; i < num_blocks; ++i) {
       for (int64_t left = Draw(4); left > 0; --left) {
-        const int64_t length = Draw(9);
+        const int64_t length = Draw(kMostTerms + 1);
         segments.push_back({Draw(100), Draw(100), in_pairs && length > 1 ? length & ~1 : length});
       }
       block_ends.push_back(static_cast<int64_t>(segments.size()));
@@ -48,10 +51,11 @@ struct Product {
       a_rows.push_back(i < num_rows ? Draw(200) : a_rows.back());
     }
     for (int i = 0; i < 400; ++i) a.push_back(Value());
-    for (int64_t i = 0; i < 100 + 9 * b_step + tile.cols; ++i) b.push_back(Value());
+    const int64_t cols = std::max<int64_t>(tile.cols, num_cols);
+    for (int64_t i = 0; i < 100 + kMostTerms * b_step + cols; ++i) b.push_back(Value());
     stream = Draw(3) == 0;
     constexpr int64_t kLine = 64 / int64_t{sizeof(Compute)};
-    const int64_t row = stream ? RoundUp(tile.cols + 1, kLine) : tile.cols + 5;
+    const int64_t row = stream ? RoundUp(cols + 1, kLine) : cols + 5;
     c.assign(static_cast<size_t>(num_tiles * tile.rows * row + kLine), Compute{77});
     const int64_t to_line = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(c.data()) % 64);
     const int64_t first = stream ? to_line / int64_t{sizeof(Compute)} : 3;
@@ -190,6 +194,27 @@ void CheckTiles(const KernelTable& table) {
   }
 }
 
+// Panels side by side in one call.
+template <class Compute>
+void CheckPanels(const KernelTable& table) {
+  const ScopedFpEnvironment environment;
+  uint64_t seed = 0;
+  for (const GemmTile<Compute>& tile : table.Gemm<Compute>().tiles) {
+    AlignedArray<double> sums(int64_t{tile.rows} * tile.cols * 2);
+    for (int num_blocks = 1; num_blocks <= 2; ++num_blocks) {
+      Product<Compute> product(++seed, tile, 2 * tile.rows, 3 * int64_t{tile.cols}, num_blocks);
+      auto args = product.Args(0, num_blocks, sums.data());
+      args.num_cols = tile.cols;
+      args.num_panels = 3;
+      args.ahead = num_blocks == 1 ? product.a.data() : nullptr;
+      tile.run(args);
+      ExpectProduct(product, tile, false,
+                    std::string(NameOf(table.isa)) + " " + std::to_string(tile.rows) + " rows");
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 class IndirectGemm : public ::testing::TestWithParam<Isa> {};
 
 TEST_P(IndirectGemm, FollowsItsFormula) {
@@ -197,6 +222,13 @@ TEST_P(IndirectGemm, FollowsItsFormula) {
   if (table == nullptr) GTEST_SKIP() << "this machine has no " << NameOf(GetParam());
   CheckTiles<float>(*table);
   CheckTiles<double>(*table);
+}
+
+TEST_P(IndirectGemm, TakesPanelsSideBySide) {
+  const KernelTable* table = FindKernels(GetParam());
+  if (table == nullptr) GTEST_SKIP() << "this machine has no " << NameOf(GetParam());
+  CheckPanels<float>(*table);
+  CheckPanels<double>(*table);
 }
 
 // Tiles are listed by width, most rows first, down to a single row: what choosing one relies on.

@@ -39,9 +39,10 @@ struct GemmTileArgs {
   bool in_pairs;  // float only
 
   // Memory that will be wanted soon: with every term the kernel asks for the lines of `ahead_bytes`
-  // more bytes, each time a step further on. Null: the rows of the next tile.
+  // more bytes, each time a step further on. A tile begins a step of its own behind the one before,
+  // or, if that is 0, where that one ended. Null: the rows of the next tile.
   const void* ahead;
-  int64_t ahead_step, ahead_bytes;
+  int64_t ahead_step, ahead_bytes, ahead_tile_step;
 
   // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.
   const GemmSegment* segments;
@@ -62,6 +63,9 @@ struct GemmTileArgs {
   BFloat16* narrowed;  // in place of c, if not null: numbers of the final type; pairs only
   const int64_t* c_rows;
   int64_t num_rows, num_cols;
+  // So many panels of num_cols columns, side by side in b and in c, if more than one: of whole
+  // vectors, not narrowed, and none of their sums resumed or kept.
+  int64_t num_panels = 1;
   // `stream`: whole vectors, whose rows are then aligned to lines, are written around the caches;
   // before another thread reads them the caller needs a full memory barrier.
   bool odd;

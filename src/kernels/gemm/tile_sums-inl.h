@@ -1,4 +1,4 @@
-// The way of a block's sums of the indirect matrix micro-kernel (indirect_gemm-inl.h): they
+// The way of a block's sums of the indirect matrix micro-kernel (gemm_tile-inl.h): they
 // are folded into a tile's sums in double, rounded and stored. Included once per target.
 #if defined(CONVGRAD_KERNELS_TILE_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_TILE_SUMS_INL_H_

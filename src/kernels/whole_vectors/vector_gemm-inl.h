@@ -59,7 +59,7 @@ class VectorTileKernel {
       }
       for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
            ++segment) {
-        // Pointers of the rows and one common index, as in indirect_gemm-inl.h.
+        // Pointers of the rows and one common index, as in gemm_tile-inl.h.
         const Element* rows[kRows];
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) rows[i] = args.a + (args.a_rows[i] + segment->a) * lanes;

@@ -27,7 +27,7 @@ class OuterTileKernel {
       for (int j = 0; j < kCols; ++j) acc[i][j] = hn::Zero(d);
     }
     for (const GemmSegment& segment : args.segments) {
-      // Pointers of the rows and one common index, as in indirect_gemm-inl.h.
+      // Pointers of the rows and one common index, as in gemm_tile-inl.h.
       const Compute* rows[kRows];
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) rows[i] = args.a + (args.a_rows[i] + segment.a) * lanes;

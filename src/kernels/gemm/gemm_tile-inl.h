@@ -1,0 +1,392 @@
+// One size of tile of the indirect matrix micro-kernel; see indirect_gemm.h. Included once per
+// target.
+//
+// The accumulators of a whole tile stay in registers: every loop over them is unrolled, also those
+// that set and store, or GCC keeps the array in memory. Segments, blocks and tiles are loops inside
+// the kernel, because entering it anew for each filter row cost more than half of its speed, and
+// because only the next block has multiply-adds between which this one's sums can be folded.
+#if defined(CONVGRAD_KERNELS_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_GEMM_TILE_INL_H_
+#undef CONVGRAD_KERNELS_GEMM_TILE_INL_H_
+#else
+#define CONVGRAD_KERNELS_GEMM_TILE_INL_H_
+#endif
+
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
+
+#include "kernels/gemm/indirect_gemm.h"
+#include "kernels/gemm/multiplier-inl.h"
+#include "kernels/gemm/tile_sums-inl.h"
+#include "kernels/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+// Where no more than half of the last vector's columns are wanted, `kEndsInHalf`, that vector is
+// computed as one of half the size: half the work for processors that split 512 bits, no more for
+// others. In memory it stays a whole one, its other half zeros.
+template <class Element, int kRows, int kVectors, bool kEndsInHalf>
+class Tile {
+ public:
+  static void Run(const GemmTileArgs<Element>& args) {
+    if (args.num_panels == 1) return RunPanel(args);
+    GemmTileArgs<Element> panel = args;
+    for (int64_t i = 0; i < args.num_panels; ++i) {
+      RunPanel(panel);
+      panel.b += args.num_cols;
+      panel.c += args.num_cols;
+      if (args.ahead != nullptr) {
+        panel.ahead = static_cast<const Element*>(panel.ahead) + args.num_cols;
+      }
+    }
+  }
+
+ private:
+  using T = ComputeType<Element>;
+  using D = hn::ScalableTag<T>;
+  using Half = hn::Half<D>;
+  using Times = Multiplier<Element, D>;
+  using TimesHalf = Multiplier<Element, Half>;
+  static constexpr int kCount = kRows * kVectors;
+  static constexpr int kWhole = kEndsInHalf ? kVectors - 1 : kVectors;
+  // Long narrow tiles have no time for another load.
+  static constexpr bool kFetches = kRows <= 8 || kVectors > 1;
+
+  // Half a vector a row takes so little time that finding the rows' addresses would take longer.
+  static constexpr int kAtOnce = 8;
+  static constexpr bool kTakesSeveral =
+      HWY_TARGET == HWY_AVX3 && kEndsInHalf && kWhole == 0 && kRows > 8;
+
+  // Pointers of a tile's rows, which have one common index: with as many increments as rows the
+  // loop over terms would be bound by them.
+  struct Rows {
+    const Element* at[kRows];
+
+    HWY_INLINE Rows(const GemmTileArgs<Element>& args, int64_t tile) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) at[i] = args.a + args.a_rows[tile * kRows + i];
+    }
+  };
+
+  // The sums of a block, in registers.
+  struct Accumulators {
+    hn::Vec<D> whole[kRows][kWhole == 0 ? 1 : kWhole];
+    hn::Vec<Half> half[kRows];
+
+    HWY_INLINE Accumulators() {}  // one that the compiler adds is not for this target
+
+    HWY_INLINE void SetZero() {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kWhole; ++v) whole[i][v] = hn::Zero(D());
+        if constexpr (kEndsInHalf) half[i] = hn::Zero(Half());
+      }
+    }
+
+    HWY_INLINE void Store(T* to) const {
+      const int lanes = static_cast<int>(hn::Lanes(D()));
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kWhole; ++v) {
+          hn::Store(whole[i][v], D(), to + (i * kVectors + v) * lanes);
+        }
+        if constexpr (kEndsInHalf) {
+          hn::Store(half[i], Half(), to + (i * kVectors + kWhole) * lanes);
+        }
+      }
+    }
+  };
+
+  static void RunPanel(const GemmTileArgs<Element>& args) {
+    if constexpr (std::is_same_v<Element, float>) {
+      if (args.in_pairs) return RunTiles<true>(args);
+    }
+    RunTiles<false>(args);
+  }
+
+  // In pairs as an instance of its own: the steps back and forth cost 3 % where registers for
+  // addresses are short.
+  template <bool kInPairs>
+  static void RunTiles(const GemmTileArgs<Element>& args) {
+    if (args.num_blocks == 1 && !args.resume && !args.keep && StoresFromRegisters(args)) {
+      return RunTilesOfOneBlock<kInPairs>(args);
+    }
+    const D d;
+    HWY_ALIGN T block_sums[kCount * hn::MaxLanes(d)];
+    if constexpr (kEndsInHalf) std::fill_n(block_sums, std::size(block_sums), T{0});
+    const int64_t doubles = kCount * static_cast<int64_t>(hn::Lanes(d) * (sizeof(T) / 4));
+    WaitingBlock<T> waiting{block_sums, kCount, false, false, nullptr, nullptr};
+    const int64_t terms = NumTerms(args);
+    Accumulators acc;
+    for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
+      Ahead ahead = AheadOfTile(args, tile, terms);
+      const Rows rows(args, tile);
+      const GemmSegment* segment = args.segments;
+      for (int64_t block = 0; block < args.num_blocks; ++block) {
+        acc.SetZero();
+        for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
+             ++segment) {
+          AddSegment<kInPairs>(args, rows, *segment, acc, &waiting, ahead);
+        }
+        if (waiting.folded < kCount) FoldRest(args, waiting);
+        acc.Store(block_sums);
+        waiting.folded = 0;
+        waiting.starts = block == 0 && !args.resume;
+        waiting.ends = block + 1 == args.num_blocks && !args.keep;
+        waiting.sums = args.sums + (args.resume || args.keep ? tile * doubles : 0);
+        waiting.c_rows = args.c_rows + tile * kRows;
+      }
+    }
+    FoldRows<kVectors>(args, kRows, waiting.ends ? args.num_rows : kRows, waiting);
+  }
+
+  // Their sums are the result. A function of its own, whose loops have all registers: none folds.
+  template <bool kInPairs>
+  static HWY_NOINLINE void RunTilesOfOneBlock(const GemmTileArgs<Element>& args) {
+    const int64_t terms = NumTerms(args);
+    const bool asks = !args.stream && terms > kFewTerms;
+    const GemmSegment* const end = args.segments + args.block_ends[0];
+    Accumulators acc;
+    for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
+      if (asks) PrefetchResult(args, tile);
+      Ahead ahead = AheadOfTile(args, tile, terms);
+      const Rows rows(args, tile);
+      acc.SetZero();
+      for (const GemmSegment* segment = args.segments; segment != end; ++segment) {
+        AddSegment<kInPairs>(args, rows, *segment, acc, nullptr, ahead);
+      }
+      StoreTile(args, tile, acc);
+    }
+  }
+
+  // Folds what a block of few terms has left of the one before.
+  static HWY_INLINE void FoldRest(const GemmTileArgs<Element>& args, WaitingBlock<T>& waiting) {
+    VisitWaiting(waiting, [&](auto starts, auto ends) HWY_ATTR {
+      for (int64_t i = waiting.folded; i < kCount; ++i) {
+        FoldVector<kVectors, starts, ends>(args, kRows, waiting, i);
+      }
+    });
+    waiting.folded = kCount;
+  }
+
+  // Sums of one block are the result. Those of pairs, which may have to be rounded, only if all
+  // their columns are wanted.
+  static bool StoresFromRegisters(const GemmTileArgs<Element>& args) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+    return args.num_cols == kVectors * lanes ||
+           (!kOfPairs<Element> && args.num_cols > (kVectors - 1) * lanes);
+  }
+
+  // The result of a tile of one block.
+  static HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile,
+                                   const Accumulators& acc) {
+    if (args.stream) {
+      StoreRows<true>(args, tile, acc);
+    } else {
+      StoreRows<false>(args, tile, acc);
+    }
+  }
+  template <bool kStream>
+  static HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile,
+                                   const Accumulators& acc) {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : kRows;
+    const int64_t* c_rows = args.c_rows + tile * kRows;
+    const int64_t last_cols = args.num_cols - (kVectors - 1) * lanes;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      if (i == num_rows) break;
+      if constexpr (kOfPairs<Element> && kWhole > 0) {
+        if (args.narrowed != nullptr) {
+          StoreNarrowed<kStream>(acc.whole[i], args.narrowed + c_rows[i]);
+          continue;
+        }
+      }
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors - 1; ++v) {
+        StoreWhole<kStream>(d, OnlyBlock<Element>(d, acc.whole[i][v]), args, c_rows[i] + v * lanes);
+      }
+      const int64_t last = c_rows[i] + (kVectors - 1) * lanes;
+      if constexpr (kEndsInHalf) {
+        StoreUpTo(Half(), OnlyBlock<Element>(Half(), acc.half[i]), args.c + last, last_cols);
+      } else if (last_cols < lanes) {
+        StoreUpTo(d, OnlyBlock<Element>(d, acc.whole[i][kVectors - 1]), args.c + last, last_cols);
+      } else {
+        StoreWhole<kStream>(d, OnlyBlock<Element>(d, acc.whole[i][kVectors - 1]), args, last);
+      }
+    }
+  }
+
+  static int64_t NumTerms(const GemmTileArgs<Element>& args) {
+    int64_t terms = 0;
+    for (int64_t i = 0; i < args.block_ends[args.num_blocks - 1]; ++i) {
+      terms += args.segments[i].length;
+    }
+    return terms;
+  }
+
+  // Memory to fetch while a tile is computed: so many bytes with each term, a step further on.
+  struct Ahead {
+    static constexpr int64_t kLine = 64;
+    const char* at;
+    int64_t step, bytes;
+
+    // The first line, or all of them.
+    template <bool kAll>
+    HWY_INLINE void Fetch() {
+      __builtin_prefetch(at, 0, 2);
+      for (int64_t next = kLine; kAll && next < bytes; next += kLine) {
+        __builtin_prefetch(at + next, 0, 2);
+      }
+      at += step;
+    }
+  };
+
+  // What the caller wants; else the next tile's rows in their last segment, which no tile has read
+  // before if rows and segments ascend. Nothing, where its rows lie far apart.
+  static HWY_INLINE Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile,
+                                      int64_t terms) {
+    const Ahead nothing{reinterpret_cast<const char*>(args.b), 0, 0};
+    if constexpr (!kFetches) return nothing;
+    if (args.ahead != nullptr) {
+      const int64_t tile_step =
+          args.ahead_tile_step != 0 ? args.ahead_tile_step : terms * args.ahead_step;
+      return {static_cast<const char*>(args.ahead) + tile * tile_step, args.ahead_step,
+              args.ahead_bytes};
+    }
+    if (tile + 1 == args.num_tiles || terms == 0) return nothing;
+    const int64_t* a_rows = args.a_rows + (tile + 1) * kRows;
+    const GemmSegment& last = args.segments[args.block_ends[args.num_blocks - 1] - 1];
+    const int64_t bytes = (a_rows[kRows - 1] - a_rows[0] + last.length * args.a_step) *
+                          static_cast<int64_t>(sizeof(Element));
+    if (bytes <= 0 || bytes > 64 * terms) return nothing;
+    return {reinterpret_cast<const char*>(args.a + a_rows[0] + last.a), bytes / terms, 0};
+  }
+
+  // The lines of a short tile's result are asked for while its chains run; where those are shorter
+  // than asking takes, they are not.
+  // A call: the loop over terms is to have all registers.
+  static constexpr int64_t kFewTerms = 8;
+  static HWY_NOINLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
+    if constexpr (std::is_same_v<Element, BFloat16Pair>) {
+      if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed);
+    }
+    PrefetchRows(args, tile, args.c);
+  }
+  template <class Result>
+  static HWY_INLINE void PrefetchRows(const GemmTileArgs<Element>& args, int64_t tile,
+                                      const Result* to) {
+    constexpr int64_t kLine = 64 / sizeof(Result);
+    const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : kRows;
+    for (int64_t i = 0; i < num_rows; ++i) {
+      const Result* row = to + args.c_rows[tile * kRows + i];
+      for (int64_t j = 0; j < args.num_cols; j += kLine) __builtin_prefetch(row + j, 1);
+    }
+  }
+
+  template <bool kInPairs>
+  static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const Rows& rows,
+                                    const GemmSegment& segment, Accumulators& acc,
+                                    WaitingBlock<T>* waiting, Ahead& ahead) {
+    const Element* b = args.b + segment.b;
+    int64_t at = segment.a;
+    int64_t back = 1;
+    if (kInPairs && segment.length > 1) {  // one on, one back, three on, ...
+      at += args.a_step;
+      b += args.b_step;
+      back = -1;
+    }
+    int64_t k = segment.length;
+    if (waiting != nullptr && k > 0 && waiting->folded < kCount) {
+      VisitWaiting(*waiting, [&](auto starts, auto ends) HWY_ATTR {
+        int64_t folded = waiting->folded;
+        do {
+          AddTerm<kInPairs, true>(args, rows, acc, at, b, back, k, ahead);
+          FoldVector<kVectors, starts, ends>(args, kRows, *waiting, folded);
+          ++folded;
+        } while (k > 0 && folded < kCount);
+        waiting->folded = folded;
+      });
+    }
+    if constexpr (kTakesSeveral && !kInPairs) {
+      for (; k >= kAtOnce; k -= kAtOnce) AddSeveral(args, rows, acc, at, b);
+    }
+    // Asked with every term this would take up to a tenth of all time.
+    if (kFetches && ahead.bytes > Ahead::kLine) {
+      while (k > 0) AddTerm<kInPairs, true>(args, rows, acc, at, b, back, k, ahead);
+    } else {
+      while (k > 0) AddTerm<kInPairs, false>(args, rows, acc, at, b, back, k, ahead);
+    }
+  }
+
+  // kAtOnce terms, and on to the next: a row's address is found once for all of them.
+  static HWY_INLINE void AddSeveral(const GemmTileArgs<Element>& args, const Rows& rows,
+                                    Accumulators& acc, int64_t& at, const Element*& b) {
+    typename TimesHalf::V columns[kAtOnce];
+#pragma GCC unroll 16
+    for (int t = 0; t < kAtOnce; ++t) columns[t] = TimesHalf::Load(b + t * args.b_step);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const Element* row = rows.at[i] + at;
+#pragma GCC unroll 16
+      for (int t = 0; t < kAtOnce; ++t) {
+        acc.half[i] = TimesHalf::AddTimes(row + t * args.a_step, columns[t], acc.half[i]);
+      }
+    }
+    at += kAtOnce * args.a_step;
+    b += kAtOnce * args.b_step;
+  }
+
+  // One term, the k-th from the segment's end, and on to the next.
+  template <bool kInPairs, bool kFetchesAll>
+  static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args, const Rows& rows,
+                                 Accumulators& acc, int64_t& at, const Element*& b, int64_t back,
+                                 int64_t& k, Ahead& ahead) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+    if constexpr (kFetches) {
+      ahead.template Fetch<kFetchesAll>();
+    }
+    typename Times::V column[kWhole == 0 ? 1 : kWhole];
+#pragma GCC unroll 16
+    for (int v = 0; v < kWhole; ++v) column[v] = Times::Load(b + v * lanes);
+    typename TimesHalf::V half_column;
+    if constexpr (kEndsInHalf) half_column = TimesHalf::Load(b + kWhole * lanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      if constexpr (kEndsInHalf && kWhole <= 1) {  // a broadcast would take as long as one of them
+        if constexpr (kWhole == 1) {
+          acc.whole[i][0] = Times::AddTimes(rows.at[i] + at, column[0], acc.whole[i][0]);
+        }
+        acc.half[i] = TimesHalf::AddTimes(rows.at[i] + at, half_column, acc.half[i]);
+      } else {
+        const auto factor = Times::Broadcast(rows.at[i] + at);
+#pragma GCC unroll 16
+        for (int v = 0; v < kWhole; ++v) {
+          acc.whole[i][v] = Times::Add(factor, column[v], acc.whole[i][v]);
+        }
+        if constexpr (kEndsInHalf) {
+          acc.half[i] = TimesHalf::Add(hn::LowerHalf(factor), half_column, acc.half[i]);
+        }
+      }
+    }
+    if (kInPairs && (k & 1) != 0) {
+      at += 4 * args.a_step;
+      b += 4 * args.b_step;
+    }
+    at += kInPairs ? back * args.a_step : args.a_step;
+    b += kInPairs ? back * args.b_step : args.b_step;
+    --k;
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

@@ -45,6 +45,7 @@ class EndsAtGuard {
 // pixels that read the filter where it lies, padding, strides, groups.
 constexpr const char* kConvolutions[] = {
     "NCHW in=1,64,9,7 filter=1,1,64,20 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
+    "NCHW in=2,5,13,31 filter=1,1,5,3 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
     "NCHW in=2,32,9,5 filter=1,1,32,96 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
     "NCHW in=2,128,3,3 filter=1,1,16,80 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
     "NHWC in=4,1,1,64 filter=1,1,64,100 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",

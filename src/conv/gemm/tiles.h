@@ -199,6 +199,9 @@ class RowGatherer {
     args_.num_tiles = num_tiles;
     args_.num_rows = num_rows;
     tile.run(args_);
+    if (args_.ahead != nullptr) {
+      args_.ahead = static_cast<const char*>(args_.ahead) + num_tiles * args_.ahead_tile_step;
+    }
     if (args_.keep || args_.resume) args_.sums += num_tiles * SumsOfTile(tile);
   }
 

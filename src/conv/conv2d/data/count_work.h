@@ -25,7 +25,8 @@ struct TileTerms {
 // `times` products of matrices in panels, each by its own tiles; so many of them are one call.
 template <class Element>
 void AddPanels(Work& work, const IndirectGemmKernels<Element>& kernels, double times,
-               int64_t num_rows, int64_t num_cols, const Panels& panels, const TileTerms& sums) {
+               int64_t num_rows, int64_t num_cols, const Panels& panels, int64_t panel_calls,
+               const TileTerms& sums) {
   constexpr int64_t kTilesAtOnce = 16;
   const TileCounts tiles(kernels, panels, num_rows, num_cols, /*same_rows=*/false);
   work.Add(WorkKind::kGemmFma, times * sums.terms * tiles.added);
@@ -35,7 +36,7 @@ void AddPanels(Work& work, const IndirectGemmKernels<Element>& kernels, double t
   work.Add(WorkKind::kFold, times * tiles.vectors * std::max(1.0, sums.blocks));
   const int64_t rest = num_rows % tiles.tile_rows == 0 ? 0 : 1;
   work.Add(WorkKind::kCall,
-           times * Product(panels.count, CeilDiv(num_rows / tiles.tile_rows, kTilesAtOnce) + rest));
+           times * Product(panel_calls, CeilDiv(num_rows / tiles.tile_rows, kTilesAtOnce) + rest));
 }
 
 // Numbers of `Stored` as numbers of four bytes.
@@ -118,6 +119,7 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
         const double parts = std::min(chunks, pixels);
         AddPanels(work, cut.kernels, parts * Product(sum.groups),
                   static_cast<int64_t>(std::ceil(pixels / parts)), sum.result_c, cut.panels,
+                  cut.panels.count,
                   TermsOfClass(sum, phase, rows.tap_end - rows.tap_begin,
                                cols.tap_end - cols.tap_begin, sum.groups == 1 || cut.groups_apart));
         work.Add(WorkKind::kTask, parts * Product(cut.NumPanels(), cut.segments.PartsOf(i)));
@@ -186,7 +188,8 @@ Work CountWork(const PixelLanesCut<Stored, Element>& cut) {
     const Panels panels = CutPanels(cut.kernels, pixels, cut.panel_cols);
     const TileTerms sums = TermsOfClass(sum, phase, std::ssize(phase.rows->taps),
                                         std::ssize(phase.cols->taps), sum.source_c == 1);
-    AddPanels(work, cut.kernels, calls, sum.result_c, pixels, panels, sums);
+    AddPanels(work, cut.kernels, calls, sum.result_c, pixels, panels,
+              cut.JoinsPanels(panels.count) ? 2 : panels.count, sums);
     work.Add(WorkKind::kTask, calls);
     work.Add(WorkKind::kFarLine,
              calls * Product(panels.count) * FarLinesOfPanel(cut, panels, sums.terms));

@@ -63,10 +63,15 @@ struct PixelLanesCut {
   PixelLanesCut(const Problem& problem, const KernelTable& table, int num_threads);
   PixelLanesCut(const PixelLanesCut&) = delete;  // phases point into sum
 
-  int64_t BlockElements() const { return TermsOf(sum, phases) * tile_rows; }  // of a row block
+  int64_t BlockElements() const { return num_terms * tile_rows; }  // of a row block
   int64_t FilterElements() const { return sum.groups * row_blocks * BlockElements(); }
   int64_t SourceElements() const { return (by_panels ? sum.source_c : source.c) * channel_stride; }
   int64_t ResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
+  // True if all of so many panels but the last are one call of the micro-kernel: one block of rows
+  // reads them where they lie.
+  bool JoinsPanels(int64_t panels) const {
+    return source_in_place && row_blocks == 1 && panels > 2;
+  }
   int64_t SumsPerThread() const { return int64_t{kMaxTileRows} * panel_cols * 2; }
   int64_t ScratchBytes() const;
   std::string Tiles() const;
@@ -79,6 +84,7 @@ struct PixelLanesCut {
   const int num_threads;
   TapSum sum;
   const std::vector<TapPhase> phases;
+  const int64_t num_terms;         // of all phases
   const DataShape source, result;  // channels of the source as elements
   const PlaneAxis rows, cols;
   const bool multiplies_padding;
@@ -113,6 +119,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       num_threads(num_threads_in),
       sum(problem),
       phases(kPairs ? PhasesInPairs(sum) : PhasesOf(sum)),
+      num_terms(TermsOf(sum, phases)),
       source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
       result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
       rows(sum.row_phases),
@@ -136,7 +143,8 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
 template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
   constexpr int64_t kLineCols = kAlignment / int64_t{sizeof(Compute)};
-  const int64_t widest = kernels.tiles.back().cols;
+  constexpr int64_t kMany = 1 << 16;
+  const int64_t widest = CutPanelsForRows(kernels, sum.result_c, kMany).cols;
   return result_in_place && widest > kLineCols ? widest - widest % kLineCols : widest;
 }
 

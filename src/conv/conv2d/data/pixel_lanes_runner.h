@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -209,9 +210,10 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
   args.sums = scratch.sums.data();
   args.odd = sizeof(Stored) == 2;
   const Panels panels = CutPanels(cut_.kernels, place.num_pixels, cut_.panel_cols);
-  for (int64_t panel = 0; panel < panels.count; ++panel) {
+  for (int64_t panel = 0; panel < panels.count; panel += args.num_panels) {
     Result* const result = to + panel * panels.cols;
     args.num_cols = panels.ColsOf(panel, place.num_pixels);
+    args.num_panels = panel == 0 && cut_.JoinsPanels(panels.count) ? panels.count - 1 : 1;
     if constexpr (kPairs) {
       args.narrowed = result;
     } else {
@@ -266,11 +268,12 @@ PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& p
   return found;
 }
 
-// Each of the first blocks of rows fetches a line of what is wanted next, of all its channels.
+// One panel of pixels, or several in one call. The first blocks of rows fetch the lines of what is
+// wanted next, of all its channels.
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,
                                                  const PanelSource& from) const {
-  constexpr int64_t kLine = 64 / int64_t{sizeof(Stored)};
+  constexpr int64_t kLine = 64;
   args.b = from.data;
   args.b_step = from.term_step;
   args.segments = from.terms->segments.data();
@@ -278,20 +281,19 @@ void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,
   args.num_blocks = std::ssize(from.terms->block_ends);
   int64_t row = 0;
   if (from.ahead != nullptr) {
+    const int64_t lines = CeilDiv(args.num_cols * int64_t{sizeof(Stored)}, kLine);
+    args.ahead = from.ahead;
     args.ahead_step = from.ahead_step;
-    for (int64_t line = 0; line < args.num_cols && row < cut_.sum.result_c; line += kLine) {
-      args.ahead = from.ahead + line;
-      const int64_t end = std::min(row + cut_.tile_rows, cut_.sum.result_c);
-      RunRows(args, row, end);
-      row = end;
-    }
+    args.ahead_tile_step = args.ahead_bytes = kLine * CeilDiv(lines, cut_.row_blocks);
+    row = std::min(lines * cut_.tile_rows, cut_.sum.result_c);
+    RunRows(args, 0, row);
     args.ahead = nullptr;
-    args.ahead_step = 0;
+    args.ahead_step = args.ahead_bytes = 0;
   }
-  RunRows(args, row, cut_.sum.result_c);
+  if (row < cut_.sum.result_c) RunRows(args, row, cut_.sum.result_c);
 }
 
-// Channels [begin, end) of the group, from the first of a row block on, for one panel of pixels.
+// Channels [begin, end) of the group, from the first of a row block on.
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunRows(const GemmTileArgs<Element>& args, int64_t begin,
                                                 int64_t end) const {

@@ -1,10 +1,10 @@
 // The depthwise forward kernel; see depthwise.h. Included once per target.
 //
-// A tile is kTile consecutive outputs of a row; its loop over channels is inside it, so that every
-// line of the tensors is read in memory order. Inside a tile each source vector is loaded once for
-// all taps that read it (walking columns), and a column off the row is skipped by a uniform branch:
-// padding never enters a sum. Registers for the largest segment: 7 outputs, 7 taps, 1 source: 15,
-// what AVX2 has.
+// A tile is kTile consecutive outputs of a row, or kHalfTile where no more are left; its loop over
+// channels is inside it, so that every line of the tensors is read in memory order. Inside a tile
+// each source vector is loaded once for all taps that read it (walking columns), and a column off
+// the row is skipped by a uniform branch: padding never enters a sum. Registers for the largest
+// segment: 7 outputs, 7 taps, 1 source: 15, what AVX2 has.
 #if defined(CONVGRAD_KERNELS_DEPTHWISE_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_DEPTHWISE_FORWARD_INL_H_
 #undef CONVGRAD_KERNELS_DEPTHWISE_FORWARD_INL_H_
@@ -12,6 +12,7 @@
 #define CONVGRAD_KERNELS_DEPTHWISE_FORWARD_INL_H_
 #endif
 
+#include "kernels/depthwise/depthwise_store-inl.h"
 #include "kernels/depthwise/depthwise_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,20 +20,20 @@ namespace convgrad {
 namespace HWY_NAMESPACE {
 
 template <int64_t kTaps, int64_t kStride, int64_t kPart, Coverage kCoverage, class D, class T,
-          class V>
+          class V, size_t kOutputs>
 HWY_INLINE void SlideForward(D d, const TileSource<T>& source, const T* filter,
-                             int64_t filter_stride, V (&acc)[kTile]) {
+                             int64_t filter_stride, V (&acc)[kOutputs]) {
   V weights[kTaps];
 #pragma GCC unroll 8
   for (int64_t k = 0; k < kTaps; ++k) weights[k] = LoadPart<kPart>(d, filter + k * filter_stride);
   const T* at = source.first;
-  constexpr int64_t kSpan = TileSpan(kTaps, kStride);
+  constexpr int64_t kTileSize = kOutputs, kSpan = TileSpan(kTaps, kStride, 1, kTileSize);
 #pragma GCC unroll 32
   for (int64_t col = 0; col < kSpan; ++col, at += source.stride) {
     if (!source.template Has<kCoverage, kSpan>(col)) continue;
     const V x = InRegister<kTaps>(LoadPart<kPart>(d, at));
 #pragma GCC unroll 8
-    for (int64_t p = 0; p < kTile; ++p) {
+    for (int64_t p = 0; p < kTileSize; ++p) {
       const int64_t k = col - p * kStride;
       if (k >= 0 && k < kTaps) acc[p] = Fma(x, weights[k], acc[p]);
     }
@@ -91,29 +92,20 @@ HWY_INLINE void AddSegment(D d, const DepthwiseForwardRow<T>& row,
   }
 }
 
-template <class D, class T>
-HWY_INLINE void StoreChannels(D d, hn::Vec<D> value, T* to, int64_t channels) {
-  if (channels >= static_cast<int64_t>(hn::MaxLanes(d))) {
-    hn::StoreU(value, d, to);
-  } else {
-    hn::BlendedStore(value, hn::FirstN(d, static_cast<size_t>(channels)), d, to);
-  }
-}
-
 // The sums of one tile, one part of a group of channels, one block; add(d, segment, acc) adds one
 // segment. No folding, but -0 becomes +0 as it would.
-template <class D, class T, class V, class Add>
+template <class D, class T, class V, class Add, size_t kOutputs>
 HWY_INLINE void SumOneBlock(D d, const DepthwiseForwardRow<T>& row, const Add& add,
-                            V (&sums)[kTile]) {
-  V acc[kTile];
+                            V (&sums)[kOutputs]) {
+  V acc[kOutputs];
 #pragma GCC unroll 8
-  for (int64_t p = 0; p < kTile; ++p) acc[p] = hn::Zero(d);
+  for (size_t p = 0; p < kOutputs; ++p) acc[p] = hn::Zero(d);
   const DepthwiseSegment<T>* const end = row.segments + row.block_ends[0];
   for (const DepthwiseSegment<T>* segment = row.segments; segment != end; ++segment) {
     add(d, *segment, acc);
   }
 #pragma GCC unroll 8
-  for (int64_t p = 0; p < kTile; ++p) sums[p] = hn::Add(acc[p], hn::Zero(d));
+  for (size_t p = 0; p < kOutputs; ++p) sums[p] = hn::Add(acc[p], hn::Zero(d));
 }
 
 // Adds segments of any kind. (A closure would not always be inlined, and keep sums in memory.)
@@ -136,8 +128,8 @@ struct AddAlikeSegment {
   const TileSource<T>& tile;
   int64_t first_col, channel;
 
-  template <class D, class V>
-  HWY_INLINE void operator()(D d, const DepthwiseSegment<T>& segment, V (&acc)[kTile]) const {
+  template <class D, class V, size_t kOutputs>
+  HWY_INLINE void operator()(D d, const DepthwiseSegment<T>& segment, V (&acc)[kOutputs]) const {
     TileSource<T> source = tile;
     source.first = segment.source + first_col * row.source_stride + channel;
     SlideForward<kTaps, kStride, kPart, kCoverage>(d, source, segment.filter + channel,
@@ -145,92 +137,11 @@ struct AddAlikeSegment {
   }
 };
 
-// The scalar target, whose vectors are too small for it, is never asked to.
-inline constexpr bool kStreams = HWY_TARGET != HWY_SCALAR;
-
-inline constexpr size_t kResultLine = 64;
-
-// Lines of a tile's results that are put together from several groups of channels.
-template <class T>
-using TileLines = T[kTile][kResultLine / sizeof(T)];
-
-// Writes a group of finished results around the caches.
-template <class T>
-HWY_INLINE void StreamGroup(const T* group, T* to) {
-  const hn::CappedTag<uint8_t, kGroupSize<T> * sizeof(T)> d;
-  hn::Stream(hn::Load(d, reinterpret_cast<const uint8_t*>(group)), d,
-             reinterpret_cast<uint8_t*>(to));
-}
-
-template <class D, class T>
-HWY_INLINE void StoreSums(D d, hn::Vec<D> first, hn::Vec<D> last, T* to, int64_t channels) {
-  if constexpr (kInStorage<T>) {
-    StoreParts(d, first, last, to);
-  } else {
-    StoreChannels(d, CanonicalNaN(d, first), to, channels);
-  }
-}
-
-template <class D, class T>
-HWY_INLINE void StreamSums(D d, hn::Vec<D> first, [[maybe_unused]] hn::Vec<D> last, T* to) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    const hn::Rebind<hwy::float16_t, D> dh;
-    const hn::RebindToUnsigned<decltype(dh)> du;
-    const auto narrow = hn::BitCast(du, hn::DemoteTo(dh, CanonicalNaN(d, first)));
-    hn::Stream(narrow, du, reinterpret_cast<uint16_t*>(to));
-  } else {
-    StreamParts(d, first, last, to);
-  }
-}
-
-// A tile's results for one group of channels around the caches. Groups narrower than a line wait in
-// `lines` for the last one of it.
-template <class D, class T, class V>
-HWY_INLINE void StreamTile(D d, const DepthwiseForwardRow<T>& row, int64_t count, int64_t channel,
-                           const V (&sums)[kGroupParts<T>][kTile], T* out, TileLines<T>& lines) {
-  constexpr int64_t kNumbers = kResultLine / sizeof(T), kSize = kGroupSize<T>;
-  constexpr int64_t kLast = kNumbers - kSize;
-  [[maybe_unused]] const int64_t at = channel % kNumbers;
-  const int64_t stride = row.out_stride;
-  if constexpr (kLast > 0) {
-    if (at != kLast) {
-#pragma GCC unroll 8
-      for (int64_t p = 0; p < kTile; ++p) {
-        StoreSums(d, sums[0][p], sums[kGroupParts<T> - 1][p], lines[p] + at, row.channels);
-      }
-      return;
-    }
-  }
-#pragma GCC unroll 8
-  for (int64_t p = 0; p < kTile; ++p) {
-    if (p >= count) continue;
-    T* const to = out + p * stride;
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kLast; i += kSize) StreamGroup(lines[p] + i, to - kLast + i);
-    StreamSums(d, sums[0][p], sums[kGroupParts<T> - 1][p], to);
-  }
-}
-
-template <class D, class T, class V>
-HWY_INLINE void StoreTile(D d, const DepthwiseForwardRow<T>& row, int64_t first_out,
-                          int64_t channel, const V (&sums)[kGroupParts<T>][kTile],
-                          [[maybe_unused]] TileLines<T>& lines) {
-  const int64_t stride = row.out_stride, channels = row.channels;
-  T* const out = row.out + first_out * stride + channel;
-  const int64_t count = HWY_MIN(kTile, row.count - first_out);
-  if constexpr (kStreams) {
-    if (row.stream) return StreamTile(d, row, count, channel, sums, out, lines);
-  }
-#pragma GCC unroll 8
-  for (int64_t p = 0; p < kTile; ++p) {
-    if (p >= count) continue;
-    StoreSums(d, sums[0][p], sums[kGroupParts<T> - 1][p], out + p * stride, channels);
-  }
-}
-
-// Tiles of more taps are not taken so: with 512 bits their arithmetic takes longer than finding
-// segments, and 5x5 and 7x7 filters get up to a tenth slower.
-inline constexpr int64_t kMostAlikeTaps = HWY_TARGET == HWY_AVX3 ? 3 : kMaxSegmentTaps;
+// Whole tiles of more taps are not taken so: with 512 bits their arithmetic takes longer than
+// finding segments, and 5x5 and 7x7 filters get up to a tenth slower.
+template <int64_t kTileSize>
+inline constexpr int64_t kMostAlikeTaps =
+    HWY_TARGET == HWY_AVX3&& kTileSize == kTile ? 3 : kMaxSegmentTaps;
 
 // One group of channels of a tile.
 template <int64_t kStride, class D, class T>
@@ -244,9 +155,9 @@ HWY_INLINE void ForwardOneBlock(D d, const DepthwiseForwardRow<T>& row, int64_t 
   StoreTile(d, row, first_out, channel, sums, lines);
 }
 
-// A whole tile of one block whose segments are alike: nothing of them but addresses is left to be
+// A tile of one block whose segments are alike: nothing of them but addresses is left to be
 // found for every group of channels, which else is as much as the arithmetic of short chains.
-template <int64_t kTaps, int64_t kStride, Coverage kCoverage, class T>
+template <int64_t kTileSize, int64_t kTaps, int64_t kStride, Coverage kCoverage, class T>
 HWY_NOINLINE void ForwardAlikeTile(const DepthwiseForwardRow<T>& row, int64_t first_out,
                                    ChannelRange channels) {
   const hn::ScalableTag<ComputeType<T> > d;
@@ -256,8 +167,8 @@ HWY_NOINLINE void ForwardAlikeTile(const DepthwiseForwardRow<T>& row, int64_t fi
   const TileSource<T> tile = {nullptr, row.source_stride, -first_col, row.num_cols - first_col};
   for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
     const int64_t channel = FirstChannel(slot / kSize, kSize, row.channels);
-    FetchNext(row.next, first_out * kStride, kTile * kStride, row.source_stride, channel);
-    hn::Vec<decltype(d)> sums[kGroupParts<T>][kTile];
+    FetchNext(row.next, first_out * kStride, kTileSize * kStride, row.source_stride, channel);
+    hn::Vec<decltype(d)> sums[kGroupParts<T>][kTileSize];
     SumOneBlock(d, row,
                 AddAlikeSegment<kTaps, kStride, 0, kCoverage, T>{row, tile, first_col, channel},
                 sums[0]);
@@ -270,21 +181,31 @@ HWY_NOINLINE void ForwardAlikeTile(const DepthwiseForwardRow<T>& row, int64_t fi
   }
 }
 
-// The tile if it is such a one of kStride; else false.
-template <int64_t kStride, class T>
-bool TakeAlikeTile(const DepthwiseForwardRow<T>& row, int64_t num_taps, int64_t first_out,
+// The first of a tile's outputs, which are from `out` on; the last tile ends with the row, and what
+// it shares with the one before it is computed twice.
+constexpr int64_t FirstOfTile(int64_t tile, int64_t out, int64_t count) {
+  return HWY_MAX(int64_t{0}, HWY_MIN(out, count - tile));
+}
+
+// The tile from `out` on if it is such a one; else false.
+template <int64_t kTileSize, int64_t kStride, class T>
+bool TakeAlikeTile(const DepthwiseForwardRow<T>& row, int64_t num_taps, int64_t out,
                    ChannelRange channels) {
+  const int64_t first_out = FirstOfTile(kTileSize, out, row.count);
   const int64_t first_col = row.segments[0].origin + first_out * kStride;
-  const Coverage coverage = CoverageOf(first_col, TileSpan(num_taps, kStride), row.num_cols);
-  if (coverage == Coverage::kAny || num_taps > kMostAlikeTaps) return false;
+  const int64_t span = TileSpan(num_taps, kStride, 1, kTileSize);
+  const Coverage coverage = CoverageOf(first_col, span, row.num_cols);
+  constexpr int64_t kMost = kMostAlikeTaps<kTileSize>;
+  if (coverage == Coverage::kAny || num_taps > kMost) return false;
   WithTaps(num_taps, [&](auto taps) HWY_ATTR {
-    if constexpr (taps() <= kMostAlikeTaps) {
+    if constexpr (taps() <= kMost) {
       if constexpr (HasWholeTiles(taps(), kStride)) {
         if (coverage == Coverage::kWhole) {
-          return ForwardAlikeTile<taps(), kStride, Coverage::kWhole>(row, first_out, channels);
+          return ForwardAlikeTile<kTileSize, taps(), kStride, Coverage::kWhole>(row, first_out,
+                                                                                channels);
         }
       }
-      ForwardAlikeTile<taps(), kStride, Coverage::kEnds>(row, first_out, channels);
+      ForwardAlikeTile<kTileSize, taps(), kStride, Coverage::kEnds>(row, first_out, channels);
     }
   });
   return true;
@@ -359,12 +280,14 @@ void ForwardTiles(const DepthwiseForwardRow<T>& row) {
   for (int64_t begin = 0; begin < row.channels; begin += step) {
     const ChannelRange channels = {begin, HWY_MIN(begin + step, row.channels)};
     for (int64_t out = 0; out < row.count; out += kTile) {
-      // The last tile ends with the row; what it shares with the one before it is computed twice.
-      const int64_t first_out = HWY_MAX(int64_t{0}, HWY_MIN(out, row.count - kTile));
       if constexpr (kStride > 0) {
-        if (taps > 0 && TakeAlikeTile<kStride>(row, taps, first_out, channels)) continue;
+        const bool few = row.count - out <= kHalfTile;
+        if (taps > 0 && (few ? TakeAlikeTile<kHalfTile, kStride>(row, taps, out, channels)
+                             : TakeAlikeTile<kTile, kStride>(row, taps, out, channels))) {
+          continue;
+        }
       }
-      ForwardTile<kStride>(row, first_out, channels);
+      ForwardTile<kStride>(row, FirstOfTile(kTile, out, row.count), channels);
     }
   }
 }

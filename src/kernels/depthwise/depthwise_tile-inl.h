@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-inline constexpr int64_t kTile = 7;
+inline constexpr int64_t kTile = 7, kHalfTile = 4;  // outputs
 
 // Loading a source once for all its taps takes code for every number of them. The scalar target,
 // which calls a function for each multiply-add, has nothing to gain.
@@ -28,8 +28,9 @@ template <class T>
 inline constexpr bool kInStorage = !std::is_same_v<T, ComputeType<T> >;
 
 // Columns a tile reads with one segment.
-constexpr int64_t TileSpan(int64_t num_taps, int64_t stride, int64_t dilation = 1) {
-  return (kTile - 1) * stride + (num_taps - 1) * dilation + 1;
+constexpr int64_t TileSpan(int64_t num_taps, int64_t stride, int64_t dilation = 1,
+                           int64_t tile = kTile) {
+  return (tile - 1) * stride + (num_taps - 1) * dilation + 1;
 }
 
 // Takes a source vector that kTaps taps read. (Long rows of taps lose a little by it.)

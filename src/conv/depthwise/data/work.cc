@@ -103,8 +103,8 @@ void CountMovesOfStrips(const DepthwiseDataCut& cut, Work* work) {
 
 }  // namespace
 
-// Left out: where a cut fetches ahead or writes around the caches, and that terms off the row are
-// sometimes skipped.
+// Left out: where a cut fetches ahead or writes around the caches, that terms off the row are
+// sometimes skipped, and that a row's last tile may be half as wide.
 Work CountDirect(const DepthwiseDataCut& cut, const KernelTable& kernels) {
   Work work;
   const RowTiles row(cut);

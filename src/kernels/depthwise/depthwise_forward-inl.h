@@ -262,15 +262,18 @@ HWY_NOINLINE void ForwardTile(const DepthwiseForwardRow<T>& row, int64_t first_o
 
 // Channels of a row of results that are taken from its first tile to its last before the next ones:
 // of 3x3 filters all, in the order in which they lie, unless one tile's fill the first cache, so
-// that nothing that tiles share stays there. Of pixels that share its sets nothing would anyway.
+// that nothing that tiles share stays there. Of pixels that share its sets nothing would anyway,
+// and arithmetic with vectors narrower than a line takes longer than the second cache does.
 template <class T>
 int64_t ChannelsOfTiles(const DepthwiseForwardRow<T>& row, int64_t taps) {
-  constexpr int64_t kBytes = sizeof(T), kPart = 4 * LinesAhead::kLineBytes;
-  constexpr int64_t kFirstCache = 32 << 10, kSetsApart = 4096;
+  constexpr int64_t kBytes = sizeof(T), kLine = LinesAhead::kLineBytes;
+  constexpr int64_t kPart = 4 * kLine, kFirstCache = 32 << 10, kSetsApart = 4096;
   if (taps != 3) return ChannelsTogether<T>(taps, row.channels);
   const int64_t numbers = row.block_ends[0] * (TileSpan(taps, row.stride) + taps) + kTile;
-  const bool fits = numbers * row.channels * kBytes <= kFirstCache;
-  return fits || row.source_stride * kBytes % kSetsApart == 0 ? row.channels : kPart / kBytes;
+  const bool parts = numbers * row.channels * kBytes > kFirstCache &&
+                     row.source_stride * kBytes % kSetsApart != 0 &&
+                     kGroupSize<T> * kBytes >= kLine;
+  return parts ? kPart / kBytes : row.channels;
 }
 
 template <int64_t kStride, class T>

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/resources.h"
-#include "cli/case/shared_flags.h"
 #include "cli/case/operands.h"
+#include "cli/case/shared_flags.h"
 #include "cli/text/values.h"
 
 namespace convgrad::cli {

@@ -3,9 +3,9 @@
 
 #include "base/checked.h"
 #include "base/resources.h"
-#include "cli/case/shared_flags.h"
 #include "cli/case/case_run.h"
 #include "cli/case/operands.h"
+#include "cli/case/shared_flags.h"
 #include "cli/options/commands.h"
 #include "cli/text/number_list.h"
 #include "cli/text/values.h"

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "base/parallel.h"
-#include "cli/case/shared_flags.h"
 #include "cli/case/operands.h"
+#include "cli/case/shared_flags.h"
 #include "cli/options/commands.h"
 #include "cli/session/session.h"
 #include "cli/text/row.h"

@@ -1,12 +1,12 @@
 // Cycles of each kind of work, written by scripts/fit-cost-model from the times in data/perf:
-//   kWideCosts, xeon avx512: 845 problems held out, mean regret 1.022, 90th percentile 1.024, most 2.86
-//   kWideCosts, zen4 avx512: 1052 problems held out, mean regret 1.013, 90th percentile 1.000, most 1.93
+//   kWideCosts, xeon avx512: 845 problems held out, mean regret 1.020, 90th percentile 1.021, most 2.86
+//   kWideCosts, zen4 avx512: 1319 problems held out, mean regret 1.013, 90th percentile 1.004, most 2.05
 //   kWideCosts, zen5 avx512: 80 problems held out, mean regret 1.018, 90th percentile 1.000, most 1.71
-//   kWideZen4Costs, zen4 avx512: 1052 problems held out, mean regret 1.012, 90th percentile 1.000, most 2.02
+//   kWideZen4Costs, zen4 avx512: 1319 problems held out, mean regret 1.013, 90th percentile 1.000, most 3.30
 //   kWideZen5Costs, zen5 avx512: 80 problems held out, mean regret 1.008, 90th percentile 1.000, most 1.71
 //   kWideIntelCosts, xeon avx512: 845 problems held out, mean regret 1.025, 90th percentile 1.027, most 4.49
-//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.024, 90th percentile 1.051, most 3.99
-//   kNarrowCosts, zen4 avx2: 1052 problems held out, mean regret 1.025, 90th percentile 1.043, most 3.79
+//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.023, 90th percentile 1.047, most 3.99
+//   kNarrowCosts, zen4 avx2: 1319 problems held out, mean regret 1.025, 90th percentile 1.067, most 3.79
 #pragma once
 
 #include <array>
@@ -17,43 +17,43 @@ namespace convgrad {
 
 // For vectors of 64 bytes.
 inline constexpr std::array<double, kNumWorkKinds> kWideCosts = {
-    0.1146,  // gemm_fma
-    0.4218,  // gemm_load
-    0.1187,  // gemm_single
-    0.1815,  // whole_fma
-    0.06211,  // whole_load
-    0.2001,  // row_fma
-    0.1365,  // plane_fma
-    0.05242,  // plane_load
-    1.185,  // segment
-    0.8564,  // fold
-    26.11,  // call
-    0.1467,  // copied
-    0.1497,  // transposed
-    0.2902,  // scattered
-    1.014,  // run
-    28.77,  // task
-    0.1314,  // far_line
+    0.137,  // gemm_fma
+    0.3541,  // gemm_load
+    0.1021,  // gemm_single
+    0.1786,  // whole_fma
+    0.08476,  // whole_load
+    0.1954,  // row_fma
+    0.1325,  // plane_fma
+    0.05878,  // plane_load
+    1.129,  // segment
+    0.9649,  // fold
+    25.37,  // call
+    0.1425,  // copied
+    0.1586,  // transposed
+    0.2832,  // scattered
+    1.108,  // run
+    30.04,  // task
+    0.2712,  // far_line
 };
 // For vectors of 64 bytes on a Zen 4.
 inline constexpr std::array<double, kNumWorkKinds> kWideZen4Costs = {
-    0.213,  // gemm_fma
-    0.342,  // gemm_load
-    0.0791,  // gemm_single
-    0.2452,  // whole_fma
-    0.1002,  // whole_load
-    0.1788,  // row_fma
-    0.1641,  // plane_fma
-    0.07747,  // plane_load
-    2.991,  // segment
-    0.8344,  // fold
-    37.58,  // call
-    0.1927,  // copied
-    0.1481,  // transposed
-    0.2855,  // scattered
-    1.439,  // run
-    23.35,  // task
-    0.1097,  // far_line
+    0.2203,  // gemm_fma
+    0.2427,  // gemm_load
+    0.07466,  // gemm_single
+    0.228,  // whole_fma
+    0.1271,  // whole_load
+    0.1551,  // row_fma
+    0.1582,  // plane_fma
+    0.07841,  // plane_load
+    4.583,  // segment
+    0.7339,  // fold
+    24.34,  // call
+    0.1151,  // copied
+    0.1616,  // transposed
+    0.4773,  // scattered
+    1.006,  // run
+    30.64,  // task
+    0.1368,  // far_line
 };
 // For vectors of 64 bytes on a Zen 5.
 inline constexpr std::array<double, kNumWorkKinds> kWideZen5Costs = {
@@ -97,23 +97,23 @@ inline constexpr std::array<double, kNumWorkKinds> kWideIntelCosts = {
 };
 // For vectors of fewer bytes.
 inline constexpr std::array<double, kNumWorkKinds> kNarrowCosts = {
-    0.03862,  // gemm_fma
-    0.2211,  // gemm_load
-    0.1479,  // gemm_single
-    0.06543,  // whole_fma
-    0.1334,  // whole_load
-    0.09595,  // row_fma
-    0.1398,  // plane_fma
-    0.04766,  // plane_load
-    2.632,  // segment
-    1.187,  // fold
-    7.896,  // call
-    0.1491,  // copied
-    0.2334,  // transposed
-    0.8435,  // scattered
-    0.6713,  // run
-    30.05,  // task
-    0.3084,  // far_line
+    0.04072,  // gemm_fma
+    0.2279,  // gemm_load
+    0.156,  // gemm_single
+    0.07132,  // whole_fma
+    0.1332,  // whole_load
+    0.1019,  // row_fma
+    0.06438,  // plane_fma
+    0.1093,  // plane_load
+    2.524,  // segment
+    0.996,  // fold
+    8.612,  // call
+    0.1205,  // copied
+    0.2366,  // transposed
+    0.6251,  // scattered
+    0.9483,  // run
+    32.66,  // task
+    0.4287,  // far_line
 };
 
 }  // namespace convgrad

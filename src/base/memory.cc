@@ -34,8 +34,9 @@ size_t RoundUpTo(size_t bytes, size_t unit) {
 
 // Says where the next block begins in its first page: in turn at its beginning and at its middle.
 // Blocks of one place meet, row by row, in the same sets of the caches where rows of pixels are a
-// power of two apart. Places a few lines apart would be worse: a load waits for a store before it to
-// an address that ends like its own, and a row's results would be stored just ahead of its loads.
+// power of two apart. Places a few lines apart would be worse: a load waits for a store before it
+// to an address that ends like its own, and a row's results would be stored just ahead of its
+// loads.
 size_t NextPlace() {
   static std::atomic<size_t> count = 0;
   return count++ % 2 * (kPage / 2);

@@ -41,19 +41,17 @@ TEST_F(MemoryTest, LargeBlocksStartAtTheBeginningOfAHugePage) {
   EXPECT_LT(reinterpret_cast<uintptr_t>(memory.get()) % (2 * kMegabyte), 4096);
 }
 
-// Of an operand, a result and some scratch: loads of one would wait for stores to another whose
-// address ends with the same bits.
-TEST_F(MemoryTest, NewBlocksBeginAtOtherPlacesOfAPage) {
+// Neighbours as far from each other as lines of a page can be, and no block a few lines behind
+// another: loads of one would wait for stores to the other.
+TEST_F(MemoryTest, NewBlocksBeginAtTwoPlacesOfAPageInTurn) {
   const auto first = AllocateBytes(5 * kMegabyte), second = AllocateBytes(3 * kMegabyte),
              third = AllocateBytes(kMegabyte);
   const auto apart = [](const auto& a, const auto& b) {
-    return (reinterpret_cast<uintptr_t>(a.get()) - reinterpret_cast<uintptr_t>(b.get())) % 1024;
+    return (reinterpret_cast<uintptr_t>(a.get()) - reinterpret_cast<uintptr_t>(b.get())) % 4096;
   };
-  for (const uintptr_t distance :
-       {apart(second, first), apart(third, first), apart(third, second)}) {
-    EXPECT_GE(distance, 256);
-    EXPECT_LE(distance, 1024 - 64);
-  }
+  EXPECT_EQ(apart(second, first), 2048);
+  EXPECT_EQ(apart(third, second), 2048);
+  EXPECT_EQ(apart(third, first), 0);
 }
 
 TEST_F(MemoryTest, AFreedBlockServesTheNextOfItsSize) {

@@ -108,7 +108,6 @@ bool Team::Join(uint64_t* last_loop) {
 }
 
 bool Team::JoinInTime(uint64_t* last_loop) {
-  if (Join(last_loop)) return true;
   const auto end = std::chrono::steady_clock::now() + stay_;
   while (std::chrono::steady_clock::now() < end) {
     if (WaitABit([&] { return Join(last_loop); })) return true;

@@ -102,16 +102,15 @@ const Costs& WideCosts() {
 struct Candidate {
   const Algorithm* algorithm = nullptr;
   std::unique_ptr<Plan> plan = nullptr;
-  double cycles = HUGE_VAL;
+  double cycles = HUGE_VAL;  // of all threads together
+  double until_end = HUGE_VAL;
 };
 
 // Cycles until the last thread is done: work of few tasks is shared by few threads. Counts are
 // rough, and a thread without a task is lost for certain: such work must promise half more.
-double CyclesOnThreads(const Plan& plan, const KernelTable& kernels, int num_threads) {
+double CyclesUntilEnd(double cycles, double num_tasks, int num_threads) {
   constexpr double kIdle = 1.5;
-  const Work work = plan.CountWork();
-  const double cycles = CyclesOf(work, kernels.vector_bytes);
-  const double tasks = std::max(1.0, work.Of(WorkKind::kTask));
+  const double tasks = std::max(1.0, num_tasks);
   return tasks < num_threads ? kIdle * cycles / tasks : cycles / num_threads;
 }
 
@@ -125,9 +124,11 @@ Candidate Least(const Problem& problem, const KernelTable& kernels, Precision pr
     if (IsReference(algorithm) && least.algorithm != nullptr) continue;
     if (!is_one(algorithm) || !algorithm.can(problem, kernels)) continue;
     std::unique_ptr<Plan> plan = algorithm.plan(problem, kernels, num_threads);
-    const double cycles = CyclesOnThreads(*plan, kernels, num_threads);
-    if (least.algorithm != nullptr && cycles >= least.cycles) continue;
-    least = {&algorithm, std::move(plan), cycles};
+    const Work work = plan->CountWork();
+    const double cycles = CyclesOf(work, kernels.vector_bytes);
+    const double until_end = CyclesUntilEnd(cycles, work.Of(WorkKind::kTask), num_threads);
+    if (least.algorithm != nullptr && until_end >= least.until_end) continue;
+    least = {&algorithm, std::move(plan), cycles, until_end};
   }
   if (least.algorithm == nullptr) ThrowInternal("no algorithm can do " + problem.ToLine());
   return least;
@@ -196,9 +197,7 @@ Planned Planned::Best(const Problem& problem, const KernelTable& kernels, int nu
     return Least(problem, kernels, precision, threads, [](const Algorithm&) { return true; });
   };
   Candidate best = least(num_threads);
-  const bool alone =
-      num_threads > 1 &&
-      IsSoonDone(CyclesOf(best.plan->CountWork(), kernels.vector_bytes), num_threads);
+  const bool alone = num_threads > 1 && IsSoonDone(best.cycles, num_threads);
   if (alone) best = least(1);
   return Planned(*best.algorithm, std::move(best.plan),
                  PlanInstead(*best.algorithm, problem, kernels, alone ? 1 : num_threads), alone);

@@ -66,15 +66,17 @@ inline int64_t TermCycles(int64_t rows, int64_t vectors) {
   return 4 * std::max<int64_t>(rows * vectors, 4) + rows + vectors;
 }
 
-// Those of `num_rows` rows of a panel of num_cols columns, in the largest tiles and a smaller one.
+// The same of `num_rows` rows of a panel of num_cols columns, cut into blocks of block_rows and a
+// rest, each in the smallest tile that has its rows.
 template <class Compute>
-int64_t TermCyclesOfRows(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
-                         int64_t num_cols) {
+int64_t TermCyclesOfPanel(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
+                          int64_t block_rows, int64_t num_cols) {
   const auto tiles = TilesOfWidth(kernels, num_cols);
-  const int64_t vectors = tiles.front().cols / kernels.lanes, most = tiles.front().rows;
-  const int64_t left = num_rows % most;
-  return num_rows / most * TermCycles(most, vectors) +
-         (left == 0 ? 0 : TermCycles(SmallestTile(tiles, left).rows, vectors));
+  const auto block_cycles = [&](int64_t rows) {
+    return TermCycles(SmallestTile(tiles, rows).rows, tiles.front().cols / kernels.lanes);
+  };
+  const int64_t rest = num_rows % block_rows;
+  return num_rows / block_rows * block_cycles(block_rows) + (rest == 0 ? 0 : block_cycles(rest));
 }
 
 // The panels in whose tiles the fewest lanes and rows are surplus, for a matrix of so many rows.
@@ -84,12 +86,7 @@ Panels CutPanelsForRows(const IndirectGemmKernels<Compute>& kernels, int64_t num
   const int64_t lanes = kernels.lanes;
   // All panels' rows are cut as those of the widest.
   const auto panel_cycles = [&](int64_t cols, int64_t tile_rows) {
-    const auto tiles = TilesOfWidth(kernels, cols);
-    const auto block_cycles = [&](int64_t rows) {
-      return TermCycles(SmallestTile(tiles, rows).rows, tiles.front().cols / lanes);
-    };
-    const int64_t rest = num_rows % tile_rows;
-    return num_rows / tile_rows * block_cycles(tile_rows) + (rest == 0 ? 0 : block_cycles(rest));
+    return TermCyclesOfPanel(kernels, num_rows, tile_rows, cols);
   };
   Panels best{};
   int64_t least = std::numeric_limits<int64_t>::max();

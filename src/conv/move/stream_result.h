@@ -10,6 +10,9 @@ namespace convgrad {
 // Results of fewer bytes are found in a cache afterwards, and written faster through it.
 inline constexpr int64_t kLeavesTheCaches = int64_t{4} << 20;
 
+// Operands and a result of so many bytes push each other out of the caches of one thread.
+inline constexpr int64_t kTensorsLeaveTheCaches = 2 * kLeavesTheCaches;
+
 inline bool IsLine(const void* address) {
   return reinterpret_cast<uintptr_t>(address) % kAlignment == 0;
 }

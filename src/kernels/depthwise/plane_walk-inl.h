@@ -145,8 +145,8 @@ struct PlaneWalk {
   const int64_t num_cols;
 };
 
-// What these columns fetch of the planes behind some: their share. Large planes are neither read
-// nor written in the order in which they lie, which is all that the machine fetches ahead by
+// Some columns fetch their share of the planes behind theirs. Large planes are neither read nor
+// written in the order in which they lie, which is all that the machine fetches ahead by
 // itself.
 template <Way kWay, class T>
 struct NextPlanes {

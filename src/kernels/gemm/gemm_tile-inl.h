@@ -25,9 +25,10 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-// Where no more than half of the last vector's columns are wanted, `kEndsInHalf`, that vector is
-// computed as one of half the size: half the work for processors that split 512 bits, no more for
-// others. In memory it stays a whole one, its other half zeros.
+// A tile of kRows by kVectors. Where no more than half of the last vector's columns are wanted,
+// which is kEndsInHalf, that vector is computed as one of half the size: half the work for
+// processors that split 512 bits, no more for others. In memory it stays a whole one, its other
+// half zeros.
 template <class Element, int kRows, int kVectors, bool kEndsInHalf>
 class Tile {
  public:
@@ -248,8 +249,8 @@ class Tile {
     }
   };
 
-  // What the caller wants; else the next tile's rows in their last segment, which no tile has read
-  // before if rows and segments ascend. Nothing, where its rows lie far apart.
+  // A tile fetches what the caller wants; else the next tile's rows in their last segment, which no
+  // tile has read before if rows and segments ascend. It fetches nothing where they lie far apart.
   static HWY_INLINE Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile,
                                       int64_t terms) {
     const Ahead nothing{reinterpret_cast<const char*>(args.b), 0, 0};

@@ -1,6 +1,9 @@
 #include "conv/conv2d/data/channel_lanes_cut.h"
 
+#include <cmath>
 #include <limits>
+
+#include "conv/plan/work.h"
 
 namespace convgrad {
 namespace {
@@ -64,23 +67,25 @@ bool ServeThreads(const TapSum& sum, const std::vector<ChannelLanesStage>& own, 
   return 2 * rows <= 3 * sum.batch * sum.source_h;
 }
 
-// Of a chunk of so many pixels: those of each class fill tiles of their own.
-int64_t ChunkCycles(const TapSum& sum, const ChannelLanesNeeds& needs, int64_t pixels) {
-  int64_t cycles = 0;
+// A chunk of so many pixels takes these cycles with one panel: pixels of a class, which meet the
+// same taps, fill tiles of their own.
+double ChunkCycles(const TapSum& sum, const ChannelLanesNeeds& needs, int64_t pixels) {
+  const double of_image = Product(sum.result_h, sum.result_w);
+  double cycles = 0;
   for (const TapPhase& phase : needs.phases) {
     for (const AxisClass& rows : phase.rows->classes) {
       for (const AxisClass& cols : phase.cols->classes) {
-        const int64_t taps = (rows.tap_end - rows.tap_begin) * (cols.tap_end - cols.tap_begin);
-        const int64_t of_image = (rows.end - rows.begin) * (cols.end - cols.begin);
-        cycles += taps * needs.cycles(CeilDiv(pixels * of_image, sum.result_h * sum.result_w));
+        const double of_class = Product(pixels, rows.end - rows.begin, cols.end - cols.begin);
+        cycles += Product(rows.tap_end - rows.tap_begin, cols.tap_end - cols.tap_begin,
+                          needs.cycles(static_cast<int64_t>(std::ceil(of_class / of_image))));
       }
     }
   }
   return cycles;
 }
 
-// Threads share a stage's chunks of all panels. The more there are, the less a thread waits for
-// another at the end, and the fewer rows have the tiles of a class.
+// Threads share a stage's chunks of all panels. The more of them there are, the less a thread waits
+// for another at the end, but the fewer rows there are for the tiles of a class.
 int64_t ChunkPixels(const TapSum& sum, const ChannelLanesNeeds& needs,
                     const ChannelLanesStages& stages) {
   if (needs.num_threads == 1 || stages.own) return needs.cached_pixels;
@@ -95,10 +100,11 @@ int64_t ChunkPixels(const TapSum& sum, const ChannelLanesNeeds& needs,
     const int64_t chunk = std::min(
         needs.cached_pixels,
         std::max(CeilDiv(pixels * panels, tasks), kFewestPixels * std::ssize(needs.phases)));
+    if (chunk == best) continue;
     const int64_t chunks = std::ssize(SplitSlab(stages.all.front().result, sum.result_w, chunk));
     const int64_t rounds = CeilDiv(chunks * panels, int64_t{needs.num_threads});
-    const auto cycles =
-        static_cast<double>(rounds * ChunkCycles(sum, needs, CeilDiv(pixels, chunks)));
+    const double cycles =
+        static_cast<double>(rounds) * ChunkCycles(sum, needs, CeilDiv(pixels, chunks));
     if (cycles > kWorthwhile * least) continue;
     least = cycles;
     best = chunk;

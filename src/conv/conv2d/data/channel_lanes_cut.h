@@ -44,7 +44,7 @@ struct ChannelLanesNeeds {
   int64_t cached_pixels;  // MostChunkPixels
   const std::vector<TapPhase>& phases;
   int num_threads;
-  // TermCyclesOfRows of a panel.
+  // A term takes so many for that many rows of a panel (TermCyclesOfPanel).
   std::function<int64_t(int64_t num_rows)> cycles;
 };
 
@@ -208,7 +208,10 @@ ChannelLanesNeeds ChannelLanesCut<Stored, Element>::Needs() const {
           .cached_pixels = cached_pixels,
           .phases = phases,
           .num_threads = num_threads,
-          .cycles = [this](int64_t rows) { return TermCyclesOfRows(kernels, rows, panels.cols); }};
+          .cycles = [this](int64_t rows) {
+            const int64_t tile_rows = TilesOfWidth(kernels, panels.cols).front().rows;
+            return TermCyclesOfPanel(kernels, rows, tile_rows, panels.cols);
+          }};
 }
 
 // How many parts the blocks of each phase are taken in, so that a part of a panel stays in the

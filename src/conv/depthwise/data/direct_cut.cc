@@ -116,7 +116,7 @@ bool DepthwiseDataCut::StreamsResult(int num_threads) const {
   const bool whole_lines = chunks.count() == 1 || ResultSize(unit) * element_bytes % kLine == 0;
   return result_in_place && pixel_bytes % kLine == 0 && whole_lines &&
          vector_bytes >= kLeastVector && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
-         TensorBytes() >= (num_threads == 1 ? 2 : 3) * kLeavesTheCaches;
+         TensorBytes() >= kTensorsLeaveTheCaches + (num_threads == 1 ? 0 : kLeavesTheCaches);
 }
 
 // Where chunks of planes are alike in every image.
@@ -238,7 +238,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   CutPixels();
   FillThreads(num_channels, num_threads);
   streams = StreamsResult(num_threads);
-  fetches = TensorBytes() >= 2 * kLeavesTheCaches;
+  fetches = TensorBytes() >= kTensorsLeaveTheCaches;
   chunks_of_image = ChunksOfImage();
   FindCols();
   MeasureWorker();

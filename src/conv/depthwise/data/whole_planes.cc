@@ -49,7 +49,7 @@ bool FitsKernel(const Dimension& d) {
 template <class T>
 bool LeavesTheCaches(const WholePlanes<T>& image, int64_t batch) {
   const int64_t numbers = image.count * (image.source_plane + image.out_plane);
-  return batch * numbers * int64_t{sizeof(T)} >= 2 * kLeavesTheCaches;
+  return batch * numbers * int64_t{sizeof(T)} >= kTensorsLeaveTheCaches;
 }
 
 // The first image's planes as the kernel is told of them, but for a dilation of rows; no addresses

@@ -3,9 +3,13 @@
 // groups are copied apart.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "conv/conv2d/data/channel_lanes_cut.h"
+#include "conv/gemm/class_pixels.h"
 #include "support/algorithm_testing.h"
 
 namespace convgrad::testing {
@@ -189,11 +193,68 @@ TEST(ChannelLanesStages, AreSharedOtherwise) {
   }
 }
 
-// Small images have about as many classes of pixels as pixels: more chunks than threads would leave
-// tiles unfilled. Large ones are mostly inside, and are cut finer.
-TEST(ChannelLanesStages, HaveChunksThatFillTiles) {
-  EXPECT_EQ(CutOf("NHWC in=20,5,5,64 filter=3,3,64,32", 2).stages.all.front().chunks.size(), 2u);
-  EXPECT_GE(CutOf("NHWC in=1,64,64,64 filter=3,3,64,32", 2).stages.all.front().chunks.size(), 8u);
+// Tasks are shares of chunks, each with one panel.
+TEST(ChannelLanesStages, GiveThreadsEquallyManyTasks) {
+  for (const char* sizes : {
+           "NHWC in=1,147,147,32 filter=3,3,32,64",  // three chunks, one panel
+           "NHWC in=1,17,17,192 filter=1,7,192,192",
+           "NHWC in=3,28,28,64 filter=3,3,64,192",
+           "NHWC in=1,7,7,512 filter=3,3,512,64",
+       }) {
+    for (const int threads : {2, 3, 4}) {
+      const auto cut = CutOf(sizes, threads);
+      ASSERT_FALSE(cut.stages.own) << sizes;
+      const auto& chunks = cut.stages.all.front().chunks;
+      const int64_t tasks = std::ssize(chunks) * cut.stages.shares * cut.panels_per_pass;
+      EXPECT_LE(RoundUp(tasks, threads), 1.1 * tasks) << sizes << ", " << threads;
+    }
+  }
+  EXPECT_EQ(CutOf("NHWC in=1,147,147,32 filter=3,3,32,64", 1).stages.shares, 1);
+}
+
+TEST(ChannelLanesStages, OfThreadsOwnAreAMultipleOfThem) {
+  EXPECT_EQ(CutOf("NCHW in=3,64,28,28 filter=3,3,64,64", 2).stages.all.size() % 2, 0u);
+  EXPECT_EQ(CutOf("NCHW in=25,64,28,28 filter=3,3,64,64", 4).stages.all.size() % 4, 0u);
+}
+
+// Every pixel of every class is in one share; shares differ by a tile at most.
+TEST(CutShare, GivesEachPixelToOneShare) {
+  constexpr int64_t kTileRows = 6;
+  for (const char* line :
+       {"conv2d float32 NHWC in=2,9,11,8 filter=3,5,8,8 strides=1,1 dilations=1,1 pads=1,1,2,2 ",
+        "conv2d_backprop_input float32 NHWC in=1,13,9,8 filter=3,3,8,8 strides=2,2 dilations=1,1 "
+        "pads=1,1,1,1 ",
+        "conv2d_backprop_input float32 NHWC in=1,6,7,8 filter=1,1,8,8 strides=2,3 dilations=1,1 "
+        "pads=0,0,0,0 "}) {
+    const TapSum sum(ParseProblem(std::string(line) + "padding=EXPLICIT"));
+    const std::vector<TapPhase> phases = PhasesOf(sum);
+    const Slab slab{0, sum.batch, 1, sum.result_h};
+    std::vector<int64_t> pixels, taps;
+    ForEachClassOf(phases, slab, [&](int64_t of_class, int64_t met) {
+      pixels.push_back(of_class);
+      taps.push_back(std::max<int64_t>(1, met));
+    });
+    int64_t all = 0;
+    for (size_t i = 0; i < taps.size(); ++i) all += CeilDiv(pixels[i], kTileRows) * taps[i];
+    for (const int64_t count : {1, 2, 3, 7}) {
+      std::vector<int64_t> reached(pixels.size());
+      for (int64_t index = 0; index < count; ++index) {
+        std::vector<ClassPixels> share;
+        CutShare(phases, slab, kTileRows, {index, count}, share);
+        ASSERT_EQ(share.size(), pixels.size());
+        int64_t of_share = 0;
+        for (size_t i = 0; i < share.size(); ++i) {
+          EXPECT_EQ(share[i].begin, reached[i]);
+          EXPECT_LE(share[i].begin, share[i].end);
+          reached[i] = share[i].end;
+          of_share += CeilDiv(share[i].end - share[i].begin, kTileRows) * taps[i];
+        }
+        EXPECT_NEAR(static_cast<double>(of_share), static_cast<double>(all) / count,
+                    static_cast<double>(*std::max_element(taps.begin(), taps.end())));
+      }
+      EXPECT_EQ(reached, pixels);
+    }
+  }
 }
 
 }  // namespace

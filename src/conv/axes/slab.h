@@ -16,7 +16,9 @@ struct Slab {
 };
 
 // `whole` in balanced slabs of about max_pixels pixels (at least one row), for planes of `width`
-// columns. A slab of more than one image has all rows of `whole`.
-std::vector<Slab> SplitSlab(const Slab& whole, int64_t width, int64_t max_pixels);
+// columns. A slab of more than one image has all rows of `whole`. More and smaller ones where their
+// number is else no multiple of `multiple`, if there are rows enough.
+std::vector<Slab> SplitSlab(const Slab& whole, int64_t width, int64_t max_pixels,
+                            int64_t multiple = 1);
 
 }  // namespace convgrad

@@ -57,6 +57,9 @@ struct TapPhase {
   int64_t num_taps() const {
     return static_cast<int64_t>(rows->taps.size()) * static_cast<int64_t>(cols->taps.size());
   }
+  int64_t num_classes() const {
+    return static_cast<int64_t>(rows->classes.size() * cols->classes.size());
+  }
 };
 
 // All phases of `sum`, which must outlive them.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conv/axes/tap_sum.h"
+#include "conv/gemm/class_pixels.h"
 #include "conv/gemm/tiles.h"
 #include "conv/move/staging.h"
 #include "kernels/gemm/indirect_gemm.h"
@@ -105,9 +106,7 @@ class SegmentTable {
   void ForClasses(size_t phase, int64_t part, SegmentList& scratch, const Body& body) const {
     const SegmentList* list = nullptr;
     if (!first_.empty()) {
-      const size_t classes =
-          phases_[phase].rows->classes.size() * phases_[phase].cols->classes.size();
-      list = lists_.data() + first_[phase] + static_cast<size_t>(part) * classes;
+      list = lists_.data() + first_[phase] + part * phases_[phase].num_classes();
     }
     ForEachClass(phase, [&](const AxisClass& rows, const AxisClass& cols) {
       if (list != nullptr) return body(rows, cols, *list++);
@@ -140,7 +139,7 @@ class SegmentTable {
     int64_t size = 0;
     for (size_t i = 0; i < phases_.size() && size <= kMostKept; ++i) {
       const TapPhase& phase = phases_[i];
-      const int64_t classes = std::ssize(phase.rows->classes) * std::ssize(phase.cols->classes);
+      const int64_t classes = phase.num_classes();
       const int64_t segments = MostSegments(phase) + std::ssize(phase.blocks) + 4 * parts_[i];
       if (classes > kMostKept || segments > kMostKept) return kMostKept + 1;
       size += classes * segments;
@@ -155,15 +154,16 @@ class SegmentTable {
   std::vector<size_t> first_;       // of each phase; none where lists are not kept
 };
 
-// Runs the kernel on all pixels of one class in a slab; the offsets are those of the tensors as
+// Runs the kernel on some pixels of one class in a slab; the offsets are those of the tensors as
 // they lie for it.
 template <class Element>
-void RunClassPixels(const Slab& slab, const TapPhase& phase, const AxisClass& row_class,
-                    const AxisClass& col_class, const PixelOffsets& source,
-                    const PixelOffsets& result, RowGatherer<Element>& gatherer) {
-  const RowRange within = IndicesWithin(*phase.rows, slab.row_begin, slab.row_end);
-  const int64_t row_begin = std::max(row_class.begin, within.begin);
-  const int64_t row_end = std::min(row_class.end, within.end);
+void RunClassPixels(const ClassPixels& pixels, const Slab& slab, const TapPhase& phase,
+                    const AxisClass& row_class, const AxisClass& col_class,
+                    const PixelOffsets& source, const PixelOffsets& result,
+                    RowGatherer<Element>& gatherer) {
+  if (pixels.begin == pixels.end) return;
+  const RowRange rows = RowsOfClass(slab, phase, row_class);
+  const int64_t num_cols = col_class.end - col_class.begin;
   const auto source_at = [](const AxisPhase& axis, const AxisClass& c, int64_t p) {
     if (c.tap_begin == c.tap_end) return int64_t{0};
     return axis.source_first + p * axis.source_step +
@@ -171,16 +171,17 @@ void RunClassPixels(const Slab& slab, const TapPhase& phase, const AxisClass& ro
   };
   const int64_t source_step =
       col_class.tap_begin == col_class.tap_end ? 0 : phase.cols->source_step * source.col_stride;
-  const int64_t result_col = phase.cols->first + col_class.begin * phase.cols->step;
-  for (int64_t n = slab.image_begin; n < slab.image_end; ++n) {
-    for (int64_t i = row_begin; i < row_end; ++i) {
-      const int64_t source_row = source_at(*phase.rows, row_class, i);
-      const int64_t result_row = phase.rows->first + i * phase.rows->step;
-      gatherer.AddRun(col_class.end - col_class.begin,
-                      source.At(n, source_row, source_at(*phase.cols, col_class, col_class.begin)),
-                      source_step, result.At(n, result_row, result_col),
-                      phase.cols->step * result.col_stride);
-    }
+  for (int64_t pixel = pixels.begin; pixel < pixels.end;) {
+    const int64_t line = pixel / num_cols, col = pixel % num_cols;
+    const int64_t count = std::min(num_cols - col, pixels.end - pixel);
+    const int64_t n = slab.image_begin + line / rows.size(), i = rows.begin + line % rows.size();
+    const int64_t source_row = source_at(*phase.rows, row_class, i);
+    const int64_t source_col = source_at(*phase.cols, col_class, col_class.begin);
+    const int64_t result_row = phase.rows->first + i * phase.rows->step;
+    const int64_t result_col = phase.cols->first + (col_class.begin + col) * phase.cols->step;
+    gatherer.AddRun(count, source.At(n, source_row, source_col) + col * source_step, source_step,
+                    result.At(n, result_row, result_col), phase.cols->step * result.col_stride);
+    pixel += count;
   }
   gatherer.Flush();
 }

@@ -81,27 +81,26 @@ void LoadSlabPairs(const Parallel& parallel, const PackPairKernels& kernels, con
 
 void PackFilterPairs(const PackPairKernels& kernels, const Problem& problem, const TapSum& sum,
                      const std::vector<TapPhase>& phases, const BFloat16* filter,
-                     const FilterPanel& panel, BFloat16Pair* to) {
+                     const FilterPanel& panel, const TermRange& terms, BFloat16Pair* to) {
   const ConvGeometry& g = problem.geometry;
   if (panel.num_channels < panel.cols) {
-    std::fill_n(to, TermsOf(sum, phases) * panel.cols, BFloat16Pair{});
+    std::fill_n(to + terms.begin * panel.cols, (terms.end - terms.begin) * panel.cols,
+                BFloat16Pair{});
   }
   filter += panel.group * g.group_out_c;
-  for (const TapPhase& phase : phases) {
-    for (const int64_t r : phase.rows->taps) {
-      for (const int64_t t : phase.cols->taps) {
-        const BFloat16* tap = filter + (r * sum.kernel_w + t) * g.group_in_c * g.out_c;
-        if (sum.forward) {
-          kernels.pair_rows(tap + panel.first_channel, g.out_c, to, panel.cols, g.group_in_c,
-                            panel.num_channels);
-        } else {
-          kernels.pair_cols_transposed(tap + panel.first_channel * g.out_c, g.out_c, to, panel.cols,
-                                       panel.num_channels, g.group_out_c);
-        }
-        to += sum.source_c * panel.cols;
-      }
+  const int64_t channels = sum.forward ? g.group_in_c : g.group_out_c;
+  ForTapsOf(sum, phases, terms, [&](int64_t tap, int64_t pair, int64_t count, int64_t term) {
+    const BFloat16* from = filter + tap * g.group_in_c * g.out_c;
+    const int64_t channel = 2 * pair, num_channels = std::min(2 * count, channels - channel);
+    BFloat16Pair* rows = to + term * panel.cols;
+    if (sum.forward) {
+      kernels.pair_rows(from + channel * g.out_c + panel.first_channel, g.out_c, rows, panel.cols,
+                        num_channels, panel.num_channels);
+    } else {
+      kernels.pair_cols_transposed(from + panel.first_channel * g.out_c + channel, g.out_c, rows,
+                                   panel.cols, panel.num_channels, num_channels);
     }
-  }
+  });
 }
 
 }  // namespace convgrad

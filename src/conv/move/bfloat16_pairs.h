@@ -33,6 +33,6 @@ void LoadSlabPairs(const Parallel& parallel, const PackPairKernels& kernels, con
 // PackFilter for pairs of source channels; `sum` and `phases` count pairs.
 void PackFilterPairs(const PackPairKernels& kernels, const Problem& problem, const TapSum& sum,
                      const std::vector<TapPhase>& phases, const BFloat16* filter,
-                     const FilterPanel& panel, BFloat16Pair* to);
+                     const FilterPanel& panel, const TermRange& terms, BFloat16Pair* to);
 
 }  // namespace convgrad

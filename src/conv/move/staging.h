@@ -42,15 +42,25 @@ namespace staging {
 // Pieces of a slab's image plane for threads: all of it, in runs of pixels.
 inline constexpr int64_t kPiecePixels = 512;
 
+// Pixels of a piece where `num_threads` threads take some pieces of `images` planes each: whole
+// lines of a plane's numbers.
+inline int64_t PiecePixels(int64_t images, int64_t plane, int num_threads) {
+  constexpr int64_t kPiecesPerThread = 4, kLeast = 32;
+  if (num_threads == 1) return kPiecePixels;
+  const int64_t equal = RoundUp(CeilDiv(images * plane, kPiecesPerThread * num_threads), kLeast);
+  return std::clamp(equal, kLeast, kPiecePixels);
+}
+
 // body(image index in the slab, first pixel, pixels) for pieces of every image's rows.
 template <class Body>
 void ForPieces(const Parallel& parallel, const DataShape& shape, const Slab& slab,
                const Body& body) {
   const int64_t plane = slab.num_rows() * shape.w;
-  const int64_t pieces = CeilDiv(plane, kPiecePixels);
+  const int64_t most = PiecePixels(slab.num_images(), plane, parallel.num_threads());
+  const int64_t pieces = CeilDiv(plane, most);
   parallel.For(slab.num_images() * pieces, [&](int64_t i) {
-    const int64_t pixel = i % pieces * kPiecePixels;
-    body(i / pieces, pixel, std::min(kPiecePixels, plane - pixel));
+    const int64_t pixel = i % pieces * most;
+    body(i / pieces, pixel, std::min(most, plane - pixel));
   });
 }
 

@@ -1,6 +1,5 @@
 #include "conv/conv2d/data/channel_lanes_cut.h"
 
-#include <cmath>
 #include <limits>
 
 #include "conv/plan/work.h"
@@ -22,10 +21,11 @@ int64_t PixelsOf(const TapSum& sum) {
   return sum.batch * sum.result_h * sum.result_w;
 }
 
-std::vector<ChannelLanesStage> StagesOf(const TapSum& sum, int64_t max_pixels) {
+std::vector<ChannelLanesStage> StagesOf(const TapSum& sum, int64_t max_pixels,
+                                        int64_t multiple = 1) {
   std::vector<ChannelLanesStage> stages;
-  for (const Slab& slab :
-       SplitSlab({0, sum.batch, 0, sum.result_h}, sum.result_w, std::max<int64_t>(1, max_pixels))) {
+  for (const Slab& slab : SplitSlab({0, sum.batch, 0, sum.result_h}, sum.result_w,
+                                    std::max<int64_t>(1, max_pixels), multiple)) {
     stages.push_back({slab, SourceRows(sum, slab), {}});
   }
   return stages;
@@ -37,7 +37,7 @@ ChannelLanesStages StagesOfGroups(const TapSum& sum, const ChannelLanesNeeds& ne
   const int64_t shared =
       needs.num_threads == 1 ? 1 : CeilDiv(kTasksPerThread * needs.num_threads, sum.groups);
   const int64_t count = std::max(CeilDiv(needs.group_bytes, kGroupBytes), shared);
-  ChannelLanesStages stages{StagesOf(sum, PixelsOf(sum) / count), true, 0};
+  ChannelLanesStages stages{StagesOf(sum, PixelsOf(sum) / count), true, 0, 1};
   for (ChannelLanesStage& stage : stages.all) {
     stage.chunks = {stage.result};
     stages.chunk_pixels = std::max(
@@ -67,47 +67,31 @@ bool ServeThreads(const TapSum& sum, const std::vector<ChannelLanesStage>& own, 
   return 2 * rows <= 3 * sum.batch * sum.source_h;
 }
 
-// A chunk of so many pixels takes these cycles with one panel: pixels of a class, which meet the
-// same taps, fill tiles of their own.
-double ChunkCycles(const TapSum& sum, const ChannelLanesNeeds& needs, int64_t pixels) {
-  const double of_image = Product(sum.result_h, sum.result_w);
-  double cycles = 0;
-  for (const TapPhase& phase : needs.phases) {
-    for (const AxisClass& rows : phase.rows->classes) {
-      for (const AxisClass& cols : phase.cols->classes) {
-        const double of_class = Product(pixels, rows.end - rows.begin, cols.end - cols.begin);
-        cycles += Product(rows.tap_end - rows.tap_begin, cols.tap_end - cols.tap_begin,
-                          needs.cycles(static_cast<int64_t>(std::ceil(of_class / of_image))));
-      }
-    }
-  }
-  return cycles;
-}
-
-// Threads share a stage's chunks of all panels. The more of them there are, the less a thread waits
-// for another at the end, but the fewer rows there are for the tiles of a class.
-int64_t ChunkPixels(const TapSum& sum, const ChannelLanesNeeds& needs,
-                    const ChannelLanesStages& stages) {
-  if (needs.num_threads == 1 || stages.own) return needs.cached_pixels;
-  constexpr int64_t kFewestPixels = 48;  // a panel may come from the third-level cache for these
-  constexpr int64_t kMostTasks = 4;      // of a thread
-  constexpr double kWorthwhile = 0.97;   // of the time with more tasks
-  const int64_t panels = std::min(needs.num_panels, needs.panels_per_pass);  // tasks of each chunk
-  const int64_t pixels = CeilDiv(PixelsOf(sum), std::ssize(stages.all));
-  int64_t best = 0;
+// How many shares of a chunk's tiles threads take. Each thread should have equally many tasks,
+// which are shares with one panel each, and some for who is done early, but a panel may come from
+// the third-level cache for each of them: a share has some tiles, unless threads would have
+// nothing.
+int64_t SharesOfChunks(const TapSum& sum, const ChannelLanesNeeds& needs,
+                       const ChannelLanesStages& stages) {
+  if (needs.num_threads == 1 || stages.own) return 1;
+  constexpr int64_t kFewestPixels = 48, kLeastPixels = 12, kTasksPerThread = 4;
+  constexpr double kEven = 1.03;  // the most tasks of a thread, of the mean
+  const int64_t panels = std::min(needs.num_panels, needs.panels_per_pass);
+  const int64_t chunks = std::ssize(stages.all.front().chunks);
+  const int64_t pixels = PixelsOf(sum) / (std::ssize(stages.all) * chunks * needs.num_phases);
+  int64_t most = CeilDiv(pixels, kFewestPixels);
+  if (most * chunks * panels < needs.num_threads) most = CeilDiv(pixels, kLeastPixels);
+  most = std::min(most, kTasksPerThread * needs.num_threads);
+  int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t tasks = kMostTasks * needs.num_threads; tasks > 0; tasks -= needs.num_threads) {
-    const int64_t chunk = std::min(
-        needs.cached_pixels,
-        std::max(CeilDiv(pixels * panels, tasks), kFewestPixels * std::ssize(needs.phases)));
-    if (chunk == best) continue;
-    const int64_t chunks = std::ssize(SplitSlab(stages.all.front().result, sum.result_w, chunk));
-    const int64_t rounds = CeilDiv(chunks * panels, int64_t{needs.num_threads});
-    const double cycles =
-        static_cast<double>(rounds) * ChunkCycles(sum, needs, CeilDiv(pixels, chunks));
-    if (cycles > kWorthwhile * least) continue;
-    least = cycles;
-    best = chunk;
+  for (int64_t shares = 1; shares <= most; ++shares) {
+    const int64_t tasks = chunks * shares * panels;
+    const double uneven = static_cast<double>(RoundUp(tasks, needs.num_threads)) / Product(tasks);
+    if (uneven < least) {
+      least = uneven;
+      best = shares;
+    }
+    if (uneven <= kEven && tasks >= kTasksPerThread * needs.num_threads) return shares;
   }
   return best;
 }
@@ -120,24 +104,26 @@ int64_t MostChunkPixels(int64_t source_c, int64_t num_phases) {
 
 ChannelLanesStages CutStages(const TapSum& sum, const ChannelLanesNeeds& needs) {
   if (needs.group_bytes > 0) return StagesOfGroups(sum, needs);
-  const auto stages_of = [&](int64_t stage_bytes) {
-    return StagesOf(sum, PixelsOf(sum) / CeilDiv(needs.staged_bytes, stage_bytes));
+  const auto stages_of = [&](int64_t stage_bytes, int64_t multiple) {
+    return StagesOf(sum, PixelsOf(sum) / CeilDiv(needs.staged_bytes, stage_bytes), multiple);
   };
-  ChannelLanesStages stages{{}, false, 0};
+  ChannelLanesStages stages{{}, false, needs.cached_pixels, 1};
   if (needs.staged_bytes == 0) {
     stages.all = {{{0, sum.batch, 0, sum.result_h}, {0, sum.source_h}, {}}};
   } else if (const int64_t own_bytes = OwnStageBytes(needs); own_bytes > 0) {
-    stages.all = stages_of(own_bytes);
+    stages.all = stages_of(own_bytes, needs.num_threads);
     stages.own = ServeThreads(sum, stages.all, needs.num_threads);
   }
   if (needs.staged_bytes > 0 && !stages.own) {
-    stages.all = stages_of(std::min(
-        std::max(kStageBytesPerThread * needs.num_threads, needs.filter_bytes), kMostStageBytes));
+    stages.all =
+        stages_of(std::min(std::max(kStageBytesPerThread * needs.num_threads, needs.filter_bytes),
+                           kMostStageBytes),
+                  1);
   }
-  stages.chunk_pixels = ChunkPixels(sum, needs, stages);
   for (ChannelLanesStage& stage : stages.all) {
     stage.chunks = SplitSlab(stage.result, sum.result_w, stages.chunk_pixels);
   }
+  stages.shares = SharesOfChunks(sum, needs, stages);
   return stages;
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -42,16 +41,15 @@ struct ChannelLanesNeeds {
   int64_t filter_bytes;  // of all panels
   int64_t num_panels, panels_per_pass;
   int64_t cached_pixels;  // MostChunkPixels
-  const std::vector<TapPhase>& phases;
+  int64_t num_phases;
   int num_threads;
-  // A term takes so many for that many rows of a panel (TermCyclesOfPanel).
-  std::function<int64_t(int64_t num_rows)> cycles;
 };
 
 struct ChannelLanesStages {
   std::vector<ChannelLanesStage> all;
   bool own;  // threads take whole stages; else they share each
   int64_t chunk_pixels;
+  int64_t shares;  // that a chunk's tiles are dealt in, each with all panels
 };
 
 // Pixels of a chunk: enough for every class to fill its tiles and for a panel's way into the cache
@@ -206,12 +204,8 @@ ChannelLanesNeeds ChannelLanesCut<Stored, Element>::Needs() const {
           .num_panels = NumPanels(),
           .panels_per_pass = panels_per_pass,
           .cached_pixels = cached_pixels,
-          .phases = phases,
-          .num_threads = num_threads,
-          .cycles = [this](int64_t rows) {
-            const int64_t tile_rows = TilesOfWidth(kernels, panels.cols).front().rows;
-            return TermCyclesOfPanel(kernels, rows, tile_rows, panels.cols);
-          }};
+          .num_phases = std::ssize(phases),
+          .num_threads = num_threads};
 }
 
 // How many parts the blocks of each phase are taken in, so that a part of a panel stays in the
@@ -236,9 +230,7 @@ int64_t ChannelLanesCut<Stored, Element>::SumsPerThread() const {
   for (size_t i = 0; i < phases.size(); ++i) {
     if (segments.PartsOf(i) == 1) continue;
     const int64_t pixels = std::max(stages.chunk_pixels, sum.result_w);
-    const int64_t classes =
-        std::ssize(phases[i].rows->classes) * std::ssize(phases[i].cols->classes);
-    tiles = std::max(tiles, std::min(pixels, pixels / tile.rows + classes));
+    tiles = std::max(tiles, std::min(pixels, pixels / tile.rows + phases[i].num_classes()));
   }
   // The last panel may be narrower, and a tile of it larger.
   const int64_t last_cols = panels.ColsOf(panels.count - 1, sum.result_c);

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "conv/conv2d/data/channel_lanes_cut.h"
+#include "conv/gemm/class_pixels.h"
 #include "conv/gemm/class_segments.h"
 #include "conv/gemm/tiles.h"
 #include "conv/move/bfloat16_pairs.h"
@@ -52,6 +53,7 @@ class ChannelLanesRunner {
   };
   struct ThreadScratch {
     SegmentList segments;
+    std::vector<ClassPixels> classes;
     AlignedArray<double> sums;
     Slabs slabs;  // of the thread's own stages
   };
@@ -77,7 +79,7 @@ class ChannelLanesRunner {
       const Operands operands = Load(stage, task, scratch.slabs);
       for (const Slab& chunk : stage.chunks) {
         for (int64_t panel = task * panels; panel < (task + 1) * panels; ++panel) {
-          RunTask(operands, chunk, PanelAt(panel), PackedPanel(panel), scratch);
+          RunTask(operands, chunk, {0, 1}, PanelAt(panel), PackedPanel(panel), scratch);
         }
       }
       Store(stage, task, operands);
@@ -119,9 +121,10 @@ class ChannelLanesRunner {
 
   // To the beginning of the packed panels, unless they are read where the filter lies.
   void PackPanels(int64_t first, int64_t count) {
-    args_.parallel.For(count, [&](int64_t i) {
+    const int64_t num_terms = TermsOf(cut_.sum, cut_.phases);
+    ForPanelParts(args_.parallel, count, num_terms, [&](int64_t i, const TermRange& terms) {
       const FilterPanel panel = PanelAt(first + i);
-      if (!ReadsInPlace(panel)) PackPanel(panel, PackedPanel(i));
+      if (!ReadsInPlace(panel)) PackPanel(panel, terms, PackedPanel(i));
     });
   }
 
@@ -130,14 +133,14 @@ class ChannelLanesRunner {
     return {DataFormat::kNHWC, shape.h, shape.w, channels};
   }
   bool StreamsResult() const;
-  void PackPanel(const FilterPanel& panel, Element* to) const;
+  void PackPanel(const FilterPanel& panel, const TermRange& terms, Element* to) const;
   Operands Load(const ChannelLanesStage& stage, int64_t task, Slabs& slabs) const;
   void LoadSource(const Slab& slab, int64_t task, Element* to) const;
   void Store(const ChannelLanesStage& stage, int64_t task, const Operands& operands) const;
   void RunPass(const Operands& operands, const std::vector<Slab>& chunks, int64_t first_panel,
                int64_t num_panels);
-  void RunTask(const Operands& operands, const Slab& chunk, const FilterPanel& panel,
-               const Element* packed, ThreadScratch& scratch) const;
+  void RunTask(const Operands& operands, const Slab& chunk, const TileShare& share,
+               const FilterPanel& panel, const Element* packed, ThreadScratch& scratch) const;
 
   const ConvArgs& args_;
   const Cut& cut_;
@@ -156,13 +159,14 @@ bool ChannelLanesRunner<Stored, Element>::StreamsResult() const {
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::PackPanel(const FilterPanel& panel, Element* to) const {
+void ChannelLanesRunner<Stored, Element>::PackPanel(const FilterPanel& panel,
+                                                    const TermRange& terms, Element* to) const {
   const auto* filter = static_cast<const Stored*>(args_.filter);
   if constexpr (Cut::kPairs) {
     PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, cut_.sum, cut_.phases, filter,
-                    panel, to);
+                    panel, terms, to);
   } else {
-    PackFilter(pack_, cut_.sum, cut_.phases, filter, panel, to);
+    PackFilter(pack_, cut_.sum, cut_.phases, filter, panel, terms, to);
   }
 }
 
@@ -240,17 +244,19 @@ template <class Stored, class Element>
 void ChannelLanesRunner<Stored, Element>::RunPass(const Operands& operands,
                                                   const std::vector<Slab>& chunks,
                                                   int64_t first_panel, int64_t num_panels) {
-  args_.parallel.For(std::ssize(chunks) * num_panels, [&](int64_t i) {
-    const int64_t panel = i % num_panels;
-    RunTask(operands, chunks[static_cast<size_t>(i / num_panels)], PanelAt(first_panel + panel),
-            PackedPanel(panel), Scratch());
+  const int64_t shares = cut_.stages.shares;
+  args_.parallel.For(std::ssize(chunks) * shares * num_panels, [&](int64_t i) {
+    const int64_t panel = i % num_panels, share = i / num_panels % shares;
+    RunTask(operands, chunks[static_cast<size_t>(i / num_panels / shares)], {share, shares},
+            PanelAt(first_panel + panel), PackedPanel(panel), Scratch());
   });
 }
 
-// One panel of channels for one chunk of pixels.
+// One panel of channels for a share of a chunk's pixels.
 template <class Stored, class Element>
 void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, const Slab& chunk,
-                                                  const FilterPanel& panel, const Element* packed,
+                                                  const TileShare& share, const FilterPanel& panel,
+                                                  const Element* packed,
                                                   ThreadScratch& scratch) const {
   const TapSum& sum = cut_.sum;
   GemmTileArgs<Element> tile{};
@@ -279,20 +285,24 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
   tile.odd = sizeof(Stored) == 2;
   tile.stream = StreamsResult();
   const auto tiles = TilesOfWidth(cut_.kernels, panel.num_channels);
+  CutShare(cut_.phases, chunk, tiles.front().rows, share, scratch.classes);
+  const ClassPixels* of_phase = scratch.classes.data();
   for (size_t i = 0; i < cut_.phases.size(); ++i) {
     const int64_t parts = cut_.segments.PartsOf(i);
     for (int64_t part = 0; part < parts; ++part) {
       tile.resume = part > 0;
       tile.keep = part + 1 < parts;
+      const ClassPixels* pixels = of_phase;
       RowGatherer<Element> gatherer(tiles, tile);
       segment_table->ForClasses(
           i, part, scratch.segments,
           [&](const AxisClass& rows, const AxisClass& cols, const SegmentList& segments) {
             segments.Give(gatherer);
-            RunClassPixels(chunk, cut_.phases[i], rows, cols, operands.source_offsets,
+            RunClassPixels(*pixels++, chunk, cut_.phases[i], rows, cols, operands.source_offsets,
                            operands.result_offsets, gatherer);
           });
     }
+    of_phase += cut_.phases[i].num_classes();
   }
   if (tile.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
 }

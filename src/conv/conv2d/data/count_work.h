@@ -122,7 +122,8 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
                   cut.panels.count,
                   TermsOfClass(sum, phase, rows.tap_end - rows.tap_begin,
                                cols.tap_end - cols.tap_begin, sum.groups == 1 || cut.groups_apart));
-        work.Add(WorkKind::kTask, parts * Product(cut.NumPanels(), cut.segments.PartsOf(i)));
+        work.Add(WorkKind::kTask,
+                 parts * Product(cut.stages.shares, cut.NumPanels(), cut.segments.PartsOf(i)));
       }
     }
   }

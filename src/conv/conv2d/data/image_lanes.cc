@@ -63,13 +63,14 @@ template <class Stored, class Element>
 void ImageLanesRunner<Stored, Element>::PackTerms(const FilterPanel& block, Element* to) const {
   const auto* filter = static_cast<const Stored*>(args_.filter);
   const TapSum& sum = cut_.sum;
+  const TermRange all{0, TermsOf(sum, cut_.phases)};
   if constexpr (Cut::kPairs) {
     PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, sum, cut_.phases, filter, block,
-                    to);
+                    all, to);
   } else {
-    PackFilter(args_.kernels.Pack<Stored>(), sum, cut_.phases, filter, block, to);
+    PackFilter(args_.kernels.Pack<Stored>(), sum, cut_.phases, filter, block, all, to);
     if (sum.in_pairs) {
-      SwapPairs(to, TermsOf(sum, cut_.phases) / sum.source_c, sum.source_c, cut_.tile_cols);
+      SwapPairs(to, all.end / sum.source_c, sum.source_c, cut_.tile_cols);
     }
   }
 }

@@ -59,7 +59,7 @@ class PixelLanesRunner {
     int64_t ahead_step = 0;
   };
   void RunPart(int64_t image, int64_t part);
-  void PackFilterBlock(const FilterPanel& block, Element* to) const;
+  void PackFilterBlock(const FilterPanel& block, const TermRange& terms, Element* to) const;
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
   void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
@@ -87,12 +87,13 @@ bool PixelLanesRunner<Stored, Element>::Run() {
   }
   filter_ = AlignedArray<Element>(cut_.FilterElements());
   threads_ = std::vector<ThreadScratch>(static_cast<size_t>(args_.parallel.num_threads()));
-  args_.parallel.For(sum.groups * cut_.row_blocks, [&](int64_t i) {
+  const auto pack = [&](int64_t i, const TermRange& terms) {
     const int64_t first = i % cut_.row_blocks * cut_.tile_rows;
     PackFilterBlock({i / cut_.row_blocks, first, std::min(cut_.tile_rows, sum.result_c - first),
                      cut_.tile_rows},
-                    filter_.data() + i * cut_.BlockElements());
-  });
+                    terms, filter_.data() + i * cut_.BlockElements());
+  };
+  ForPanelParts(args_.parallel, sum.groups * cut_.row_blocks, TermsOf(sum, cut_.phases), pack);
   args_.parallel.For(sum.batch * cut_.parts.count,
                      [&](int64_t i) { RunPart(i / cut_.parts.count, i % cut_.parts.count); });
   return true;
@@ -100,13 +101,13 @@ bool PixelLanesRunner<Stored, Element>::Run() {
 
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::PackFilterBlock(const FilterPanel& block,
-                                                        Element* to) const {
+                                                        const TermRange& terms, Element* to) const {
   const auto* filter = static_cast<const Stored*>(args_.filter);
   if constexpr (kPairs) {
     PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, cut_.sum, cut_.phases, filter,
-                    block, to);
+                    block, terms, to);
   } else {
-    PackFilter(pack_, cut_.sum, cut_.phases, filter, block, to);
+    PackFilter(pack_, cut_.sum, cut_.phases, filter, block, terms, to);
   }
 }
 

@@ -1,5 +1,10 @@
 #include "conv/conv2d/data/pixel_lanes_cut.h"
 
+#include <algorithm>
+#include <limits>
+
+#include "conv/plan/work.h"
+
 namespace convgrad {
 
 TermCount::TermCount(const TapSum& sum) : valid(1), all(1) {
@@ -32,6 +37,44 @@ bool FitsPixelLanes(const TapSum& sum) {
   return static_cast<double>(sum.groups) * static_cast<double>(sum.source_c) * kBytes *
              size(sum.row_phases, 1) * size(sum.col_phases, sum.col_phases.front().count) <=
          kMostBytes;
+}
+
+Problem WithPlanesAsColumns(const Problem& problem) {
+  Problem columns = problem;
+  if (problem.data_format != DataFormat::kNCHW || !problem.HasTerms()) return columns;
+  const TapSum sum(problem);
+  if (sum.row_phases.size() != 1 || sum.col_phases.size() != 1 || !MeetsWholePlanes(sum)) {
+    return columns;
+  }
+  ConvGeometry& g = columns.geometry;
+  g.in_h *= g.in_w;
+  g.out_h *= g.out_w;
+  g.in_w = g.out_w = 1;
+  return columns;
+}
+
+RowParts CutRows(int64_t batch, int64_t rows, int64_t unit, int64_t most, int num_threads) {
+  constexpr int64_t kPartsPerThread = 3;
+  constexpr double kWorthwhile = 0.98;  // of the time with fewer parts
+  const int64_t units = CeilDiv(rows, unit);
+  const auto parts_of = [&](int64_t count) {
+    const int64_t positions = CeilDiv(units, count) * unit;
+    return RowParts{CeilDiv(rows, positions), positions};
+  };
+  int64_t fewest = CeilDiv(units, std::max<int64_t>(1, most / unit));
+  if (num_threads == 1) return parts_of(fewest);
+  fewest = std::max(fewest, std::min(units, CeilDiv(kPartsPerThread * num_threads, batch)));
+  RowParts best{};
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t count = fewest; count <= std::min(units, 2 * fewest + num_threads); ++count) {
+    const RowParts parts = parts_of(count);
+    const int64_t rounds = CeilDiv(batch * parts.count, int64_t{num_threads});
+    const double span = Product(rounds, parts.positions);
+    if (span >= kWorthwhile * least) continue;
+    least = span;
+    best = parts;
+  }
+  return best;
 }
 
 }  // namespace convgrad

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -52,6 +51,13 @@ struct TermList {
 struct RowParts {
   int64_t count, positions;
 };
+
+// The problem itself or, where every pixel of a plane meets its like alone, the same with planes of
+// one column, whose rows can be cut anywhere.
+Problem WithPlanesAsColumns(const Problem& problem);
+// `rows` rows of each image, whole numbers of `unit` rows a part and at most `most`, with equally
+// much for each thread.
+RowParts CutRows(int64_t batch, int64_t rows, int64_t unit, int64_t most, int num_threads);
 
 // Operands are held as Element: numbers of the compute type, or pairs of channels of bfloat16
 // numbers, for sums that meet whole planes.
@@ -106,7 +112,7 @@ struct PixelLanesCut {
   int64_t NumPlanes() const { return std::ssize(rows.residues) * std::ssize(cols.residues); }
   int64_t PanelCols() const;
   bool ServesInPlace() const;
-  RowParts CutRows() const;
+  RowParts Parts() const;
   int64_t ChannelStride() const;
   TermList ListTerms(size_t phase, int64_t stride) const;
   std::vector<TermList> ListAllTerms(int64_t stride) const;
@@ -117,7 +123,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
                                               int num_threads_in)
     : kernels(table.Gemm<Element>()),
       num_threads(num_threads_in),
-      sum(problem),
+      sum(WithPlanesAsColumns(problem)),
       phases(kPairs ? PhasesInPairs(sum) : PhasesOf(sum)),
       num_terms(TermsOf(sum, phases)),
       source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
@@ -132,7 +138,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       row_blocks(CeilDiv(sum.result_c, tile_rows)),
       by_panels(result_is_planes && MeetsWholePlanes(sum)),
       source_in_place(!kPairs && result_in_place && by_panels && ServesInPlace()),
-      parts(CutRows()),
+      parts(Parts()),
       plane_size(PlaneRows(parts.positions) * cols.extent),
       channel_stride(by_panels ? TilesOfWidth(kernels, panel_cols).front().cols : ChannelStride()),
       result_stride(result_in_place ? result.h * result.w : parts.positions * cols.extent),
@@ -159,19 +165,16 @@ bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
 }
 
 template <class Stored, class Element>
-RowParts PixelLanesCut<Stored, Element>::CutRows() const {
+RowParts PixelLanesCut<Stored, Element>::Parts() const {
   constexpr int64_t kPartBytes = 896 << 10;  // of source planes: about the second-level cache
-  const int64_t most = MostPositions(), halo = rows.extent - most;
+  const int64_t rows_of_image = MostPositions(), halo = rows.extent - rows_of_image;
+  if (by_panels) {
+    return CutRows(sum.batch, rows_of_image, panel_cols, RoundUp(rows_of_image, panel_cols),
+                   num_threads);
+  }
   const int64_t row_bytes = NumPlanes() * source.c * cols.extent * int64_t{sizeof(Element)};
-  const int64_t cached = by_panels ? most : kPartBytes / std::max<int64_t>(1, row_bytes) - halo;
-  const int64_t shared =
-      num_threads == 1 ? cached : CeilDiv(sum.batch * most, 3 * int64_t{num_threads}) + halo;
-  const int64_t count = CeilDiv(most, std::max<int64_t>(1, std::min(cached, shared)));
-  const int64_t positions = CeilDiv(most, count);
-  if (!by_panels) return {count, positions};
-  const int64_t whole_vectors =
-      RoundUp(positions, kernels.lanes / std::gcd(int64_t{kernels.lanes}, source.w));
-  return {CeilDiv(most, whole_vectors), whole_vectors};
+  return CutRows(sum.batch, rows_of_image, 1, kPartBytes / std::max<int64_t>(1, row_bytes) - halo,
+                 num_threads);
 }
 
 // Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines

@@ -1,0 +1,62 @@
+// The algorithm "pixel-lanes" against the reference, bit for bit, where planes are taken as columns
+// of pixels, and how rows are dealt to threads.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "conv/conv2d/data/pixel_lanes_cut.h"
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+// Problem lines of 1x1 filters on planes.
+std::string DrawPointwise(Draw& draw) {
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const int64_t batch = draw(1, 4), h = draw(1, 30), w = draw(1, 30), groups = draw(1, 3);
+  const int64_t in_c = draw(1, 40), out_c = draw(1, 70);
+  return std::string(draw(0, 1) == 0 ? "conv2d " : "conv2d_backprop_input ") + kTypes[draw(0, 3)] +
+         " NCHW in=" + ListOf({batch, groups * in_c, h, w}) +
+         " filter=" + ListOf({1, 1, in_c, groups * out_c}) +
+         " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT";
+}
+
+class PixelLanes : public ::testing::TestWithParam<Values> {};
+
+TEST_P(PixelLanes, OfPointwiseFilters) {
+  CheckOnRandomProblems("pixel-lanes", 40, 8, DrawPointwise, RandomOperands, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, PixelLanes,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+TEST(PixelLanesCut, TakesPlanesAsColumnsWhereEveryPixelIsAlone) {
+  const auto width = [](const std::string& rest) {
+    return WithPlanesAsColumns(ParseProblem("conv2d float32 " + rest +
+                                            " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT"))
+        .geometry.in_w;
+  };
+  EXPECT_EQ(width("NCHW in=2,8,7,5 filter=1,1,8,8 strides=1,1"), 1);
+  EXPECT_EQ(width("NHWC in=2,7,5,8 filter=1,1,8,8 strides=1,1"), 5);
+  EXPECT_EQ(width("NCHW in=2,8,7,5 filter=1,2,8,8 strides=1,1"), 5);
+  EXPECT_EQ(width("NCHW in=2,8,7,5 filter=1,1,8,8 strides=1,2"), 5);
+}
+
+TEST(CutRows, GivesThreadsEquallyMuch) {
+  // 7050 pixels in panels of 64, the last one of which is not full.
+  const RowParts panels = CutRows(1, 7050, 64, 7104, 2);
+  EXPECT_EQ(panels.count % 2, 0);
+  EXPECT_EQ(panels.positions % 64, 0);
+  EXPECT_GE(panels.count * panels.positions, 7050);
+  EXPECT_LT((panels.count - 1) * panels.positions, 7050);
+  // Three images among four threads.
+  EXPECT_EQ(3 * CutRows(3, 56, 1, 56, 4).count % 4, 0);
+  // As few as memory allows for one thread.
+  EXPECT_EQ(CutRows(5, 100, 1, 40, 1).count, 3);
+  EXPECT_EQ(CutRows(1, 160, 64, 192, 1).count, 1);
+  // No more than there are.
+  EXPECT_EQ(CutRows(1, 3, 1, 3, 16).count, 3);
+}
+
+}  // namespace
+}  // namespace convgrad::testing

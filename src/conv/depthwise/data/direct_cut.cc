@@ -94,6 +94,11 @@ void DepthwiseDataCut::FillThreads(int64_t num_channels, int num_threads) {
     }
   };
   grow(row_parts, rows.num_results());
+  // Equally many for each thread, where each has only a few.
+  while (num_tasks() < 2 * wanted && num_tasks() % num_threads != 0 &&
+         row_parts < rows.num_results()) {
+    ++row_parts;
+  }
   if (num_tasks() < wanted) {
     const int64_t unit = ChunkUnit();
     const int64_t more = CeilDiv(wanted, num_images * row_parts * col_parts);

@@ -155,13 +155,20 @@ int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
 }
 
 // True where panels are best read as they lie. Copying one costs as much as a few blocks of rows
-// lose to vectors across two lines, and to planes that begin in the same sets of the caches.
+// lose to planes that begin in the same sets of the caches and to vectors across two lines; narrow
+// ones, with fewer multiply-adds to a load, lose more.
 template <class Stored, class Element>
 bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
-  constexpr int64_t kLine = 64, kNear = 1024, kFewChannels = 64, kFewBlocks = 24;
-  const int64_t past = source.h * source.w * int64_t{sizeof(Compute)} % kNear;
+  constexpr int64_t kLine = 64, kNear = 1024, kFewChannels = 64;
+  constexpr int64_t kFewBlocks = 25, kFewBlocksOfNarrow = 8;
+  const int64_t plane_bytes = source.h * source.w * int64_t{sizeof(Compute)};
+  const int64_t past = plane_bytes % kNear;
   const bool spread = std::min(past, kNear - past) >= kLine;
-  return row_blocks <= kFewBlocks && (sum.source_c <= kFewChannels || spread);
+  const int64_t vector_bytes = kernels.lanes * int64_t{sizeof(Compute)};
+  const bool across_lines = plane_bytes % vector_bytes != 0;
+  const bool loses_more = vector_bytes < kLine && across_lines;
+  return row_blocks < (loses_more ? kFewBlocksOfNarrow : kFewBlocks) &&
+         (sum.source_c <= kFewChannels || spread);
 }
 
 template <class Stored, class Element>

@@ -247,8 +247,12 @@ PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& p
   const int64_t first_plane = (place.image * sum.groups + place.group) * channels;
   const int64_t first = place.first_position * cut_.source.w + panel * panels.cols;
   const Stored* const from = source_ + first_plane * plane + first;
-  // The next panel of these planes, or the first one of those that follow.
-  found.ahead = panel + 1 < panels.count ? from + panels.cols : from - first + channels * plane;
+  // The next panel of these planes, or the first one of those that follow. Where planes are no
+  // whole lines, the next panel's first line is this one's last: so the lines are told by their
+  // last numbers.
+  constexpr int64_t kLast = 64 / int64_t{sizeof(Stored)} - 1;
+  found.ahead =
+      panel + 1 < panels.count ? from + panels.cols + kLast : from - first + channels * plane;
   found.ahead_step = kChannels * plane * int64_t{sizeof(Stored)};
   const int64_t cols = panels.ColsOf(panel, place.num_pixels);
   if constexpr (std::is_same_v<Stored, Element>) {

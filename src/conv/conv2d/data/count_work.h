@@ -128,8 +128,12 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
     }
   }
   if (sum.groups > 1 && !cut.groups_apart) {  // a group's part of pixels where they lie
-    const int64_t lines = CeilDiv(sum.source_c * int64_t{sizeof(Element)}, int64_t{kAlignment});
-    work.Add(WorkKind::kFarLine, Product(sum.batch, sum.groups, sum.source_h, sum.source_w, lines));
+    const auto lines = [&](int64_t h, int64_t w, int64_t channels) {
+      const int64_t of_pixel = CeilDiv(channels * int64_t{sizeof(Element)}, int64_t{kAlignment});
+      return Product(sum.batch, sum.groups, h, w, of_pixel);
+    };
+    work.Add(WorkKind::kFarLine, lines(sum.source_h, sum.source_w, sum.source_c) +
+                                     lines(sum.result_h, sum.result_w, sum.result_c));
   }
   return work;
 }

@@ -146,14 +146,15 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
                                            phases, Steps(sum.result_c * sum.groups), Parts())
                                      : std::nullopt) {}
 
-// A group's part of neighbouring pixels meets in the same few sets of a cache where they are a
-// large power of two apart, and takes few of their lines.
+// A group's part of a tile's pixels meets in the same few sets of a cache where they are a large
+// power of two apart, and takes few of their lines.
 template <class Stored, class Element>
 bool ChannelLanesCut<Stored, Element>::Crowds(const TapSum& sum) {
   constexpr int64_t kFewSetsStride = 2048, kFewLines = 2;
   const int64_t group_bytes = sum.source_c * int64_t{sizeof(Element)};
+  const int64_t step = sum.col_phases.empty() ? 1 : sum.col_phases.front().source_step;
   return !kPairs && sum.groups > 1 && sum.kernel_h * sum.kernel_w > 1 &&
-         sum.groups * group_bytes % kFewSetsStride == 0 &&
+         step * sum.groups * group_bytes % kFewSetsStride == 0 &&
          group_bytes <= kFewLines * int64_t{kAlignment};
 }
 

@@ -12,6 +12,7 @@
 #include "cli/case/operands.h"
 #include "cli/case/shared_flags.h"
 #include "cli/options/commands.h"
+#include "cli/parts/part_operands.h"
 #include "cli/parts/part_run.h"
 #include "cli/parts/reduction.h"
 #include "cli/text/row.h"
@@ -84,33 +85,12 @@ class OperandCheck {
     reading.view_as = parts_.problem().dtype;
     reading.max_copied_bytes = max_bytes_;
     const StoredTensor file = ReadTensor(path, reading);
-    Shape shape = parts_.problem().ShapeOf(role);
     const bool is_filter = role == Role::kFilter;
-    const Tensor tensor =
+    CheckOperand(
+        parts_, role, path,
         is_filter
             ? FilterBorder(parts_.problem(), options.filter_format).Ours(file.tensor, parallel)
-            : file.tensor;
-    if (!is_filter) shape[0] = tensor.shape().empty() ? 0 : tensor.shape()[0];
-    if (tensor.dtype() != parts_.problem().dtype || tensor.shape() != shape ||
-        (!is_filter && shape[0] < parts_.ranges().back().images.end)) {
-      ThrowData("operand/mismatch", path,
-                fmt::format("{} {} is not the {} of which the parts are",
-                            InfoOf(tensor.dtype()).name, ToString(tensor.shape()), NameOf(role)));
-    }
-    for (const PartRange& range : parts_.ranges()) {
-      const PartHeader& header = parts_.headers()[range.part];
-      const OperandHashes& hashes =
-          is_filter ? header.operands : header.images[range.range].operands;
-      const std::string hash = DataHash(is_filter ? tensor : ImagesOf(tensor, range.images));
-      const bool is_same = std::ranges::any_of(
-          hashes, [&](const auto& one) { return one.first == NameOf(role) && one.second == hash; });
-      if (is_same) continue;
-      ThrowData("part/operand-changed", parts_.paths()[range.part],
-                is_filter ? fmt::format("its filter is not that of {}", path)
-                          : fmt::format("its images {} of {} are not those of {}",
-                                        NameOf(range.images), NameOf(role), path),
-                "compute the part again");
-    }
+            : file.tensor);
     file.CheckUnchanged();
   }
 

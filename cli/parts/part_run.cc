@@ -29,11 +29,7 @@ bool IsSum(const Problem& problem) {
   return InfoOf(problem.op).direction == Direction::kBackpropFilter;
 }
 
-void CheckFlags(const Arguments& arguments, const CaseSpec& spec) {
-  if (arguments.Has(FlagId::kOutput)) {
-    ThrowUsage("flag/conflict", "--output and --partial", "a part is no result yet",
-               "leave --output to reduce");
-  }
+CaseSpec RequireExact(CaseSpec spec) {
   const OpInfo& op = InfoOf(spec.conv.op);
   if (op.direction == Direction::kBackpropFilter && spec.execution.precision != Precision::kExact) {
     ThrowUsage("part/precision", "--partial",
@@ -42,164 +38,158 @@ void CheckFlags(const Arguments& arguments, const CaseSpec& spec) {
                            op.name),
                "give --precision exact");
   }
+  return spec;
 }
 
-// One part while it comes about.
-class PartRun {
- public:
-  PartRun(Session& session, CaseSpec spec)
-      : session_(session),
-        entry_(session.report.cases.back()),
-        spec_(std::move(spec)),
-        operands_(spec_, session.console),
-        path_(*session.arguments.Find(FlagId::kPartial)) {
-    entry_.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
-    entry_.filter_format = spec_.conv.filter_format;
-    entry_.problem = problem();
-    if (spec_.name.empty()) entry_.name = problem().ToLine();
-    entry_.inputs = operands_.Records();
-    entry_.run = IsSum(problem()) ? PlanExactSums(problem(), spec_.execution)
-                                  : PlanRun(problem(), spec_.execution);
-    if (IsSum(problem())) {
-      CheckExactSumsMemory(problem(), operands_.CopiedBytes(), spec_.execution);
-    } else {
-      operands_.CheckMemory();
-    }
-    if (const std::string* first = session.arguments.Find(FlagId::kFirstImage)) {
-      first_image_ = ParseInteger("--first-image", *first, 0, kMaxDimension - operands_.batch());
-    }
-    if (problem().geometry.batch == 0) {
-      ThrowUsage("images/range", "--partial", "there is no image", "give operands with images");
-    }
-    file_.emplace(path_, OutputFileOptions{spec_.write.no_clobber});
-    // A full disk is better met now than after the computation.
-    file_->Reserve(IsSum(problem())
-                       ? *CheckedProduct(problem().ResultShape()) * int64_t{sizeof(uint64_t)}
-                       : problem().ResultBytes());
-  }
-
-  void Run() {
-    const Clock::time_point begin = Clock::now();
-    const Parallel parallel(entry_.run->num_threads);
-    {
-      const Progress progress(session_.console, "reading operands");
-      operands_.Load(parallel);
-    }
-    TimingRecord timing;
-    timing.load_ms = MillisecondsSince(begin);
-    entry_.timing = timing;
-    MakeHeader();
-    IsSum(problem()) ? RunSums() : RunImages();
-    entry_.timing->total_ms = MillisecondsSince(begin);
-    entry_.status = CaseStatus::kComputed;
-    entry_.exit_code = ExitCode::kOk;
-  }
-
-  std::string Summary() const {
-    const PartRecord& part = *entry_.part;
-    const std::string of_batch =
-        header_.batch ? fmt::format(" of {}", *header_.batch) : std::string();
-    const std::string what =
-        header_.sums ? fmt::format("exact sums of {} elements, {} words each",
-                                   header_.sums->elements, header_.sums->words)
-                     : fmt::format("{}, {}", InfoOf(problem().op).result, header_.precision);
-    return fmt::format("{}\n", problem().ToLine()) +
-           Row("part", fmt::format("images {}{}: {}", NameOf(Range()), of_batch, what)) +
-           Row("file", fmt::format("{}, {}", EscapeControls(path_), FormatExactBytes(part.bytes))) +
-           Row("sha256", part.sha256) +
-           Row("computed in",
-               fmt::format("{} ({}, {}, {} threads)", DescribeTiming(entry_), entry_.run->algorithm,
-                           NameOf(entry_.run->isa), entry_.run->num_threads));
-  }
-
- private:
-  const Problem& problem() const { return operands_.problem(); }
-  ImageRange Range() const {
-    const int64_t first = first_image_.value_or(0);
-    return {first + operands_.images().begin, first + operands_.images().end};
-  }
-  const Tensor& Operand(int i) const { return i == 0 ? operands_.first() : operands_.second(); }
-  Role RoleOf(int i) const { return InfoOf(problem().op).operands[i]; }
-
-  // All but the hashes of the images and what is known when the sums are.
-  void MakeHeader() {
-    header_.problem = LineOfAnyBatch(problem());
-    header_.precision = NameOf(spec_.execution.precision);
-    if (!first_image_) header_.batch = operands_.batch();
-    for (int i = 0; i < 2; ++i) {
-      const bool is_filter = RoleOf(i) == Role::kFilter;
-      if (!is_filter && first_image_) continue;  // a piece is no sample of the whole
-      header_.operands.emplace_back(NameOf(RoleOf(i)), is_filter ? DataHash(operands_.whole(i))
-                                                                 : SampleHash(operands_.whole(i)));
-    }
-    header_.images = {{Range().begin, Range().end, {}}};
-  }
-
-  void RunSums() {
-    const Clock::time_point begin = Clock::now();
-    DataHasher hashers[] = {DataHasher(problem().dtype, operands_.first().shape()),
-                            DataHasher(problem().dtype, operands_.second().shape())};
-    const Parallel parallel(entry_.run->num_threads);
-    const auto hash_images = [&](int64_t first, int64_t last) {
-      parallel.For(2, [&](int64_t i) {
-        const Tensor& tensor = Operand(static_cast<int>(i));
-        const int64_t bytes = tensor.num_bytes() / problem().geometry.batch;
-        hashers[i].Update(static_cast<const std::byte*>(tensor.raw()) + first * bytes,
-                          (last - first) * bytes);
-      });
-    };
-    const Progress progress(session_.console, "summing images " + NameOf(Range()));
-    const FixedPointSums sums =
-        ComputeExactSums(problem(), operands_.first(), operands_.second(), operands_.CopiedBytes(),
-                         spec_.execution, hash_images);
-    entry_.timing->compute_ms = MillisecondsSince(begin);
-    operands_.CheckUnchanged();
-    for (int i = 0; i < 2; ++i) {
-      header_.images.front().operands.emplace_back(NameOf(RoleOf(i)), hashers[i].Finish());
-    }
-    header_.sums = PartSumsOf(sums);
-    WritePart([&](PartWriter& writer) { WriteSums(writer, sums); });
-  }
-
-  void RunImages() {
-    const Clock::time_point begin = Clock::now();
-    Tensor result;
-    {
-      const Progress progress(session_.console, "computing images " + NameOf(Range()));
-      result =
-          Compute(problem(), operands_.first(), operands_.second(), spec_.execution, &*entry_.run);
-    }
-    entry_.timing->compute_ms = MillisecondsSince(begin);
-    for (int i = 0; i < 2; ++i) {
-      if (RoleOf(i) == Role::kFilter) continue;
-      header_.images.front().operands.emplace_back(NameOf(RoleOf(i)), DataHash(Operand(i)));
-    }
-    operands_.CheckUnchanged();
-    header_.image_bytes = problem().ResultBytes() / problem().geometry.batch;
-    WritePart([&](PartWriter& writer) { writer.Write(result.raw(), result.num_bytes()); });
-  }
-
-  template <class WriteData>
-  void WritePart(const WriteData& write_data) {
-    const Progress progress(session_.console, "writing");
-    const Clock::time_point begin = Clock::now();
-    PartWriter writer(*file_, header_);
-    write_data(writer);
-    entry_.part = RecordOf(path_, header_, writer.Finish());
-    entry_.timing->write_ms = MillisecondsSince(begin);
-  }
-
-  Session& session_;
-  CaseRecord& entry_;
-  const CaseSpec spec_;
-  Operands operands_;
-  const std::string path_;
-  std::optional<int64_t> first_image_;
-  std::optional<OutputFile> file_;
-  PartHeader header_;
-};
-
 }  // namespace
+
+PartRun::PartRun(CaseSpec spec, std::string path, const std::string* first_image,
+                 const Console& console, CaseRecord& entry)
+    : console_(console),
+      entry_(entry),
+      spec_(RequireExact(std::move(spec))),
+      operands_(spec_, console),
+      path_(std::move(path)) {
+  entry_.use_cudnn_on_gpu = spec_.use_cudnn_on_gpu;
+  entry_.filter_format = spec_.conv.filter_format;
+  entry_.problem = problem();
+  if (spec_.name.empty()) entry_.name = problem().ToLine();
+  entry_.inputs = operands_.Records();
+  entry_.run = IsSum(problem()) ? PlanExactSums(problem(), spec_.execution)
+                                : PlanRun(problem(), spec_.execution);
+  CheckMemory();
+  if (first_image != nullptr) {
+    first_image_ =
+        ParseInteger("--first-image", *first_image, 0, kMaxDimension - operands_.batch());
+  }
+  if (problem().geometry.batch == 0) {
+    ThrowUsage("images/range", "--partial", "there is no image", "give operands with images");
+  }
+  OpenFile();
+}
+
+void PartRun::CheckMemory() const {
+  if (IsSum(problem())) {
+    CheckExactSumsMemory(problem(), operands_.CopiedBytes(), spec_.execution);
+  } else {
+    operands_.CheckMemory();
+  }
+}
+
+// A full disk is better met now than after the computation.
+void PartRun::OpenFile() {
+  file_.emplace(path_, OutputFileOptions{spec_.write.no_clobber});
+  file_->Reserve(IsSum(problem())
+                     ? *CheckedProduct(problem().ResultShape()) * int64_t{sizeof(uint64_t)}
+                     : problem().ResultBytes());
+}
+
+void PartRun::Run() {
+  const Clock::time_point begin = Clock::now();
+  const Parallel parallel(entry_.run->num_threads);
+  {
+    const Progress progress(console_, "reading operands");
+    operands_.Load(parallel);
+  }
+  TimingRecord timing;
+  timing.load_ms = MillisecondsSince(begin);
+  entry_.timing = timing;
+  MakeHeader();
+  IsSum(problem()) ? RunSums() : RunImages();
+  entry_.timing->total_ms = MillisecondsSince(begin);
+  entry_.status = CaseStatus::kComputed;
+  entry_.exit_code = ExitCode::kOk;
+}
+
+std::string PartRun::Summary() const {
+  const PartRecord& part = *entry_.part;
+  const std::string of_batch =
+      header_.batch ? fmt::format(" of {}", *header_.batch) : std::string();
+  const std::string what =
+      header_.sums ? fmt::format("exact sums of {} elements, {} words each", header_.sums->elements,
+                                 header_.sums->words)
+                   : fmt::format("{}, {}", InfoOf(problem().op).result, header_.precision);
+  return fmt::format("{}\n", problem().ToLine()) +
+         Row("part", fmt::format("images {}{}: {}", NameOf(Range()), of_batch, what)) +
+         Row("file", fmt::format("{}, {}", EscapeControls(path_), FormatExactBytes(part.bytes))) +
+         Row("sha256", part.sha256) +
+         Row("computed in",
+             fmt::format("{} ({}, {}, {} threads)", DescribeTiming(entry_), entry_.run->algorithm,
+                         NameOf(entry_.run->isa), entry_.run->num_threads));
+}
+
+ImageRange PartRun::Range() const {
+  const int64_t first = first_image_.value_or(0);
+  return {first + operands_.images().begin, first + operands_.images().end};
+}
+
+// All but the hashes of the images and what is known when the sums are.
+void PartRun::MakeHeader() {
+  header_.problem = LineOfAnyBatch(problem());
+  header_.precision = NameOf(spec_.execution.precision);
+  if (!first_image_) header_.batch = operands_.batch();
+  for (int i = 0; i < 2; ++i) {
+    const bool is_filter = RoleOf(i) == Role::kFilter;
+    if (!is_filter && first_image_) continue;  // a piece is no sample of the whole
+    header_.operands.emplace_back(NameOf(RoleOf(i)), is_filter ? DataHash(operands_.whole(i))
+                                                               : SampleHash(operands_.whole(i)));
+  }
+  header_.images = {{Range().begin, Range().end, {}}};
+}
+
+template <class WriteData>
+void PartRun::WritePart(const WriteData& write_data) {
+  const Progress progress(console_, "writing");
+  const Clock::time_point begin = Clock::now();
+  PartWriter writer(*file_, header_);
+  write_data(writer);
+  entry_.part = RecordOf(path_, header_, writer.Finish());
+  entry_.timing->write_ms = MillisecondsSince(begin);
+}
+
+void PartRun::RunSums() {
+  const Clock::time_point begin = Clock::now();
+  DataHasher hashers[] = {DataHasher(problem().dtype, operands_.first().shape()),
+                          DataHasher(problem().dtype, operands_.second().shape())};
+  const Parallel parallel(entry_.run->num_threads);
+  const auto hash_images = [&](int64_t first, int64_t last) {
+    parallel.For(2, [&](int64_t i) {
+      const Tensor& tensor = Operand(static_cast<int>(i));
+      const int64_t bytes = tensor.num_bytes() / problem().geometry.batch;
+      hashers[i].Update(static_cast<const std::byte*>(tensor.raw()) + first * bytes,
+                        (last - first) * bytes);
+    });
+  };
+  const Progress progress(console_, "summing images " + NameOf(Range()));
+  const FixedPointSums sums =
+      ComputeExactSums(problem(), operands_.first(), operands_.second(), operands_.CopiedBytes(),
+                       spec_.execution, hash_images);
+  entry_.timing->compute_ms = MillisecondsSince(begin);
+  operands_.CheckUnchanged();
+  for (int i = 0; i < 2; ++i) {
+    header_.images.front().operands.emplace_back(NameOf(RoleOf(i)), hashers[i].Finish());
+  }
+  header_.sums = PartSumsOf(sums);
+  WritePart([&](PartWriter& writer) { WriteSums(writer, sums); });
+}
+
+void PartRun::RunImages() {
+  const Clock::time_point begin = Clock::now();
+  Tensor result;
+  {
+    const Progress progress(console_, "computing images " + NameOf(Range()));
+    result =
+        Compute(problem(), operands_.first(), operands_.second(), spec_.execution, &*entry_.run);
+  }
+  entry_.timing->compute_ms = MillisecondsSince(begin);
+  for (int i = 0; i < 2; ++i) {
+    if (RoleOf(i) == Role::kFilter) continue;
+    header_.images.front().operands.emplace_back(NameOf(RoleOf(i)), DataHash(Operand(i)));
+  }
+  operands_.CheckUnchanged();
+  header_.image_bytes = problem().ResultBytes() / problem().geometry.batch;
+  WritePart([&](PartWriter& writer) { writer.Write(result.raw(), result.num_bytes()); });
+}
 
 PartSums PartSumsOf(const FixedPointSums& sums) {
   return {sums.count(), sums.window().first, sums.window().count, !sums.states().empty()};
@@ -221,14 +211,19 @@ PartRecord RecordOf(const std::string& path, const PartHeader& header, const std
 }
 
 ExitCode RunPart(Session& session) {
-  BeginCase(session);
-  CaseSpec spec = ParseCase(RequestOf(session.arguments));
+  const Arguments& arguments = session.arguments;
+  CaseRecord& entry = BeginCase(session);
+  CaseSpec spec = ParseCase(RequestOf(arguments));
   session.report.execution = spec.execution;
-  CheckFlags(session.arguments, spec);
-  PartRun run(session, std::move(spec));
+  if (arguments.Has(FlagId::kOutput)) {
+    ThrowUsage("flag/conflict", "--output and --partial", "a part is no result yet",
+               "leave --output to reduce");
+  }
+  PartRun run(std::move(spec), *arguments.Find(FlagId::kPartial),
+              arguments.Find(FlagId::kFirstImage), session.console, entry);
   run.Run();
   session.console.Result(run.Summary());
-  return session.report.cases.back().exit_code;
+  return entry.exit_code;
 }
 
 std::string DescribePartSize(const Problem& problem) {

@@ -1,7 +1,9 @@
 #include "cli/shards/deal.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace convgrad::cli {
 namespace {
@@ -13,6 +15,32 @@ std::vector<int32_t> LongestFirst(std::span<const double> costs) {
     return costs[a] != costs[b] ? costs[a] > costs[b] : a < b;
   });
   return order;
+}
+
+// A case is cut into so many parts for each shard that it would keep busy: a few, so that the rest
+// of the cases can even out what they leave.
+constexpr double kPartsOfAShard = 8;
+// As much more than the mean shard's work is worth a cut.
+constexpr double kWorthACut = 1.25;
+
+int64_t PartsOf(const CaseWork& one, double mean) {
+  if (one.pieces <= 1 || one.seconds <= kWorthACut * mean) return 1;
+  const double wanted = std::ceil(one.seconds / mean * kPartsOfAShard);
+  return wanted < static_cast<double>(one.pieces) ? static_cast<int64_t>(wanted) : one.pieces;
+}
+
+// The pieces of shards that have so many of a case's parts each.
+std::vector<CaseShare> SharesOf(const std::vector<int64_t>& parts_of_shard, int64_t pieces) {
+  const int64_t parts = std::accumulate(parts_of_shard.begin(), parts_of_shard.end(), int64_t{0});
+  std::vector<CaseShare> shares;
+  int64_t done = 0;
+  for (size_t shard = 0; shard < parts_of_shard.size(); ++shard) {
+    const int64_t begin = done;
+    done += parts_of_shard[shard];
+    if (done == begin) continue;
+    shares.push_back({static_cast<int32_t>(shard), pieces * begin / parts, pieces * done / parts});
+  }
+  return shares;
 }
 
 }  // namespace
@@ -38,6 +66,35 @@ Deal DealCases(std::span<const double> costs, int64_t num_shards) {
     std::push_heap(heap.begin(), heap.end(), has_more);
   }
   return deal;
+}
+
+SharedDeal DealShares(std::span<const CaseWork> cases, int64_t num_shards, bool cut) {
+  double sum = 0;
+  for (const CaseWork& one : cases) sum += one.seconds;
+  std::vector<double> costs;
+  std::vector<int64_t> parts;
+  for (const CaseWork& one : cases) {
+    parts.push_back(cut ? PartsOf(one, sum / static_cast<double>(num_shards)) : 1);
+    costs.insert(costs.end(), parts.back(), one.seconds / static_cast<double>(parts.back()));
+  }
+  SharedDeal shared = {DealCases(costs, num_shards), {}};
+  const std::vector<int32_t> shard_of_part = std::exchange(shared.deal.shard_of, {});
+  auto next = shard_of_part.begin();
+  for (size_t index = 0; index < cases.size(); ++index) {
+    shared.deal.shard_of.push_back(*next);
+    std::vector<int64_t> parts_of_shard(parts[index] > 1 ? num_shards : 0);
+    for (int64_t part = 0; part < parts[index]; ++part, ++next) {
+      if (parts[index] > 1) ++parts_of_shard[*next];
+    }
+    std::vector<CaseShare> shares = SharesOf(parts_of_shard, cases[index].pieces);
+    for (const CaseShare& share : shares) {
+      shared.deal.loads[share.shard].num_cases -= parts_of_shard[share.shard] - 1;
+    }
+    if (shares.size() < 2) continue;
+    shared.deal.shard_of.back() = -1;
+    shared.shares.emplace(static_cast<int64_t>(index), std::move(shares));
+  }
+  return shared;
 }
 
 double LongestSeconds(std::span<const ShardLoad> loads) {

@@ -127,6 +127,93 @@ TEST(DealTest, AMillionCasesOnAThousandShards) {
   ExpectPredictionHolds(1'000'000, 1'000);
 }
 
+std::vector<CaseWork> Works(const std::vector<double>& costs, int64_t pieces) {
+  std::vector<CaseWork> cases;
+  for (const double cost : costs) cases.push_back({cost, pieces});
+  return cases;
+}
+
+TEST(DealSharesTest, AHugeCaseKeepsNobodyWaiting) {
+  std::vector<CaseWork> cases = Works({1, 1, 1, 1, 1}, 1);
+  cases.push_back({95, 64});
+  const SharedDeal shared = DealShares(cases, 4, /*cut=*/true);
+  ASSERT_EQ(shared.shares.size(), 1u);
+  const std::vector<CaseShare>& shares = shared.shares.at(5);
+  EXPECT_EQ(shared.deal.shard_of[5], -1);
+  EXPECT_EQ(shares.size(), 4u);
+  EXPECT_LE(Imbalance(shared.deal.loads), 0.05);
+  // Left whole, three of four shards would be idle most of the time.
+  EXPECT_EQ(DealShares(cases, 4, /*cut=*/false).deal.shard_of[5], 0);
+  EXPECT_GE(Imbalance(DealShares(cases, 4, /*cut=*/false).deal.loads), 2);
+}
+
+TEST(DealSharesTest, WithoutHugeCasesNothingChanges) {
+  for (const uint64_t seed : {1u, 2u, 3u}) {
+    const std::vector<double> costs = HeavyTailedCosts(20'000, seed);
+    const std::vector<int32_t> shard_of = DealCases(costs, 20).shard_of;
+    EXPECT_EQ(DealShares(Works(costs, 100), 20, true).deal.shard_of, shard_of);
+    EXPECT_EQ(DealShares(Works(costs, 1), 2'000, true).deal.shard_of,
+              DealCases(costs, 2'000).shard_of);
+    EXPECT_EQ(DealShares(Works(costs, 100), 2'000, false).deal.shard_of,
+              DealCases(costs, 2'000).shard_of);
+  }
+}
+
+// Shares make all of a case, each shard has one at most, and none is empty.
+TEST(DealSharesTest, AnyCutIsSoundAndAtMostAQuarterLonger) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 300; ++round) {
+    const auto shards = 1 + static_cast<int64_t>(random() % 40);
+    std::vector<CaseWork> cases = Works(HeavyTailedCosts(random() % 60, random()), 1);
+    for (CaseWork& one : cases) one.pieces = 1 + static_cast<int64_t>(random() % 2 * 100'000);
+    const SharedDeal shared = DealShares(cases, shards, true);
+    std::vector<ShardLoad> loads(shards);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const int32_t shard = shared.deal.shard_of[i];
+      ASSERT_EQ(shard < 0, shared.shares.contains(static_cast<int64_t>(i)));
+      if (shard < 0) continue;
+      loads[shard].seconds += cases[i].seconds;
+      ++loads[shard].num_cases;
+    }
+    double longest = 0;  // of those that can't be cut
+    for (const CaseWork& one : cases) {
+      if (one.pieces == 1) longest = std::max(longest, one.seconds);
+    }
+    for (const auto& [index, shares] : shared.shares) {
+      ASSERT_GE(shares.size(), 2u);
+      int64_t next = 0;
+      int32_t last_shard = -1;
+      for (const CaseShare& share : shares) {
+        ASSERT_EQ(share.begin, next);
+        ASSERT_GT(share.end, share.begin);
+        ASSERT_GT(share.shard, last_shard);
+        next = share.end;
+        last_shard = share.shard;
+        const double part = static_cast<double>(share.end - share.begin);
+        loads[share.shard].seconds +=
+            cases[index].seconds * part / static_cast<double>(cases[index].pieces);
+        ++loads[share.shard].num_cases;
+      }
+      ASSERT_EQ(next, cases[index].pieces);
+    }
+    for (int64_t shard = 0; shard < shards; ++shard) {
+      ASSERT_EQ(loads[shard].num_cases, shared.deal.loads[shard].num_cases);
+      ASSERT_NEAR(loads[shard].seconds, shared.deal.loads[shard].seconds,
+                  1e-3 * loads[shard].seconds + 1e-12);
+    }
+    const double least = std::max(longest, 1.25 * MeanSeconds(shared.deal.loads));
+    EXPECT_LE(LongestSeconds(shared.deal.loads), 4.0 / 3 * least * (1 + 1e-9)) << "round " << round;
+  }
+}
+
+// Where all parts of a case go to one shard, they are the case.
+TEST(DealSharesTest, ACutThatSplitsNothingIsNone) {
+  const SharedDeal shared = DealShares(std::vector<CaseWork>{{0.7, 1}, {1.3, 2}}, 2, true);
+  EXPECT_TRUE(shared.shares.empty());
+  EXPECT_EQ(shared.deal.shard_of, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(shared.deal.loads[1].num_cases, 1);
+}
+
 Problem Conv(const std::string& op, int64_t size, DType dtype = DType::kFloat32) {
   ConvSpec spec;
   spec.op = ParseOp(op);

@@ -203,4 +203,16 @@ json CliTest::ReportIn(const std::string& text) const {
   return report;
 }
 
+nlohmann::json WithoutTimes(nlohmann::json report) {
+  for (nlohmann::json& entry : report["benchmarks"]) {
+    for (const char* key : {"real_time", "cpu_time", "bytes_per_second", "gflops", "timing"}) {
+      entry.erase(key);
+    }
+    if (entry.contains("run")) entry["run"].erase("peak_rss_bytes");
+  }
+  for (const char* key : {"date", "load"}) report["context"].erase(key);
+  report["context"]["convgrad"].erase("command");
+  return report;
+}
+
 }  // namespace convgrad::testing

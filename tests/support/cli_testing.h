@@ -74,6 +74,9 @@ class CliTest : public ::testing::Test {
   ScratchDirectory scratch_;
 };
 
+// A report without times, the machine's state and the command line.
+nlohmann::json WithoutTimes(nlohmann::json report);
+
 // When to kill a process, counted from its start. How long it would live changes with what else the
 // machine does, so the span from which a moment is drawn is learnt: halved when one came too late,
 // a quarter longer when not. Three of four kills then meet a process, few rounds after the start.

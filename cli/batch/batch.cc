@@ -16,6 +16,7 @@
 #include "base/stopwatch.h"
 #include "cli/batch/batch_case.h"
 #include "cli/batch/journal.h"
+#include "cli/batch/part_job.h"
 #include "cli/batch/resume.h"
 #include "cli/batch/turns.h"
 #include "cli/batch/worker_pool.h"
@@ -84,7 +85,7 @@ class BatchRun {
     const ScopedFpEnvironment environment;
     try {
       while (std::optional<Work> work = Take()) {
-        const CaseJob job = JobOf(std::move(work->one), work->index);
+        const CaseJob job = JobAt(std::move(*work));
         Finish(work->position, job, RunOne(job));
       }
     } catch (const Stopped&) {
@@ -118,12 +119,23 @@ class BatchRun {
     return std::nullopt;
   }
 
+  CaseJob JobAt(Work work) const {
+    CaseJob job = JobOf(std::move(work.one), work.index);
+    const auto part = options_.parts.find(work.index);
+    if (part == options_.parts.end()) return job;
+    return PartOf(std::move(job), part->second, PartPathOf(*options_.split_beside, work.index));
+  }
+
   int64_t NextToWrite() const {
     return session_.report_writer ? session_.report_writer->next_position() : next_position_;
   }
 
   std::optional<ResumedEntry> Resume(const CaseJob& job) const {
     if (!earlier_) return std::nullopt;
+    if (job.part) {
+      const auto line = earlier_->Find(job.identity);
+      return line ? ResumePart(*line, job, console_) : std::nullopt;
+    }
     const CaseSpec spec = ParseCase(job.request);
     // A golden is recorded even if its case passed before.
     if (options_.record && spec.NamesGoldenFile()) return std::nullopt;

@@ -10,10 +10,14 @@
 #include "base/deadline.h"
 #include "base/error.h"
 #include "base/parallel.h"
-#include "cli/case/case_run.h"
+#include "cli/batch/part_job.h"
 #include "cli/case/operands.h"
+#include "cli/parts/part_run.h"
+#include "cli/record/pending.h"
 #include "cli/session/session.h"
+#include "cli/text/json.h"
 #include "conv/compute.h"
+#include "files/tensor_path.h"
 #include "tensor/tensor_hash.h"
 
 namespace convgrad::cli {
@@ -31,6 +35,26 @@ std::string IdentityHash(const ManifestCase& one, const Program& program) {
   return Sha256(text.data(), static_cast<int64_t>(text.size()));
 }
 
+// How long a case may take, what others take before its turn not counted.
+class CaseTime {
+ public:
+  explicit CaseTime(const std::optional<double>& timeout)
+      : deadline_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                     std::chrono::duration<double>(timeout.value_or(0)))),
+        scoped_(timeout ? &deadline_ : nullptr) {}
+
+  template <class Wait>
+  void Exclude(const Wait& wait) {
+    const Clock::time_point asked = Clock::now();
+    wait();
+    deadline_ += Clock::now() - asked;
+  }
+
+ private:
+  Deadline deadline_;
+  ScopedDeadline scoped_;
+};
+
 std::string WhyBad(const CaseRecord& entry) {
   if (entry.error) return entry.error->message;
   if (entry.exit_code == ExitCode::kOk) return "";
@@ -46,7 +70,7 @@ std::string WhyBad(const CaseRecord& entry) {
 
 CaseJob JobOf(ManifestCase one, int64_t index, const Program& program) {
   std::string identity = IdentityHash(one, program);
-  return {index, std::move(identity), std::move(one.request), one.count, std::move(one.tags)};
+  return {index, std::move(identity), std::move(one.request), one.count, std::move(one.tags), {}};
 }
 
 CaseRunner::CaseRunner(std::string program, const BatchOptions& options, const Console& console)
@@ -58,7 +82,9 @@ CaseRecord CaseRunner::BeginEntry(const CaseJob& job) const {
   entry.index = job.index;
   entry.identity = job.identity;
   entry.tags = job.tags;
-  entry.repro = CommandLineOf(program_, job.request, /*with_outputs=*/false);
+  entry.repro = CommandLineOf(program_, job.part ? RequestOfPart(job) : job.request,
+                              /*with_outputs=*/false);
+  if (job.part) entry.split = SplitRecordOf(job);
   return entry;
 }
 
@@ -71,10 +97,10 @@ CaseEnding CaseRunner::EndingOf(const CaseRecord& entry) const {
           entry.pending ? AcceptCommand(*entry.pending) : ""};
 }
 
-CaseEnding CaseRunner::Run(const CaseJob& job, Turns& turns) const {
+CaseEnding CaseRunner::Run(const CaseJob& job, Turns& turns, const ResultSource& result) const {
   CaseRecord entry = BeginEntry(job);
   try {
-    Compute(LimitResources(ParseCase(job.request)), entry, turns);
+    job.part ? ComputePart(job, entry, turns) : Compute(job, entry, turns, result);
   } catch (const Stopped&) {
     if (StopRequested()) throw;
     RecordError(entry, TimeoutError(*options_.timeout));
@@ -113,31 +139,30 @@ CaseSpec CaseRunner::LimitResources(CaseSpec spec) const {
   return spec;
 }
 
-void CaseRunner::Compute(CaseSpec spec, CaseRecord& entry, Turns& turns) const {
-  Deadline deadline = Clock::now();
-  if (options_.timeout) {
-    deadline += std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double>(*options_.timeout));
-  }
-  const ScopedDeadline scoped_deadline(options_.timeout ? &deadline : nullptr);
-  CaseOptions case_options;
-  case_options.hash_inputs = case_options.hash_result = case_options.hash_golden =
-      options_.has_hashes;
-  case_options.one_thread_flops = kOneThreadFlops;
-  case_options.num_threads = options_.num_threads;
-  case_options.record = options_.record;
-  case_options.pending = options_.pending;
-  case_options.make_directories = options_.make_directories;
-  case_options.require_golden = options_.require_golden;
-  case_options.profile_errors = options_.has_entries;
+CaseOptions CaseRunner::OptionsOfCases() const {
+  CaseOptions options;
+  options.hash_inputs = options.hash_result = options.hash_golden = options_.has_hashes;
+  options.one_thread_flops = kOneThreadFlops;
+  options.num_threads = options_.num_threads;
+  options.record = options_.record;
+  options.pending = options_.pending;
+  options.make_directories = options_.make_directories;
+  options.require_golden = options_.require_golden;
+  options.profile_errors = options_.has_entries;
+  return options;
+}
+
+void CaseRunner::Compute(const CaseJob& job, CaseRecord& entry, Turns& turns,
+                         const ResultSource& result) const {
+  CaseTime time(options_.timeout);
+  CaseOptions case_options = OptionsOfCases();
+  case_options.result = result;
   // The turn ends after the run's tensors have gone: until then they take the next one's memory.
   std::optional<ScopedTurn> turn;
-  CaseRun run(std::move(spec), case_options, console_, entry);
+  CaseRun run(LimitResources(ParseCase(job.request)), case_options, console_, entry);
   const bool is_large = entry.run->num_threads > 1;
   const bool takes_memory = entry.run->memory_bytes > options_.max_memory_bytes / options_.jobs;
-  const Clock::time_point asked = Clock::now();
-  turn.emplace(turns, entry, is_large || takes_memory);
-  deadline += Clock::now() - asked;  // other cases' time
+  time.Exclude([&] { turn.emplace(turns, entry, is_large || takes_memory); });
   run.LoadAndCompute();
   run.Check();
   // A case of much memory keeps its turn until the result is written.
@@ -146,9 +171,33 @@ void CaseRunner::Compute(CaseSpec spec, CaseRecord& entry, Turns& turns) const {
   run.Conclude();
 }
 
+void CaseRunner::ComputePart(const CaseJob& job, CaseRecord& entry, Turns& turns) const {
+  CaseTime time(options_.timeout);
+  const CaseSpec whole = ParseCase(job.request);
+  if (options_.require_golden) RequireGolden(whole, entry.name);
+  // Where the result will go is known here, and what may be made for it.
+  if (whole.output && options_.make_directories) MakeDirectoriesOf(TensorFileOf(*whole.output));
+  CaseSpec spec = LimitResources(ParseCase(RequestOfPart(job)));
+  if (spec.execution.num_threads == 0) spec.execution.num_threads = options_.num_threads;
+  std::optional<ScopedTurn> turn;
+  PartRun run(std::move(spec), job.part->path, nullptr, console_, entry);
+  time.Exclude([&] { turn.emplace(turns, entry, /*alone=*/true); });
+  run.Run();
+}
+
 Error TimeoutError(double timeout) {
   return Error(ExitCode::kIo, kTimeoutCode, fmt::format("--timeout {}s", timeout),
                "the case took longer", "give it more time or more threads");
+}
+
+std::string WithEnding(const std::string& entry, std::string_view ended) {
+  Json json = ParseJson(entry);
+  const Json end = ParseJson(ended);
+  for (const auto& [key, value] : end.items()) {
+    const bool is_ending = key == "status" || key == "exit_code" || key.starts_with("error");
+    if (is_ending) json[key] = value;
+  }
+  return DumpJson(json);
 }
 
 std::string CommandLineOf(const std::string& program, const CaseRequest& request,

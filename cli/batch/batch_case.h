@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/batch/batch_options.h"
 #include "cli/batch/turns.h"
 #include "cli/case/case.h"
+#include "cli/case/case_run.h"
+#include "cli/case/images.h"
 #include "cli/console/console.h"
 #include "cli/manifest/manifest.h"
 #include "cli/record/machine.h"
@@ -24,12 +28,20 @@ struct Program {
   std::string algo = kAlgo;
 };
 
+// What one shard computes of a case whose images are dealt to several.
+struct PartJob {
+  PartOfCase part;
+  std::string path;      // of the file that it writes
+  std::string identity;  // of the case
+};
+
 struct CaseJob {
   int64_t index = 0;     // in the plan
   std::string identity;  // of the case and the program: --resume trusts nothing of another
   CaseRequest request;
   int64_t count = 1;  // ManifestCase::count
   std::vector<std::string> tags = {};
+  std::optional<PartJob> part = {};  // of the case that `request` describes; none: all of it
 
   std::string name() const { return request.flags.Get(FlagId::kName, ""); }
 };
@@ -53,8 +65,8 @@ class CaseRunner {
   CaseRunner(std::string program, const BatchOptions& options, const Console& console);
 
   // An error of the case is how it ends. Throws Stopped when the process
-  // was asked to end.
-  CaseEnding Run(const CaseJob& job, Turns& turns) const;
+  // was asked to end. `result`: as CaseOptions has it.
+  CaseEnding Run(const CaseJob& job, Turns& turns, const ResultSource& result = nullptr) const;
 
   // Gives what Run() would report before it computes, or the error that it would end with.
   CaseRecord Plan(const CaseJob& job) const;
@@ -64,7 +76,10 @@ class CaseRunner {
   CaseEnding EndingOf(const CaseRecord& entry) const;
 
  private:
-  void Compute(CaseSpec spec, CaseRecord& entry, Turns& turns) const;
+  void Compute(const CaseJob& job, CaseRecord& entry, Turns& turns,
+               const ResultSource& result) const;
+  void ComputePart(const CaseJob& job, CaseRecord& entry, Turns& turns) const;
+  CaseOptions OptionsOfCases() const;
   CaseSpec LimitResources(CaseSpec spec) const;
 
   const std::string program_;
@@ -74,6 +89,9 @@ class CaseRunner {
 
 // The error of a case that took longer than BatchOptions::timeout.
 Error TimeoutError(double timeout);
+
+// An entry with the end that another one tells of instead of its own.
+std::string WithEnding(const std::string& entry, std::string_view ended);
 
 // A case as a command line that runs it alone.
 std::string CommandLineOf(const std::string& program, const CaseRequest& request,

@@ -1,5 +1,7 @@
 #include "cli/batch/batch_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -67,6 +69,27 @@ void ParseResources(const Arguments& arguments, BatchOptions& options) {
   }
 }
 
+// `merge` writes and checks what the parts make, and can't make goldens of it.
+void ParseSplit(const Arguments& arguments, BatchOptions& options) {
+  if (!arguments.Has(FlagId::kSplitImages)) return;
+  if (!arguments.Has(FlagId::kShard)) {
+    ThrowUsage("flag/missing", "--shard", "--split-images says how cases are dealt to shards",
+               "give it, or leave --split-images out");
+  }
+  const std::string report = arguments.Get(FlagId::kReport, "-");
+  if (report == "-") {
+    ThrowUsage("flag/missing", "--report", "--split-images writes parts of cases beside it",
+               "name a file");
+  }
+  for (const FlagId id : {FlagId::kRecord, FlagId::kWritePending}) {
+    if (!arguments.Has(id)) continue;
+    ThrowUsage("flag/conflict", fmt::format("--split-images and {}", Spell(InfoOf(id))),
+               "a golden is made of a whole result, and shards have parts", "give one of them");
+  }
+  RefuseWithoutHashes(arguments, "parts are known by their hashes");
+  options.split_beside = report;
+}
+
 void ParseJournal(const Arguments& arguments, BatchOptions& options) {
   if (const std::string* path = arguments.Find(FlagId::kEvents)) options.events = *path;
   if (options.events == "-") {
@@ -99,6 +122,7 @@ BatchOptions ParseBatchOptions(const Arguments& arguments) {
   }
   options.record = ParseRecordOptions(arguments);
   options.pending = ParsePending(arguments);
+  ParseSplit(arguments, options);
   ParseJournal(arguments, options);
   return options;
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/case/golden_recorder.h"
+#include "cli/case/images.h"
 #include "cli/options/arguments.h"
 
 namespace convgrad::cli {
@@ -27,7 +29,10 @@ struct BatchOptions {
   std::optional<std::string> pending;   // directory for results whose golden file fails
   bool make_directories = false;        // of outputs and recorded goldens
   bool require_golden = false;          // a case that names none fails
+  // --split-images, so the report's path, beside which parts of cases are written.
+  std::optional<std::string> split_beside;
   std::vector<bool> of_shard;           // which of the selected cases to run; empty: all
+  std::map<int64_t, PartOfCase> parts;  // of those, what runs of cases of which only a part does
 
   bool Runs(int64_t index) const { return of_shard.empty() || of_shard[index]; }
 };

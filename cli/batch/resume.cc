@@ -1,18 +1,28 @@
 #include "cli/batch/resume.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "base/float16.h"
+#include "base/parallel.h"
+#include "cli/batch/part_job.h"
 #include "cli/case/case_run.h"
 #include "cli/case/operands.h"
+#include "cli/parts/part_operands.h"
 #include "cli/record/golden_record.h"
 #include "cli/text/json.h"
+#include "files/part_file.h"
 #include "tensor/tensor_hash.h"
 #include "verify/truth/fill.h"
 
 namespace convgrad::cli {
 namespace {
+
+constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 // The data hash of a file, seen as the case sees it.
 std::string HashOfFile(const std::string& path, const std::string& dtype, const CaseSpec& spec) {
@@ -111,6 +121,35 @@ std::optional<CaseStatus> ResultOf(const std::string& status) {
   return std::nullopt;
 }
 
+// The file's hash, which is that of all its bytes.
+std::string ReadThrough(PartReader& reader) {
+  std::vector<std::byte> buffer(kPieceBytes);
+  for (int64_t left = *reader.header().DataBytes(); left > 0; left -= kPieceBytes) {
+    reader.Read(buffer.data(), std::min(left, kPieceBytes));
+  }
+  return reader.Finish();
+}
+
+bool HoldsPart(const Json& part, const CaseJob& job, const Console& console) {
+  if (part.at("path") != job.part->path) return false;
+  PartReader reader(job.part->path);
+  const CaseSpec spec = ParseCase(RequestOfPart(job));
+  Operands operands(spec, console);
+  operands.Load(Parallel(1));
+  const bool holds = reader.header().precision == NameOf(spec.execution.precision) &&
+                     IsPartOf(reader.header(), operands) &&
+                     ReadThrough(reader) == part.at("sha256");
+  operands.CheckUnchanged();
+  return holds;
+}
+
+ResumedEntry Resumed(Json entry, int64_t index, CaseStatus status, ExitCode exit_code) {
+  entry["family_index"] = index;
+  entry["resumed"] = true;
+  entry.erase("shard");  // of the events file alone
+  return {DumpJson(entry), status, exit_code};
+}
+
 }  // namespace
 
 std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& spec,
@@ -120,14 +159,25 @@ std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& 
   const auto exit_code = ToExitCode(entry.at("exit_code").get<int64_t>());
   if (!status || !exit_code || entry.contains("error")) return std::nullopt;
   if (!HoldsInputs(entry, spec) || !HoldsOutput(entry, spec)) return std::nullopt;
-  entry["family_index"] = index;
-  entry["resumed"] = true;
-  entry.erase("shard");  // of the events file alone
-  return ResumedEntry{DumpJson(entry), *status, *exit_code};
+  return Resumed(std::move(entry), index, *status, *exit_code);
 } catch (const Json::exception&) {
   return std::nullopt;  // no entry of ours
 } catch (const Error&) {
   return std::nullopt;  // a file that can't be read now: the case itself will say why
+}
+
+std::optional<ResumedEntry> ResumePart(const std::string& line, const CaseJob& job,
+                                       const Console& console) try {
+  Json entry = ParseJson(line);
+  if (entry.at("status") != NameOf(CaseStatus::kComputed) || entry.contains("error") ||
+      !HoldsPart(entry.at("part"), job, console)) {
+    return std::nullopt;
+  }
+  return Resumed(std::move(entry), job.index, CaseStatus::kComputed, ExitCode::kOk);
+} catch (const Json::exception&) {
+  return std::nullopt;
+} catch (const Error&) {
+  return std::nullopt;
 }
 
 }  // namespace convgrad::cli

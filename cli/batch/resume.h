@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "cli/batch/batch_case.h"
 #include "cli/case/case.h"
+#include "cli/console/console.h"
 #include "cli/report/report.h"
 
 namespace convgrad::cli {
@@ -20,5 +22,10 @@ struct ResumedEntry {
 // record, and the output still have the data that it names.
 std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& spec,
                                        int64_t index);
+
+// The same of a part of a case: none unless the part's file is the one of which the entry tells,
+// and what the operands, which are read for it, give now.
+std::optional<ResumedEntry> ResumePart(const std::string& line, const CaseJob& job,
+                                       const Console& console);
 
 }  // namespace convgrad::cli

@@ -73,18 +73,6 @@ Error CrashError(int status) {
                    : "run it again");
 }
 
-// Joins what was planned of the case with the end that it took instead.
-std::string MergeEntries(const std::string& planned, const std::string& ended) {
-  if (planned.empty() || ended.empty()) return ended;
-  Json entry = ParseJson(planned);
-  const Json end = ParseJson(ended);
-  for (const auto& [key, value] : end.items()) {
-    const bool is_ending = key == "status" || key == "exit_code" || key.starts_with("error");
-    if (is_ending) entry[key] = value;
-  }
-  return DumpJson(entry);
-}
-
 }  // namespace
 
 class Worker::Process {
@@ -245,7 +233,9 @@ CaseEnding Worker::Bury(const CaseJob& job, const Conversation& conversation) {
     RecordError(entry, LostError("closed its connection, but did not end"));
   }
   CaseEnding ending = runner_.EndingOf(entry);
-  ending.text = MergeEntries(conversation.planned(), ending.text);
+  if (!conversation.planned().empty() && !ending.text.empty()) {
+    ending.text = WithEnding(conversation.planned(), ending.text);
+  }
   return ending;
 }
 
@@ -255,6 +245,7 @@ void Worker::RemoveTemporaryFiles(int pid, const CaseJob& job) const {
   const auto clean = [pid](const std::string& path) {
     RemoveTemporaryFilesOf(pid, SplitPath(FollowLinks(path)).first);
   };
+  if (job.part) clean(job.part->path);
   if (spec.output) clean(*spec.output);
   if (!spec.NamesGoldenFile()) return;
   if (options_.record) clean(*spec.expect);

@@ -6,7 +6,7 @@
 namespace convgrad::cli {
 namespace {
 
-constexpr size_t kJobHead = 5;    // texts before the tags
+constexpr size_t kJobHead = 11;   // texts before the tags
 constexpr size_t kFlagTexts = 3;  // of each flag
 constexpr size_t kEndingTexts = 7;
 constexpr size_t kTurnTexts = 3;
@@ -28,8 +28,19 @@ std::optional<int64_t> Number(const std::string& text,
 
 // Places in the manifest stay behind: whatever names them was found before a case runs.
 Message WriteJob(const CaseJob& job) {
-  Message message = {Text(job.index), job.identity, Text(static_cast<int64_t>(job.request.command)),
-                     job.request.op, Text(static_cast<int64_t>(job.tags.size()))};
+  const PartJob whole = {{0, 0, {}}, "", ""};
+  const PartJob& part = job.part ? *job.part : whole;
+  Message message = {Text(job.index),
+                     job.identity,
+                     Text(static_cast<int64_t>(job.request.command)),
+                     job.request.op,
+                     Text(part.part.number),
+                     Text(part.part.count),
+                     Text(part.part.images.begin),
+                     Text(part.part.images.end),
+                     part.path,
+                     part.identity,
+                     Text(static_cast<int64_t>(job.tags.size()))};
   message.insert(message.end(), job.tags.begin(), job.tags.end());
   for (const FlagValues::Entry& entry : job.request.flags.entries()) {
     message.push_back(Text(static_cast<int64_t>(entry.id)));
@@ -41,14 +52,18 @@ Message WriteJob(const CaseJob& job) {
 
 std::optional<CaseJob> ReadJob(const Message& message) {
   if (message.size() < kJobHead) return std::nullopt;
-  const auto num_tags = Number(message[4], static_cast<int64_t>(message.size() - kJobHead) + 1);
+  const auto num_tags =
+      Number(message[kJobHead - 1], static_cast<int64_t>(message.size() - kJobHead) + 1);
   if (!num_tags) return std::nullopt;
   const size_t flags_begin = kJobHead + static_cast<size_t>(*num_tags);
   if ((message.size() - flags_begin) % kFlagTexts != 0) return std::nullopt;
   const auto index = Number(message[0]);
   const auto command = Number(message[2], static_cast<int64_t>(CommandId::kHelp));
-  if (!index || !command) return std::nullopt;
+  const auto part = Number(message[4]), parts = Number(message[5]);
+  const auto begin = Number(message[6]), end = Number(message[7]);
+  if (!index || !command || !part || !parts || !begin || !end) return std::nullopt;
   CaseJob job = {*index, message[1], {}};
+  if (*parts > 0) job.part = {{*part, *parts, {*begin, *end}}, message[8], message[9]};
   job.request.command = static_cast<CommandId>(*command);
   job.request.op = message[3];
   job.tags.assign(message.begin() + kJobHead,

@@ -33,17 +33,18 @@ double CpuMilliseconds() {
   return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
 }
 
-[[noreturn]] void ThrowNoGolden(const std::string& name) {
-  throw Error(ExitCode::kWrong, "golden/none", name, "the case names no golden in expect",
-              "name one and record it, or leave --require-golden out");
-}
-
 bool HasNonFinite(const Tensor& tensor) {
   const SpecialCounts counts = CountSpecial(tensor);
   return counts.nan + counts.inf > 0;
 }
 
 }  // namespace
+
+void RequireGolden(const CaseSpec& spec, const std::string& name) {
+  if (spec.expect || spec.actual) return;
+  throw Error(ExitCode::kWrong, "golden/none", name, "the case names no golden in expect",
+              "name one and record it, or leave --require-golden out");
+}
 
 CaseRecord& BeginCase(Session& session) {
   CaseRecord entry;
@@ -114,10 +115,8 @@ void CaseRun::OpenGolden() {
     parts_ = ReadParts(spec_, GoldenReading());
     return;
   }
-  if (!spec_.expect) {
-    if (options_.require_golden) ThrowNoGolden(entry_.name);
-    return;
-  }
+  if (options_.require_golden) RequireGolden(spec_, entry_.name);
+  if (!spec_.expect) return;
   if (options_.record && spec_.NamesGoldenFile()) {
     if (options_.make_directories) MakeDirectoriesOf(TensorFileOf(*spec_.expect));
     recorder_.emplace(ParseTensorTarget(*spec_.expect, InfoOf(problem().op).result),
@@ -154,14 +153,19 @@ void CaseRun::LoadAndCompute() {
   timing.load_ms = since_begin_.Milliseconds();
   const Stopwatch computing;
   const double cpu_begin = CpuMilliseconds();
-  {
+  if (options_.result) {
+    ComputedElsewhere computed = options_.result(*operands_, *parallel_);
+    result_.computed = std::move(computed.result);
+    timing.compute_ms = computed.compute_ms;
+    elsewhere_ms_ = computed.total_ms;
+  } else {
     const Progress progress(console_, fmt::format("computing {}", InfoOf(problem().op).name));
     result_.computed =
         Compute(problem(), operands_->first(), operands_->second(), spec_.execution, &*entry_.run);
   }
-  timing.compute_ms = computing.Milliseconds();
+  timing.compute_ms += computing.Milliseconds();
   timing.compute_cpu_ms = CpuMilliseconds() - cpu_begin;
-  timing.total_ms = since_begin_.Milliseconds();
+  timing.total_ms = elsewhere_ms_ + since_begin_.Milliseconds();
   operands_->CheckUnchanged();
   result_.written = operands_->border().Result(result_.computed, *parallel_);
   entry_.timing = timing;
@@ -299,7 +303,7 @@ void CaseRun::WriteResult() {
   entry_.output = described.get();
   entry_.output->path = spec_.output;
   if (options_.hash_result) entry_.output->sha256 = hash;
-  entry_.timing->total_ms = since_begin_.Milliseconds();
+  entry_.timing->total_ms = elsewhere_ms_ + since_begin_.Milliseconds();
 }
 
 bool CaseRun::ProbeFailed() const {

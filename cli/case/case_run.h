@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -29,6 +30,14 @@ inline constexpr const char* kGoldenRole = "expected";
 inline constexpr const char* kActualRole = "actual";
 inline constexpr const char* kActualPartRole = "actual_part";
 
+// A result that others computed, and the time that they took.
+struct ComputedElsewhere {
+  Tensor result;
+  double compute_ms = 0, total_ms = 0;
+};
+
+using ResultSource = std::function<ComputedElsewhere(const Operands&, const Parallel&)>;
+
 struct CaseOptions {
   bool hash_inputs = false;
   bool hash_result = false;
@@ -46,10 +55,16 @@ struct CaseOptions {
   bool require_golden = false;  // a case that names none fails
   // A result that does not pass is reported with how large its errors are where.
   bool profile_errors = false;
+  // Where it is set, the result comes from there instead of being computed. The operands are
+  // loaded.
+  ResultSource result;
 };
 
 // For a command of one case, by its flags.
 CaseOptions CaseOptionsOf(const Arguments& arguments);
+
+// Throws kWrong "golden/none" for a case that names no golden.
+void RequireGolden(const CaseSpec& spec, const std::string& name);
 
 class CaseRun {
  public:
@@ -86,6 +101,7 @@ class CaseRun {
   void ListGolden();
 
   const Stopwatch since_begin_;
+  double elsewhere_ms_ = 0;  // of the whole case
   CaseSpec spec_;
   const CaseOptions options_;
   const Console& console_;

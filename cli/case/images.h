@@ -21,6 +21,12 @@ struct ImageRange {
   int64_t size() const { return end - begin; }
 };
 
+// One of several parts of a case, which processes of a batch compute each.
+struct PartOfCase {
+  int64_t number = 1, count = 1;
+  ImageRange images;
+};
+
 // Those that --images says, "A:B" (either may be left out) or "I/N", of a batch of so many; none
 // known: as many as the text says. Throws usage "images/syntax", "images/range".
 ImageRange ParseImages(const std::string& text, std::optional<int64_t> batch);

@@ -7,10 +7,12 @@
 #include <iterator>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/stopwatch.h"
 #include "cli/batch/batch_case.h"
+#include "cli/batch/part_job.h"
 #include "cli/commands/manifest_runs.h"
 #include "cli/manifest/lint.h"
 #include "cli/manifest/manifest_cost.h"
@@ -28,8 +30,13 @@ ExitCode List(Session& session, const ManifestFile& file, const ManifestOptions&
   int64_t index = 0;
   while (const std::optional<ManifestCase> one = reader.Next()) {
     if (!selection(*one) || !batch.Runs(index++)) continue;
+    CaseRequest request = one->request;
+    if (const auto part = batch.parts.find(index - 1); part != batch.parts.end()) {
+      request = RequestOfPart(
+          PartOf(JobOf(*one, index - 1), part->second, PartPathOf(*batch.split_beside, index - 1)));
+    }
     session.console.Print(
-        CommandLineOf(session.arguments.program(), one->request, /*with_outputs=*/true) + "\n");
+        CommandLineOf(session.arguments.program(), request, /*with_outputs=*/true) + "\n");
     session.console.Flush();
   }
   return ExitCode::kOk;
@@ -115,7 +122,10 @@ ExitCode BatchCases(Session& session, const ManifestFile& file) {
   session.report.plan = {plan.sha256, plan.num_selected, std::nullopt, {}};
   if (const std::string* text = arguments.Find(FlagId::kShard)) {
     const Shard shard = ChooseShard(*text, session.console);
-    options.of_shard = CasesOfShard(file, manifest, selection, shard);
+    CasesOfShard found = FindCasesOfShard(PredictCases(file, manifest, selection), shard,
+                                          options.split_beside.has_value());
+    options.of_shard = std::move(found.is_ours);
+    options.parts = std::move(found.parts);
     session.report.plan->shard = NameOf(shard);
   }
   if (arguments.Has(FlagId::kList)) return List(session, file, manifest, selection, options);

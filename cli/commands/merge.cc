@@ -3,9 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "base/output_file.h"
+#include "base/parallel.h"
+#include "cli/batch/whole_case.h"
+#include "cli/case/operands.h"
+#include "cli/case/shared_flags.h"
 #include "cli/options/commands.h"
 #include "cli/page/page_data.h"
 #include "cli/report/bad_cases.h"
@@ -13,6 +19,7 @@
 #include "cli/report/outcome_reports.h"
 #include "cli/session/session.h"
 #include "cli/text/json.h"
+#include "cli/text/values.h"
 
 namespace convgrad::cli {
 namespace {
@@ -64,6 +71,25 @@ std::unique_ptr<PageData> PageOf(const MergedReport& merged, const Arguments& ar
   return page;
 }
 
+// Cases whose images were dealt to several shards.
+void PutCasesTogether(const Session& session, MergedReport& merged) {
+  const FlagValues& flags = session.arguments.flags();
+  WholeCaseOptions options;
+  options.program = session.arguments.program();
+  options.num_threads = ThreadsOrAll(ParseThreads(flags));
+  const std::string* limit = flags.Find(FlagId::kMaxMemory);
+  options.max_memory_bytes = limit == nullptr ? std::max<int64_t>(MaxCopiedBytes(0), 1)
+                                              : ParseMemory("--max-memory", *limit);
+  for (const MergedReport::SplitCase& one : merged.split_cases()) {
+    try {
+      WholeCase whole = PutCaseTogether(one, options, session.console);
+      merged.SetEntry(one, std::move(whole.entry), whole.exit_code);
+    } catch (const Error& error) {
+      merged.Refuse(error);
+    }
+  }
+}
+
 std::string TitleOf(const MergedReport& merged) {
   const int64_t all = merged.num_planned();
   return merged.num_cases() == all
@@ -76,7 +102,8 @@ std::string TitleOf(const MergedReport& merged) {
 ExitCode Merge(Session& session) {
   const Arguments& arguments = session.arguments;
   CheckStandardOutput(arguments);
-  const MergedReport merged(arguments.operands(), arguments.Has(FlagId::kAllowMissing));
+  MergedReport merged(arguments.operands(), arguments.Has(FlagId::kAllowMissing));
+  PutCasesTogether(session, merged);
   for (const std::string& warning : merged.Warnings()) session.console.Warn(warning);
   OutcomeReports outcomes(arguments, TitleOf(merged));
   merged.ForEachEntry([&outcomes](std::string_view entry) { outcomes.Add(entry); });

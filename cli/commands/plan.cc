@@ -101,7 +101,7 @@ std::string DescribeMemoryLimit(const Operands& operands) {
 
 ExitCode Plan(Session& session) {
   if (NamesManifest(session.arguments)) return PlanShards(session);
-  for (const FlagId id : {FlagId::kMatch, FlagId::kTag}) {
+  for (const FlagId id : {FlagId::kMatch, FlagId::kTag, FlagId::kSplitImages}) {
     if (!session.arguments.Has(id)) continue;
     ThrowUsage("flag/no-effect", Spell(InfoOf(id)), "has no effect on an operation's plan",
                "leave it out, or name a manifest");

@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/resources.h"
 #include "cli/batch/batch_case.h"
+#include "cli/case/images.h"
 #include "cli/case/operands.h"
 #include "cli/manifest/manifest_cost.h"
 #include "cli/manifest/manifest_flags.h"
@@ -49,7 +50,39 @@ std::string Seconds(double seconds) {
   return seconds < 60 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.1f} min", seconds / 60);
 }
 
-std::string DescribeShards(const std::string& name, const PlanRecord& plan, double longest_case) {
+// The names of cases that are cut, with what each shard has of them.
+std::string DescribeShares(const PlanRecord& plan, const ManifestFile& file,
+                           const ManifestOptions& options, const CaseSelection& selection) {
+  if (plan.shares.empty()) return "";
+  std::string text;
+  ManifestReader reader(file, options);
+  int64_t index = 0;
+  while (const std::optional<ManifestCase> one = reader.Next()) {
+    if (!selection(*one)) continue;
+    const auto cut = plan.shares.find(index++);
+    if (cut == plan.shares.end()) continue;
+    text += fmt::format("  the images of {}:\n", EscapeControls(one->name()));
+    for (const CaseShare& share : cut->second) {
+      text +=
+          fmt::format("  {:>12}  {}\n", fmt::format("{}/{}", share.shard + 1, plan.shards.size()),
+                      NameOf(ImageRange{share.begin, share.end}));
+    }
+  }
+  return text;
+}
+
+// The dearest case that stays whole.
+CaseWork LongestCase(std::span<const CaseWork> cases, const PlanRecord& plan) {
+  CaseWork longest;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const bool is_cut = plan.shares.contains(static_cast<int64_t>(i));
+    if (!is_cut && cases[i].seconds > longest.seconds) longest = cases[i];
+  }
+  return longest;
+}
+
+std::string DescribeShards(const std::string& name, const PlanRecord& plan, const CaseWork& longest,
+                           bool split) {
   std::string text =
       fmt::format("{}: {} case{}, plan {}\n  {:>12}  {:>10}  predicted\n", name, plan.num_cases,
                   plan.num_cases == 1 ? "" : "s", plan.sha256.substr(0, 12), "shard", "cases");
@@ -61,9 +94,10 @@ std::string DescribeShards(const std::string& name, const PlanRecord& plan, doub
   text += fmt::format("  imbalance {:.2f} %: the longest shard takes {}, the mean one {}\n",
                       100 * Imbalance(plan.shards), Seconds(LongestSeconds(plan.shards)),
                       Seconds(mean));
-  if (longest_case > mean) {
-    text += fmt::format("  one case alone takes {}: more shards won't end sooner\n",
-                        Seconds(longest_case));
+  if (longest.seconds > mean) {
+    text += fmt::format(
+        "  one case alone takes {}: more shards won't end sooner{}\n", Seconds(longest.seconds),
+        split || longest.pieces == 1 ? "" : "; --split-images would deal its images");
   }
   return text;
 }
@@ -114,16 +148,19 @@ ExitCode PlanShards(Session& session) {
   const CaseSelection selection = ParseSelection(arguments);
   const Progress progress(session.console, "planning " + file.name());
   const ManifestPlan plan = PlanManifest(file, options, selection, ParseBatchFiles(arguments));
-  const std::vector<double> costs = PredictCases(file, options, selection);
-  session.report.plan = {plan.sha256, plan.num_selected, std::nullopt,
-                         DealCases(costs, num_shards).loads};
+  const std::vector<CaseWork> cases = PredictCases(file, options, selection);
+  SharedDeal shared = DealShares(cases, num_shards, arguments.Has(FlagId::kSplitImages));
+  session.report.plan = {plan.sha256, plan.num_selected, std::nullopt, std::move(shared.deal.loads),
+                         std::move(shared.shares)};
   if (const std::string* path = arguments.Find(FlagId::kReport)) {
     session.report_writer = std::make_unique<ReportWriter>(*path, session.report);
     WriteEntries(session, file, options, selection);
   }
   file.CheckUnchanged();
-  const double longest_case = costs.empty() ? 0 : *std::max_element(costs.begin(), costs.end());
-  session.console.Result(DescribeShards(file.name(), *session.report.plan, longest_case));
+  const PlanRecord& record = *session.report.plan;
+  session.console.Result(DescribeShards(file.name(), record, LongestCase(cases, record),
+                                        arguments.Has(FlagId::kSplitImages)) +
+                         DescribeShares(record, file, options, selection));
   return ExitCode::kOk;
 }
 

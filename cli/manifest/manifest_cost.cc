@@ -1,13 +1,15 @@
 #include "cli/manifest/manifest_cost.h"
 
+#include <algorithm>
 #include <optional>
 
+#include "base/input_file.h"
 #include "base/parallel.h"
 #include "cli/case/golden.h"
 #include "cli/case/operands.h"
 #include "cli/console/console.h"
 #include "cli/shards/cost.h"
-#include "cli/shards/deal.h"
+#include "files/tensor_path.h"
 
 namespace convgrad::cli {
 namespace {
@@ -26,30 +28,42 @@ Checking CheckingOf(const CaseSpec& spec) {
   return is_fixed ? Checking::kBits : Checking::kBound;
 }
 
-double PredictCase(const ManifestCase& one, const Console& silent) {
+// Says whether a shard can compute some images of the case, and `merge` the rest.
+bool CanSplit(const CaseSpec& spec, const Problem& problem) {
+  if (spec.actual || spec.probe || spec.invariance || spec.images) return false;
+  const auto is_stream = [](const std::string& text) { return IsStream(TensorFileOf(text)); };
+  if (std::ranges::any_of(spec.operands, is_stream)) return false;
+  return CheckingOf(spec) != Checking::kBound &&
+         (InfoOf(problem.op).direction != Direction::kBackpropFilter ||
+          spec.execution.precision == Precision::kExact);
+}
+
+CaseWork PredictCase(const ManifestCase& one, const Console& silent) {
   try {
     const CaseSpec spec = ParseCase(one.request);
     const Operands operands(spec, silent);
-    return PredictSeconds(operands.problem(), CheckingOf(spec), spec.execution.precision);
+    const double seconds =
+        PredictSeconds(operands.problem(), CheckingOf(spec), spec.execution.precision);
+    return {seconds, CanSplit(spec, operands.problem()) ? operands.batch() : 1};
   } catch (const Error&) {
-    return PredictFailureSeconds();
+    return {PredictFailureSeconds(), 1};
   }
 }
 
 }  // namespace
 
-std::vector<double> PredictCases(const ManifestFile& file, const ManifestOptions& options,
-                                 const CaseSelection& selection) {
+std::vector<CaseWork> PredictCases(const ManifestFile& file, const ManifestOptions& options,
+                                   const CaseSelection& selection) {
   const Console silent(Arguments({"convgrad", "--quiet"}));
   const Parallel parallel(kNumReaders);
   ManifestReader reader(file, options);
-  std::vector<double> costs;
+  std::vector<CaseWork> cases;
   std::vector<ManifestCase> block;
   const auto predict_block = [&] {
-    const size_t begin = costs.size();
-    costs.resize(begin + block.size());
+    const size_t begin = cases.size();
+    cases.resize(begin + block.size());
     parallel.For(static_cast<int64_t>(block.size()),
-                 [&](int64_t at) { costs[begin + at] = PredictCase(block[at], silent); });
+                 [&](int64_t at) { cases[begin + at] = PredictCase(block[at], silent); });
     block.clear();
   };
   while (std::optional<ManifestCase> one = reader.Next()) {
@@ -58,17 +72,34 @@ std::vector<double> PredictCases(const ManifestFile& file, const ManifestOptions
     if (block.size() == kBlock) predict_block();
   }
   predict_block();
-  return costs;
+  return cases;
 }
 
-std::vector<bool> CasesOfShard(const ManifestFile& file, const ManifestOptions& options,
-                               const CaseSelection& selection, const Shard& shard) {
-  const std::vector<double> costs = PredictCases(file, options, selection);
-  if (shard.count == 1) return std::vector<bool>(costs.size(), true);
-  const Deal deal = DealCases(costs, shard.count);
-  std::vector<bool> is_ours(costs.size());
-  for (size_t i = 0; i < costs.size(); ++i) is_ours[i] = deal.shard_of[i] == shard.index;
-  return is_ours;
+CasesOfShard FindCasesOfShard(std::span<const CaseWork> cases, const Shard& shard, bool split) {
+  if (shard.count == 1) return {std::vector<bool>(cases.size(), true), {}};
+  const SharedDeal shared = DealShares(cases, shard.count, split);
+  CasesOfShard found = {std::vector<bool>(cases.size()), {}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    found.is_ours[i] = shared.deal.shard_of[i] == shard.index;
+  }
+  for (const auto& [index, shares] : shared.shares) {
+    const std::vector<PartOfCase> parts = PartsOfCase(shares);
+    for (size_t part = 0; part < shares.size(); ++part) {
+      if (shares[part].shard != shard.index) continue;
+      found.is_ours[index] = true;
+      found.parts.emplace(index, parts[part]);
+    }
+  }
+  return found;
+}
+
+std::vector<PartOfCase> PartsOfCase(std::span<const CaseShare> shares) {
+  std::vector<PartOfCase> parts;
+  for (const CaseShare& share : shares) {
+    parts.push_back(
+        {std::ssize(parts) + 1, std::ssize(shares), ImageRange{share.begin, share.end}});
+  }
+  return parts;
 }
 
 }  // namespace convgrad::cli

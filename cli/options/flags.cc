@@ -94,7 +94,7 @@ constexpr Flag kFlags[] = {
     {FlagId::kBFloat16As, "bfloat16-as", "V2|u2|f4", kOutput, kWriting, false, kText,
      "how bfloat16 is written; default V2, as NumPy with ml_dtypes does (.safetensors: BF16)"},
     {FlagId::kThreads, "threads", "N|all", kExecution,
-     kOneOp | kDiff | kGen | kBatch | kReplay | kReduce | kTune | kInfo, true, kAmount,
+     kOneOp | kDiff | kGen | kBatch | kMerge | kReplay | kReduce | kTune | kInfo, true, kAmount,
      "default all: the CPUs this process may use; work too small to share takes one; changes no "
      "bit "
      "of a result. bench takes several, 1,2, and times each case with each"},
@@ -110,7 +110,7 @@ constexpr Flag kFlags[] = {
      "standard (default): fast, a small known error; double: sums in float64, of float64 in twice "
      "that; exact: the exact sum, rounded once"},
     {FlagId::kMaxMemory, "max-memory", "SIZE", kExecution,
-     kOneOp | kBatch | kReplay | kReduce | kTune, true, kAmount,
+     kOneOp | kBatch | kMerge | kReplay | kReduce | kTune, true, kAmount,
      "refuse to need more, e.g. 8GiB; default 80 % of what is available"},
     {FlagId::kImages, "images", "A:B|I/N", kParts, kRun | kPlan | kReduce, true, kText,
      "only images A to B of the batch, from 0, without B; or the I-th (from 1) of N parts of it. "
@@ -154,6 +154,9 @@ constexpr Flag kFlags[] = {
     {FlagId::kShard, "shard", "I/N|auto", kManifest, kBatch, false, kText,
      "run only part I (from 1) of N, dealt by predicted cost; auto: as the launcher's variables "
      "say, auto/N where they don't tell how many"},
+    {FlagId::kSplitImages, "split-images", nullptr, kManifest, kBatch | kPlan, false, kSwitch,
+     "deal the images of a case that is much more than a shard's share to several shards, each of "
+     "which writes its part beside its report; merge puts the parts together"},
     {FlagId::kDialect, "dialect", "NAME", kManifest, kReplay, false, kText,
      "the dialect of the log, one that import knows; default: each line's own"},
     {FlagId::kCheckAll, "check", nullptr, kManifest, kReplay, false, kSwitch,

@@ -86,6 +86,7 @@ enum class FlagId {
   kAllowSuspect,
   kShards,
   kShard,
+  kSplitImages,
   kDialect,
   kCheckAll,
   kMatch,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace convgrad::cli {
 namespace {
@@ -65,6 +66,7 @@ MergedReport::MergedReport(const std::vector<std::string>& paths, bool allow_mis
   CollectEntries();
   FindMissing();
   FindErrors();
+  SetSplitCasesApart();
 }
 
 void MergedReport::CheckPlans() const {
@@ -106,11 +108,10 @@ void MergedReport::CollectEntries() {
   for (const IndexedReport& report : reports_) {
     for (const IndexedEntry& entry : report.entries()) entries_.push_back({&entry, &report});
   }
-  std::stable_sort(entries_.begin(), entries_.end(),
-                   [](const Entry& a, const Entry& b) { return a.entry->index < b.entry->index; });
+  SortEntries();
   for (size_t i = 1; i < entries_.size(); ++i) {
     const Entry &a = entries_[i - 1], &b = entries_[i];
-    if (a.entry->index != b.entry->index) continue;
+    if (a.entry->index != b.entry->index || (a.entry->is_part && b.entry->is_part)) continue;
     ThrowData("merge/double", fmt::format("case '{}'", NameOf(*b.entry)),
               fmt::format("is in {} and in {}", a.report->path(), b.report->path()),
               "operands changed between the shards, so that they were dealt differently; run them "
@@ -118,29 +119,54 @@ void MergedReport::CollectEntries() {
   }
 }
 
-void MergedReport::AddGap(const char* code, const std::string& what, const std::string& why,
-                          const std::string& fix) {
-  const Error error(ExitCode::kData, code, what, why, fix);
+void MergedReport::SortEntries() {
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const Entry& a, const Entry& b) { return a.entry->index < b.entry->index; });
+}
+
+void MergedReport::SetSplitCasesApart() {
+  for (const Entry& entry : entries_) {
+    if (!entry.entry->is_part) continue;
+    const int64_t index = entry.entry->index;
+    if (split_cases_.empty() || split_cases_.back().index != index) {
+      split_cases_.push_back({index, {}});
+    }
+    split_cases_.back().parts.push_back(
+        {entry.entry->text, entry.report->path(), *entry.entry->exit_code});
+  }
+  std::erase_if(entries_, [](const Entry& entry) { return entry.entry->is_part; });
+}
+
+void MergedReport::SetEntry(const SplitCase& one, std::string entry, ExitCode exit_code) {
+  texts_.push_back(std::move(entry));
+  made_.push_back({one.index, exit_code, texts_.back(), false});
+  entries_.push_back({&made_.back(), nullptr});
+  SortEntries();
+}
+
+void MergedReport::Refuse(const Error& error) {
   if (!allow_missing_) throw Error(error);
   gaps_.push_back(error.message());
-  if (!incomplete_) incomplete_ = {code, error.message()};
+  if (!incomplete_) incomplete_ = {error.code(), error.message()};
 }
 
 void MergedReport::FindMissing() {
   std::vector<int64_t> shards, cases;
   for (const IndexedReport& report : reports_) shards.push_back(NumbersOf(report).number);
   for (const Entry& entry : entries_) cases.push_back(entry.entry->index);
+  cases.erase(std::unique(cases.begin(), cases.end()), cases.end());
   const int64_t count = NumbersOf(reports_.front()).count;
   if (const std::string gaps = Missing(shards, 1, count + 1); !gaps.empty()) {
-    AddGap("merge/missing", fmt::format("shard {}", gaps),
-           fmt::format("missing; {} of {} shards are given", shards.size(), count),
-           "give the reports of all, or --allow-missing to look at a part");
+    Refuse(Error(ExitCode::kData, "merge/missing", fmt::format("shard {}", gaps),
+                 fmt::format("missing; {} of {} shards are given", shards.size(), count),
+                 "give the reports of all, or --allow-missing to look at a part"));
   }
   const int64_t all = reports_.front().num_cases();
   if (const std::string gaps = Missing(cases, 0, all); !gaps.empty()) {
-    AddGap("merge/missing", fmt::format("case {} (as the plan counts, from 0)", gaps),
-           fmt::format("missing; the reports hold {} of {} cases", cases.size(), all),
-           "run the shard that was interrupted again, with --resume");
+    Refuse(Error(ExitCode::kData, "merge/missing",
+                 fmt::format("case {} (as the plan counts, from 0)", gaps),
+                 fmt::format("missing; the reports hold {} of {} cases", cases.size(), all),
+                 "run the shard that was interrupted again, with --resume"));
   }
 }
 
@@ -148,9 +174,9 @@ void MergedReport::FindMissing() {
 void MergedReport::FindErrors() {
   for (const IndexedReport& report : reports_) {
     if (!report.error()) continue;
-    AddGap("merge/failed", report.path(),
-           fmt::format("its batch did not end well: {}", *report.error()),
-           "run that shard again, with --resume");
+    Refuse(Error(ExitCode::kData, "merge/failed", report.path(),
+                 fmt::format("its batch did not end well: {}", *report.error()),
+                 "run that shard again, with --resume"));
   }
 }
 

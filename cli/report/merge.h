@@ -2,6 +2,8 @@
 // stay text; only their order changes.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -25,6 +27,22 @@ class MergedReport {
   // Numbers and code of the whole batch.
   int64_t num_planned() const { return reports_.front().num_cases(); }
   int64_t num_shards() const { return static_cast<int64_t>(reports_.size()); }
+  // A case whose images were dealt to several shards, and the entries of its parts that there are.
+  struct PartEntry {
+    std::string_view text;
+    std::string report;  // its path
+    ExitCode exit_code;
+  };
+  struct SplitCase {
+    int64_t index;  // in the plan
+    std::vector<PartEntry> parts;
+  };
+  // They are no cases of this report before each has been given its entry, or has been refused.
+  const std::vector<SplitCase>& split_cases() const { return split_cases_; }
+  void SetEntry(const SplitCase& one, std::string entry, ExitCode exit_code);
+  // Throws `error`; where what is missing may be, the case is.
+  void Refuse(const Error& error);
+
   // The worst of all cases, and of what is missing.
   ExitCode exit_code() const;
 
@@ -49,7 +67,7 @@ class MergedReport {
  private:
   struct Entry {
     const IndexedEntry* entry;
-    const IndexedReport* report;
+    const IndexedReport* report;  // null: it was made of parts
   };
 
   void CheckPlans() const;
@@ -57,12 +75,15 @@ class MergedReport {
   void CollectEntries();
   void FindMissing();
   void FindErrors();
-  void AddGap(const char* code, const std::string& what, const std::string& why,
-              const std::string& fix);
+  void SetSplitCasesApart();
+  void SortEntries();
 
   std::vector<IndexedReport> reports_;  // in the order of their shards
   std::vector<Entry> entries_;          // in the order of the plan
-  std::vector<std::string> gaps_;       // what is missing, for people
+  std::vector<SplitCase> split_cases_;  // likewise
+  std::deque<std::string> texts_;       // of entries that were made of parts
+  std::deque<IndexedEntry> made_;
+  std::vector<std::string> gaps_;  // what is missing, for people
   std::optional<ErrorRecord> incomplete_;
   bool allow_missing_;
 };

@@ -86,7 +86,11 @@ CaseOutcome OutcomeOf(const Json& entry) try {
   }
   if (IsRight(outcome.status)) return outcome;
   if (outcome.status == kComputed) {
-    outcome.message = "there was no golden to compare with";
+    const auto split = entry.find("split");
+    outcome.message = split == entry.end()
+                          ? "there was no golden to compare with"
+                          : fmt::format("part {} of {}, which merge puts together",
+                                        DumpJson(split->at("part")), DumpJson(split->at("parts")));
     return outcome;
   }
   const auto error = entry.find("error");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -57,6 +58,17 @@ struct PartRecord {
   int64_t bytes = 0;
   std::vector<std::pair<int64_t, int64_t>> images;  // half-open ranges
   std::optional<int> words;                         // of each exact sum
+};
+
+// One of several parts of a batch's case that shards computed each, and the case as it was asked
+// for: what `merge` needs to put the parts together and to check the result.
+struct SplitRecord {
+  int64_t part = 1, parts = 1;         // this one from 1, of so many
+  std::pair<int64_t, int64_t> images;  // half-open
+  std::string identity;                // of the case
+  std::string command, op;
+  std::vector<std::pair<std::string, std::string>> flags;  // by their keys
+  bool operator==(const SplitRecord&) const = default;
 };
 
 // The times that `bench` measured; milliseconds of one iteration.
@@ -125,6 +137,7 @@ struct CaseRecord {
   std::vector<InputRecord> inputs;
   std::optional<OutputRecord> output;
   std::optional<PartRecord> part;
+  std::optional<SplitRecord> split;
   std::optional<CheckResult> probe, invariance, check;
   std::optional<PendingRecord> pending;    // the result, left for review
   CaseStatus status = CaseStatus::kError;  // until it is known better
@@ -145,6 +158,8 @@ struct PlanRecord {
   int64_t num_cases = 0;             // of all shards
   std::optional<std::string> shard;  // "3/8"; none: all cases
   std::vector<ShardLoad> shards;     // as predicted, of the command `plan`
+  // Likewise, cases that are cut, and whose images go where.
+  std::map<int64_t, std::vector<CaseShare>> shares = {};
 };
 
 struct Report {

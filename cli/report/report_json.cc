@@ -59,6 +59,14 @@ Json RenderPlan(const PlanRecord& plan) {
                               {"seconds", plan.shards[i].seconds}});
   }
   if (!plan.shards.empty()) json["imbalance"] = Imbalance(plan.shards);
+  for (const auto& [index, shares] : plan.shares) {
+    Json parts = Json::array();
+    for (const CaseShare& share : shares) {
+      parts.push_back({{"shard", fmt::format("{}/{}", share.shard + 1, plan.shards.size())},
+                       {"images", {share.begin, share.end}}});
+    }
+    json["split"].push_back({{"case", index}, {"parts", parts}});
+  }
   return json;
 }
 
@@ -254,6 +262,18 @@ Json RenderPart(const PartRecord& part) {
   return json;
 }
 
+Json RenderSplit(const SplitRecord& split) {
+  Json flags = Json::object();
+  for (const auto& [key, text] : split.flags) flags[key] = ToValidUtf8(text);
+  return {{"part", split.part},
+          {"parts", split.parts},
+          {"images", {split.images.first, split.images.second}},
+          {"identity", split.identity},
+          {"command", split.command},
+          {"op", split.op},
+          {"flags", flags}};
+}
+
 // The fields that Google Benchmark's tools read.
 void PutBenchmarkFields(Json& json, const CaseRecord& entry) {
   const TimingRecord timing = entry.timing.value_or(TimingRecord{});
@@ -293,6 +313,7 @@ Json RenderCase(const CaseRecord& entry) {
   json["inputs"] = RenderInputs(entry);
   if (entry.output) json["output"] = RenderOutput(*entry.output);
   if (entry.part) json["part"] = RenderPart(*entry.part);
+  if (entry.split) json["split"] = RenderSplit(*entry.split);
   if (entry.probe) json["probe"] = RenderCheck(*entry.probe);
   if (entry.invariance) json["invariance"] = RenderCheck(*entry.invariance);
   if (entry.check) json["check"] = RenderCheck(*entry.check);

@@ -61,11 +61,12 @@ class ReportScanner : public nlohmann::json_sax<Json> {
   bool key(string_t& key) override {
     if (depth_ == 1) section_ = key;
     if (InEntry() && depth_ == 3) key_ = key;
+    if (InEntry() && depth_ == 3 && key == "split") report.entries.back().is_part = true;
     return true;
   }
   bool start_object(std::size_t) override {
     if (!Descend()) return false;
-    if (depth_ == 3 && InEntry()) report.entries.push_back({-1, std::nullopt, {}});
+    if (depth_ == 3 && InEntry()) report.entries.push_back({-1, std::nullopt, {}, false});
     if (depth_ == (InEntry() ? 3 : 2)) begin_ = position - 1;
     key_.clear();
     return true;

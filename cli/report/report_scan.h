@@ -17,6 +17,7 @@ struct IndexedEntry {
   int64_t index = -1;                 // the case's number in the plan; -1 without one
   std::optional<ExitCode> exit_code;  // none without a known one
   std::string_view text;              // of the JSON object
+  bool is_part = false;               // of a case whose images are dealt to several shards
 };
 
 struct ScannedReport {

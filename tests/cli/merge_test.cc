@@ -206,6 +206,41 @@ TEST_F(MergeTest, WhatIsMissingMayBeAllowed) {
   EXPECT_FALSE(MergedReport({Write("c.json", MakeReport("1/1", {0}, 1))}, true).incomplete());
 }
 
+// Entries of parts are no cases before each case has been given its entry.
+TEST_F(MergeTest, PartsOfACaseAreLeftToBePutTogether) {
+  Json first = MakeReport("1/2", {0, 1}, 3), second = MakeReport("2/2", {1, 2}, 3);
+  first["benchmarks"][1]["split"] = {{"part", 1}, {"parts", 2}};
+  const std::string a = Write("a.json", first), b = Write("b.json", second);
+  EXPECT_THAT(Refusal({a, b}), HasSubstr("merge/double: case 'case 1'"));
+  second["benchmarks"][0]["split"] = {{"part", 2}, {"parts", 2}};
+  Write("b.json", second);
+  MergedReport merged({a, b});
+  EXPECT_EQ(Names(merged), "case 0;case 2;");
+  ASSERT_EQ(merged.split_cases().size(), 1u);
+  const MergedReport::SplitCase& one = merged.split_cases().front();
+  EXPECT_EQ(one.index, 1);
+  ASSERT_EQ(one.parts.size(), 2u);
+  EXPECT_EQ(one.parts[0].report, a);
+  EXPECT_EQ(one.parts[1].report, b);
+  merged.SetEntry(one, R"({"name": "whole"})", ExitCode::kWrong);
+  EXPECT_EQ(Names(merged), "case 0;whole;case 2;");
+  EXPECT_EQ(merged.exit_code(), ExitCode::kWrong);
+}
+
+TEST_F(MergeTest, ACaseThatCannotBePutTogetherIsMissing) {
+  Json report = MakeReport("1/1", {0, 1}, 2);
+  report["benchmarks"][1]["split"] = {{"part", 1}, {"parts", 2}};
+  const Error error(ExitCode::kData, "merge/stale", "a.cgp", "it is not the part");
+  const std::string path = Write("a.json", report);
+  EXPECT_THROW(MergedReport({path}).Refuse(error), Error);
+  MergedReport merged({path}, /*allow_missing=*/true);
+  EXPECT_FALSE(merged.incomplete());
+  merged.Refuse(error);
+  EXPECT_EQ(merged.incomplete()->code, "merge/stale");
+  EXPECT_EQ(merged.num_cases(), 1);
+  EXPECT_EQ(merged.exit_code(), ExitCode::kData);
+}
+
 TEST_F(MergeTest, PlansAreRefused) {
   Json report = MakeReport(nullptr, {0, 1, 2}, 3);
   report["context"]["plan"]["shards"] = Json::array({{{"shard", "1/1"}}});

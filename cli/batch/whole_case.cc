@@ -15,6 +15,7 @@
 #include "cli/parts/part_operands.h"
 #include "cli/parts/reduction.h"
 #include "cli/report/report_scan.h"
+#include "cli/shards/launchers.h"
 #include "cli/text/json.h"
 
 namespace convgrad::cli {
@@ -34,7 +35,9 @@ struct ReportedPart {
 ReportedPart Read(const MergedReport::PartEntry& part) try {
   ReportedPart read = {part.report, part.text, part.exit_code, ParseJson(part.text), {}};
   read.split = ReadSplit(read.entry);
-  return read;
+  const SplitRecord& split = read.split;
+  if (split.part >= 1 && split.part <= split.parts && split.parts <= kMaxShards) return read;
+  RefuseReport(part.report, fmt::format("{} is no part of {}", split.part, split.parts));
 } catch (const Json::exception& exception) {
   RefuseReport(part.report, WhyOf(exception));
 }

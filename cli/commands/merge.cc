@@ -14,11 +14,13 @@
 #include "cli/case/shared_flags.h"
 #include "cli/options/commands.h"
 #include "cli/page/page_data.h"
+#include "cli/record/machine.h"
 #include "cli/report/bad_cases.h"
 #include "cli/report/outcome.h"
 #include "cli/report/outcome_reports.h"
 #include "cli/session/session.h"
 #include "cli/text/json.h"
+#include "cli/text/unicode.h"
 #include "cli/text/values.h"
 
 namespace convgrad::cli {
@@ -71,8 +73,20 @@ std::unique_ptr<PageData> PageOf(const MergedReport& merged, const Arguments& ar
   return page;
 }
 
+// Paths of cases are relative to where the shards ran.
+void CheckFolder(const Session& session, const MergedReport& merged) {
+  const Json context = merged.Context("");
+  const auto there = context.find("cwd");
+  if (there == context.end() || *there == ToValidUtf8(CurrentFolder())) return;
+  session.console.Warn(fmt::format(
+      "the shards ran in {}, and cases are put together here: their relative paths lead elsewhere",
+      DumpJson(*there)));
+}
+
 // Cases whose images were dealt to several shards.
 void PutCasesTogether(const Session& session, MergedReport& merged) {
+  if (merged.split_cases().empty()) return;
+  CheckFolder(session, merged);
   const FlagValues& flags = session.arguments.flags();
   WholeCaseOptions options;
   options.program = session.arguments.program();

@@ -71,18 +71,17 @@ std::string DescribeShares(const PlanRecord& plan, const ManifestFile& file,
   return text;
 }
 
-// The dearest case that stays whole.
-CaseWork LongestCase(std::span<const CaseWork> cases, const PlanRecord& plan) {
-  CaseWork longest;
+// Seconds of the dearest case that stays whole.
+double LongestCase(std::span<const CaseWork> cases, const PlanRecord& plan) {
+  double longest = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
     const bool is_cut = plan.shares.contains(static_cast<int64_t>(i));
-    if (!is_cut && cases[i].seconds > longest.seconds) longest = cases[i];
+    if (!is_cut) longest = std::max(longest, cases[i].seconds);
   }
   return longest;
 }
 
-std::string DescribeShards(const std::string& name, const PlanRecord& plan, const CaseWork& longest,
-                           bool split) {
+std::string DescribeShards(const std::string& name, const PlanRecord& plan) {
   std::string text =
       fmt::format("{}: {} case{}, plan {}\n  {:>12}  {:>10}  predicted\n", name, plan.num_cases,
                   plan.num_cases == 1 ? "" : "s", plan.sha256.substr(0, 12), "shard", "cases");
@@ -94,12 +93,17 @@ std::string DescribeShards(const std::string& name, const PlanRecord& plan, cons
   text += fmt::format("  imbalance {:.2f} %: the longest shard takes {}, the mean one {}\n",
                       100 * Imbalance(plan.shards), Seconds(LongestSeconds(plan.shards)),
                       Seconds(mean));
-  if (longest.seconds > mean) {
-    text += fmt::format(
-        "  one case alone takes {}: more shards won't end sooner{}\n", Seconds(longest.seconds),
-        split || longest.pieces == 1 ? "" : "; --split-images would deal its images");
-  }
   return text;
+}
+
+// Says whether a case keeps a shard longer than all would take, and what helps.
+std::string DescribeLongest(std::span<const CaseWork> cases, const PlanRecord& plan) {
+  const double longest = LongestCase(cases, plan);
+  if (longest <= MeanSeconds(plan.shards)) return "";
+  const bool can_cut = !DealShares(cases, std::ssize(plan.shards), /*cut=*/true).shares.empty();
+  return fmt::format(
+      "  one case alone takes {}: more shards won't end sooner{}\n", Seconds(longest),
+      can_cut && plan.shares.empty() ? "; --split-images would deal its images" : "");
 }
 
 // Streams what a batch would report of each case before it computes.
@@ -158,8 +162,7 @@ ExitCode PlanShards(Session& session) {
   }
   file.CheckUnchanged();
   const PlanRecord& record = *session.report.plan;
-  session.console.Result(DescribeShards(file.name(), record, LongestCase(cases, record),
-                                        arguments.Has(FlagId::kSplitImages)) +
+  session.console.Result(DescribeShards(file.name(), record) + DescribeLongest(cases, record) +
                          DescribeShares(record, file, options, selection));
   return ExitCode::kOk;
 }

@@ -1,8 +1,9 @@
 // Any bytes as the report of a shard, alone or merged with itself, or, up to a line feed and after
-// it, as those of two shards: refused, or a report whose entries are all JSON, and whose page's
-// data can't end the element that they stand in.
+// it, as those of two shards, whose parts of cases are put together: refused, or a report whose
+// entries are all JSON, and whose page's data can't end the element that they stand in.
 #include <vector>
 
+#include "cli/batch/whole_case.h"
 #include "cli/page/page_data.h"
 #include "cli/report/merge.h"
 #include "cli/text/json.h"
@@ -27,6 +28,14 @@ void CheckPage(const cli::MergedReport& merged) {
   Expect(data.find('<') == std::string::npos, "data that may end their element");
 }
 
+void PutCasesTogether(cli::MergedReport& merged) {
+  const cli::Console silent(cli::Arguments({"convgrad", "--quiet"}));
+  for (const cli::MergedReport::SplitCase& one : merged.split_cases()) {
+    const cli::WholeCase whole = cli::PutCaseTogether(one, {"convgrad", 1, 1 << 20}, silent);
+    merged.SetEntry(one, whole.entry, whole.exit_code);
+  }
+}
+
 }  // namespace
 
 bool Check(Bytes bytes) {
@@ -40,7 +49,8 @@ bool Check(Bytes bytes) {
              scratch.Write("second.json", bytes.rest().substr(end))};
   }
   return Accepts([&] {
-    const cli::MergedReport merged(paths);
+    cli::MergedReport merged(paths);
+    PutCasesTogether(merged);
     merged.Context("convgrad merge");
     merged.Warnings();
     merged.exit_code();

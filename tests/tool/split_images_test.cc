@@ -273,6 +273,10 @@ TEST_F(SplitImagesTest, ReportsThatDontAgreeAreRefused) {
   with("part", 1);
   MergeIsRefused(reports, "merge/double", "part 1 of 2");
   with("part", 3);
+  MergeIsRefused(reports, "report/malformed", "3 is no part of 2");
+  json without = second;
+  without["benchmarks"].erase(without["benchmarks"].size() - 1);
+  WriteBytes(Path("2.json"), without.dump());
   MergeIsRefused(reports, "merge/missing", "no report has part 2 of 2");
   with("images", "all");
   MergeIsRefused(reports, "report/malformed", "2.json");

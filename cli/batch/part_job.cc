@@ -69,12 +69,12 @@ CaseRequest RequestOf(const SplitRecord& split) {
   CaseRequest request;
   request.command = FindCommand(split.command).id;
   request.op = split.op;
-  for (const auto& [key, text] : split.flags) {
+  for (const auto& given : split.flags) {
     const auto flag = std::ranges::find_if(AllFlags(), [&](const Flag& one) {
-      return KeyOf(one) == key && IsCaseKey(one) && Contains(one.commands, request.command);
+      return KeyOf(one) == given.first && IsCaseKey(one) && Contains(one.commands, request.command);
     });
-    if (flag == AllFlags().end()) ThrowUsage("flag/unknown", key, "is no flag of a case");
-    request.flags.Add({flag->id, text, {}, {}});
+    if (flag == AllFlags().end()) ThrowUsage("flag/unknown", given.first, "is no flag of a case");
+    request.flags.Add({flag->id, given.second, {}, {}});
   }
   return request;
 }

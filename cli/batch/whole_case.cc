@@ -84,7 +84,7 @@ void CheckParts(const std::vector<ReportedPart>& parts) {
 // The part lies beside its report, wherever both were moved.
 std::string FileOf(const ReportedPart& part) try {
   const std::string written = part.entry.at("part").at("path").get<std::string>();
-  const std::string path = SplitPath(part.report).first + "/" + SplitPath(written).second;
+  std::string path = SplitPath(part.report).first + "/" + SplitPath(written).second;
   if (Exists(path)) return path;
   ThrowData("merge/missing", path,
             fmt::format("missing; it is part {} of {} of {}", part.split.part, part.split.parts,
@@ -125,6 +125,7 @@ class PartSource {
  private:
   static std::vector<std::string> Files(const std::vector<ReportedPart>& parts) {
     std::vector<std::string> files;
+    files.reserve(parts.size());
     for (const ReportedPart& part : parts) files.push_back(FileOf(part));
     return files;
   }

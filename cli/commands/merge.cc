@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/output_file.h"
-#include "base/parallel.h"
+#include "base/resources.h"
 #include "cli/batch/whole_case.h"
 #include "cli/case/operands.h"
 #include "cli/case/shared_flags.h"

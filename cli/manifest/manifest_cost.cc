@@ -44,9 +44,10 @@ CaseWork PredictCase(const ManifestCase& one, const Console& silent) {
     const Operands operands(spec, silent);
     const double seconds =
         PredictSeconds(operands.problem(), CheckingOf(spec), spec.execution.precision);
-    return {seconds, CanSplit(spec, operands.problem()) ? operands.batch() : 1};
+    if (!CanSplit(spec, operands.problem())) return {seconds};
+    return {seconds, std::max<int64_t>(1, operands.batch()), PredictCutFactor(operands.problem())};
   } catch (const Error&) {
-    return {PredictFailureSeconds(), 1};
+    return {PredictFailureSeconds()};
   }
 }
 

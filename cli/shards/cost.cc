@@ -53,6 +53,15 @@ double PredictSeconds(const Problem& problem, Checking checking, Precision preci
   return checking == Checking::kBound ? seconds + CheckSeconds(problem) : seconds;
 }
 
+double PredictCutFactor(const Problem& problem) {
+  if (InfoOf(problem.op).direction != Direction::kBackpropFilter) return 1;
+  switch (problem.dtype) {
+    case DType::kFloat32: return 2.5;
+    case DType::kFloat64: return 1;
+    default: return 1.5;
+  }
+}
+
 double PredictFailureSeconds() {
   return kSecondsPerCase;
 }

@@ -14,6 +14,10 @@ enum class Checking { kNone, kBits, kBound };
 double PredictSeconds(const Problem& problem, Checking checking,
                       Precision precision = Precision::kStandard);
 
+// How many times as long as the case all parts of it together take, where its images are dealt: an
+// exact sum costs more before it is rounded.
+double PredictCutFactor(const Problem& problem);
+
 // The cost of a case about which nothing is known: its operands can't be read, so it will soon have
 // failed.
 double PredictFailureSeconds();

@@ -23,10 +23,29 @@ constexpr double kPartsOfAShard = 8;
 // As much more than the mean shard's work is worth a cut.
 constexpr double kWorthACut = 1.25;
 
-int64_t PartsOf(const CaseWork& one, double mean) {
-  if (one.pieces <= 1 || one.seconds <= kWorthACut * mean) return 1;
-  const double wanted = std::ceil(one.seconds / mean * kPartsOfAShard);
-  return wanted < static_cast<double>(one.pieces) ? static_cast<int64_t>(wanted) : one.pieces;
+// Into how many parts each case is cut, 1 for none: the dearest first, since what its cut adds is
+// work for all.
+std::vector<int64_t> PartsOf(std::span<const CaseWork> cases, int64_t num_shards) {
+  std::vector<double> costs;
+  double sum = 0;
+  for (const CaseWork& one : cases) {
+    costs.push_back(one.seconds);
+    sum += one.seconds;
+  }
+  std::vector<int64_t> parts(cases.size(), 1);
+  for (const int32_t at : LongestFirst(costs)) {
+    const CaseWork& one = cases[at];
+    const double shards = static_cast<double>(num_shards);
+    if (one.seconds <= kWorthACut * sum / shards) break;
+    const double cut_seconds = one.seconds * one.cut_factor;
+    const double cut_sum = sum - one.seconds + cut_seconds;
+    if (one.pieces == 1 || one.seconds <= kWorthACut * cut_sum / shards) continue;
+    sum = cut_sum;
+    const double wanted = std::ceil(cut_seconds / sum * shards * kPartsOfAShard);
+    parts[at] =
+        wanted < static_cast<double>(one.pieces) ? static_cast<int64_t>(wanted) : one.pieces;
+  }
+  return parts;
 }
 
 // The pieces of shards that have so many of a case's parts each.
@@ -69,13 +88,12 @@ Deal DealCases(std::span<const double> costs, int64_t num_shards) {
 }
 
 SharedDeal DealShares(std::span<const CaseWork> cases, int64_t num_shards, bool cut) {
-  double sum = 0;
-  for (const CaseWork& one : cases) sum += one.seconds;
+  const std::vector<int64_t> parts =
+      cut ? PartsOf(cases, num_shards) : std::vector<int64_t>(cases.size(), 1);
   std::vector<double> costs;
-  std::vector<int64_t> parts;
-  for (const CaseWork& one : cases) {
-    parts.push_back(cut ? PartsOf(one, sum / static_cast<double>(num_shards)) : 1);
-    costs.insert(costs.end(), parts.back(), one.seconds / static_cast<double>(parts.back()));
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const double seconds = cases[i].seconds * (parts[i] > 1 ? cases[i].cut_factor : 1);
+    costs.insert(costs.end(), parts[i], seconds / static_cast<double>(parts[i]));
   }
   SharedDeal shared = {DealCases(costs, num_shards), {}};
   const std::vector<int32_t> shard_of_part = std::exchange(shared.deal.shard_of, {});

@@ -24,6 +24,7 @@ struct Deal {
 struct CaseWork {
   double seconds = 0;
   int64_t pieces = 1;
+  double cut_factor = 1;  // how many times as long all pieces together take, if it is cut
 };
 
 // Pieces [begin, end) of a case, which one shard runs together.
@@ -47,10 +48,10 @@ double Imbalance(std::span<const ShardLoad> loads);
 // cost go in their order. Takes O(n log n) and 16 bytes a case. Costs are >= 0 and finite.
 Deal DealCases(std::span<const double> costs, int64_t num_shards);
 
-// The same, but that with `cut` a case of a quarter more than the mean shard's work is cut where it
-// can be, so that it does not keep one shard busy while the others idle: its parts are dealt as
-// cases are, and those of a shard are one share. The shares of a case are in the order of shards
-// and make all of it.
+// The same, but that with `cut` a case of a quarter more than the mean shard's work, what the cut
+// adds included, is cut where it can be, so that it does not keep one shard busy while the others
+// idle: its parts are dealt as cases are, and those of a shard are one share. The shares of a case
+// are in the order of shards and make all of it.
 SharedDeal DealShares(std::span<const CaseWork> cases, int64_t num_shards, bool cut);
 
 }  // namespace convgrad::cli

@@ -134,11 +134,17 @@ Candidate Least(const Problem& problem, const KernelTable& kernels, Precision pr
   return least;
 }
 
-// True if one thread is done before it would have shared the work: what the others would take over
-// is less than to wait for them and to fetch what one wrote for another.
-bool IsSoonDone(double cycles, int num_threads) {
-  constexpr double kHandOver = 3500;
-  return cycles > 0 && cycles - cycles / num_threads < kHandOver;
+// The one that is counted to take least of `least(threads)`, for one thread if it is done before the
+// others would have helped: to wait for them and to fetch what one wrote for another takes time.
+template <class LeastOf>
+Candidate LeastAloneOrShared(int num_threads, const LeastOf& least, bool* alone) {
+  constexpr double kHandOver = 3500, kSoonDone = 20 * kHandOver;  // cycles
+  Candidate shared = least(num_threads);
+  *alone = false;
+  if (num_threads == 1 || shared.cycles <= 0 || shared.until_end > kSoonDone) return shared;
+  Candidate one = least(1);
+  *alone = one.cycles < shared.until_end + kHandOver;
+  return *alone ? std::move(one) : std::move(shared);
 }
 
 // Null where the algorithm takes all data.
@@ -196,9 +202,8 @@ Planned Planned::Best(const Problem& problem, const KernelTable& kernels, int nu
   const auto least = [&](int threads) {
     return Least(problem, kernels, precision, threads, [](const Algorithm&) { return true; });
   };
-  Candidate best = least(num_threads);
-  const bool alone = num_threads > 1 && IsSoonDone(best.cycles, num_threads);
-  if (alone) best = least(1);
+  bool alone;
+  Candidate best = LeastAloneOrShared(num_threads, least, &alone);
   return Planned(*best.algorithm, std::move(best.plan),
                  PlanInstead(*best.algorithm, problem, kernels, alone ? 1 : num_threads), alone);
 }

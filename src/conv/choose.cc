@@ -102,6 +102,7 @@ const Costs& WideCosts() {
 struct Candidate {
   const Algorithm* algorithm = nullptr;
   std::unique_ptr<Plan> plan = nullptr;
+  int num_threads = 1;       // planned for
   double cycles = HUGE_VAL;  // of all threads together
   double until_end = HUGE_VAL;
 };
@@ -128,23 +129,22 @@ Candidate Least(const Problem& problem, const KernelTable& kernels, Precision pr
     const double cycles = CyclesOf(work, kernels.vector_bytes);
     const double until_end = CyclesUntilEnd(cycles, work.Of(WorkKind::kTask), num_threads);
     if (least.algorithm != nullptr && until_end >= least.until_end) continue;
-    least = {&algorithm, std::move(plan), cycles, until_end};
+    least = {&algorithm, std::move(plan), num_threads, cycles, until_end};
   }
   if (least.algorithm == nullptr) ThrowInternal("no algorithm can do " + problem.ToLine());
   return least;
 }
 
-// The one that is counted to take least of `least(threads)`, for one thread if it is done before the
-// others would have helped: to wait for them and to fetch what one wrote for another takes time.
+// The one that is counted to take least of `least(threads)`, for one thread if it is done before
+// the others would have helped: to wait for them and to fetch what one wrote for another takes
+// time.
 template <class LeastOf>
-Candidate LeastAloneOrShared(int num_threads, const LeastOf& least, bool* alone) {
+Candidate LeastAloneOrShared(int num_threads, const LeastOf& least) {
   constexpr double kHandOver = 3500, kSoonDone = 20 * kHandOver;  // cycles
   Candidate shared = least(num_threads);
-  *alone = false;
   if (num_threads == 1 || shared.cycles <= 0 || shared.until_end > kSoonDone) return shared;
-  Candidate one = least(1);
-  *alone = one.cycles < shared.until_end + kHandOver;
-  return *alone ? std::move(one) : std::move(shared);
+  Candidate alone = least(1);
+  return alone.cycles < shared.until_end + kHandOver ? std::move(alone) : std::move(shared);
 }
 
 // Null where the algorithm takes all data.
@@ -202,10 +202,10 @@ Planned Planned::Best(const Problem& problem, const KernelTable& kernels, int nu
   const auto least = [&](int threads) {
     return Least(problem, kernels, precision, threads, [](const Algorithm&) { return true; });
   };
-  bool alone;
-  Candidate best = LeastAloneOrShared(num_threads, least, &alone);
+  Candidate best = LeastAloneOrShared(num_threads, least);
   return Planned(*best.algorithm, std::move(best.plan),
-                 PlanInstead(*best.algorithm, problem, kernels, alone ? 1 : num_threads), alone);
+                 PlanInstead(*best.algorithm, problem, kernels, best.num_threads),
+                 best.num_threads < num_threads);
 }
 
 Planned Planned::Forced(const Algorithm& algorithm, const Problem& problem,

@@ -44,18 +44,19 @@ TEST(PixelLanesCut, TakesPlanesAsColumnsWhereEveryPixelIsAlone) {
 
 TEST(CutRows, GivesThreadsEquallyMuch) {
   // 7050 pixels in panels of 64, the last one of which is not full.
-  const RowParts panels = CutRows(1, 7050, 64, 7104, 2);
+  const RowParts panels = CutRows(1, 7050, {64, 64, 7104}, 2);
   EXPECT_EQ(panels.count % 2, 0);
   EXPECT_EQ(panels.positions % 64, 0);
   EXPECT_GE(panels.count * panels.positions, 7050);
   EXPECT_LT((panels.count - 1) * panels.positions, 7050);
   // Three images among four threads.
-  EXPECT_EQ(3 * CutRows(3, 56, 1, 56, 4).count % 4, 0);
+  EXPECT_EQ(3 * CutRows(3, 56, {1, 0, 56}, 4).count % 4, 0);
   // As few as memory allows for one thread.
-  EXPECT_EQ(CutRows(5, 100, 1, 40, 1).count, 3);
-  EXPECT_EQ(CutRows(1, 160, 64, 192, 1).count, 1);
-  // No more than there are.
-  EXPECT_EQ(CutRows(1, 3, 1, 3, 16).count, 3);
+  EXPECT_EQ(CutRows(5, 100, {1, 0, 40}, 1).count, 3);
+  EXPECT_EQ(CutRows(1, 160, {64, 64, 192}, 1).count, 1);
+  // No more than there are, and none of few rows that need many more beside them.
+  EXPECT_EQ(CutRows(1, 3, {1, 0, 3}, 16).count, 3);
+  EXPECT_GE(CutRows(1, 56, {1, 30, 56}, 4).positions, 30);
 }
 
 }  // namespace

@@ -53,20 +53,21 @@ Problem WithPlanesAsColumns(const Problem& problem) {
   return columns;
 }
 
-RowParts CutRows(int64_t batch, int64_t rows, int64_t unit, int64_t most, int num_threads) {
+RowParts CutRows(int64_t batch, int64_t rows, const RowLimits& limits, int num_threads) {
   constexpr int64_t kPartsPerThread = 3;
   constexpr double kWorthwhile = 0.98;  // of the time with fewer parts
-  const int64_t units = CeilDiv(rows, unit);
+  const int64_t units = CeilDiv(rows, limits.unit);
   const auto parts_of = [&](int64_t count) {
-    const int64_t positions = CeilDiv(units, count) * unit;
+    const int64_t positions = CeilDiv(units, count) * limits.unit;
     return RowParts{CeilDiv(rows, positions), positions};
   };
-  int64_t fewest = CeilDiv(units, std::max<int64_t>(1, most / unit));
+  int64_t fewest = CeilDiv(units, std::max<int64_t>(1, limits.most / limits.unit));
   if (num_threads == 1) return parts_of(fewest);
-  fewest = std::max(fewest, std::min(units, CeilDiv(kPartsPerThread * num_threads, batch)));
+  const int64_t most = std::max(fewest, limits.least > limits.unit ? rows / limits.least : units);
+  fewest = std::max(fewest, std::min(most, CeilDiv(kPartsPerThread * num_threads, batch)));
   RowParts best{};
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t count = fewest; count <= std::min(units, 2 * fewest + num_threads); ++count) {
+  for (int64_t count = fewest; count <= std::min(most, 2 * fewest + num_threads); ++count) {
     const RowParts parts = parts_of(count);
     const int64_t rounds = CeilDiv(batch * parts.count, int64_t{num_threads});
     const double span = Product(rounds, parts.positions);

@@ -55,9 +55,12 @@ struct RowParts {
 // The problem itself or, where every pixel of a plane meets its like alone, the same with planes of
 // one column, whose rows can be cut anywhere.
 Problem WithPlanesAsColumns(const Problem& problem);
-// `rows` rows of each image, whole numbers of `unit` rows a part and at most `most`, with equally
-// much for each thread.
-RowParts CutRows(int64_t batch, int64_t rows, int64_t unit, int64_t most, int num_threads);
+// Rows of a part: whole numbers of `unit`, at most `most`, and for threads no fewer than `least`.
+struct RowLimits {
+  int64_t unit, least, most;
+};
+// `rows` rows of each image in parts, with equally much for each thread.
+RowParts CutRows(int64_t batch, int64_t rows, const RowLimits& limits, int num_threads);
 
 // Operands are held as Element: numbers of the compute type, or pairs of channels of bfloat16
 // numbers, for sums that meet whole planes.
@@ -174,14 +177,14 @@ bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
 template <class Stored, class Element>
 RowParts PixelLanesCut<Stored, Element>::Parts() const {
   constexpr int64_t kPartBytes = 896 << 10;  // of source planes: about the second-level cache
-  const int64_t rows_of_image = MostPositions(), halo = rows.extent - rows_of_image;
+  const int64_t num_rows = MostPositions(), halo = rows.extent - num_rows;
   if (by_panels) {
-    return CutRows(sum.batch, rows_of_image, panel_cols, RoundUp(rows_of_image, panel_cols),
-                   num_threads);
+    const RowLimits limits{panel_cols, panel_cols, RoundUp(num_rows, panel_cols)};
+    return CutRows(sum.batch, num_rows, limits, num_threads);
   }
   const int64_t row_bytes = NumPlanes() * source.c * cols.extent * int64_t{sizeof(Element)};
-  return CutRows(sum.batch, rows_of_image, 1, kPartBytes / std::max<int64_t>(1, row_bytes) - halo,
-                 num_threads);
+  const int64_t cached = kPartBytes / std::max<int64_t>(1, row_bytes) - halo;
+  return CutRows(sum.batch, num_rows, {1, halo, cached}, num_threads);
 }
 
 // Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines

@@ -250,7 +250,7 @@ PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& p
   // The next panel of these planes, or the first one of those that follow. Where planes are no
   // whole lines, the next panel's first line is this one's last: so the lines are told by their
   // last numbers.
-  constexpr int64_t kLast = 64 / int64_t{sizeof(Stored)} - 1;
+  constexpr int64_t kLast = kAlignment / int64_t{sizeof(Stored)} - 1;
   found.ahead =
       panel + 1 < panels.count ? from + panels.cols + kLast : from - first + channels * plane;
   found.ahead_step = kChannels * plane * int64_t{sizeof(Stored)};

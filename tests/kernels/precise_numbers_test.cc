@@ -54,6 +54,34 @@ TYPED_TEST(PreciseNumbersTest, WidensWithSquares) {
   }
 }
 
+TYPED_TEST(PreciseNumbersTest, FindsTheLowestBit) {
+  for (const KernelTable& table : SupportedKernels()) {
+    const auto& kernels = PreciseKernelsOf<TypeParam>(table.isa);
+    std::vector<TypeParam> numbers(37, Narrow<TypeParam>(0.0));
+    EXPECT_EQ(kernels.lowest_bit(numbers.data(), 37), kNoBit);
+    for (const int64_t at : {0, 15, 16, 36}) {
+      numbers.assign(37, Narrow<TypeParam>(kInfinity));
+      EXPECT_EQ(kernels.lowest_bit(numbers.data(), 37), kNoBit);
+      const int least = std::is_same_v<TypeParam, Float16> ? -24 : -126;
+      for (const int exponent : {least, -14, -3, 0, 5}) {
+        numbers[at] = Narrow<TypeParam>(std::ldexp(-3, exponent));
+        EXPECT_EQ(kernels.lowest_bit(numbers.data(), 37), exponent);
+        EXPECT_EQ(kernels.lowest_bit(numbers.data() + at + 1, 36 - at), kNoBit);
+      }
+    }
+  }
+}
+
+TYPED_TEST(PreciseNumbersTest, TakesSizes) {
+  for (const KernelTable& table : SupportedKernels()) {
+    const std::vector<TypeParam> from = RandomNumbers<TypeParam>(53);
+    std::vector<float> to(54, -1);
+    PreciseKernelsOf<TypeParam>(table.isa).take_sizes(from.data(), to.data(), 53);
+    for (size_t i = 0; i < 53; ++i) EXPECT_EQ(to[i], std::fabs(Widen(from[i])));
+    EXPECT_EQ(to[53], -1);
+  }
+}
+
 // Ties, their neighbours, ends of the range, zeros of both signs, infinities and NaN, each at every
 // place of a vector.
 TYPED_TEST(PreciseNumbersTest, RoundsOrDoubts) {

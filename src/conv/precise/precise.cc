@@ -66,7 +66,7 @@ void VisitExact(const ConvArgs& args) {
 
 std::unique_ptr<Plan> PlanDouble(const Problem& problem, const KernelTable& kernels,
                                  int num_threads) {
-  return std::make_unique<WidenedPlan>(problem, Precision::kDouble, kernels, num_threads);
+  return std::make_unique<WidenedPlan>(problem, kernels, num_threads, WidenedUse::kDouble);
 }
 
 std::unique_ptr<Plan> PlanCompensated(const Problem& problem, const KernelTable&, int num_threads) {
@@ -76,7 +76,7 @@ std::unique_ptr<Plan> PlanCompensated(const Problem& problem, const KernelTable&
 std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) {
   if (TakesWidened(problem)) {
-    return std::make_unique<WidenedPlan>(problem, Precision::kExact, kernels, num_threads);
+    return std::make_unique<WidenedPlan>(problem, kernels, num_threads, WidenedUse::kExact);
   }
   return std::make_unique<SlicedPlan>(problem, kernels, num_threads);
 }
@@ -85,7 +85,8 @@ std::unique_ptr<Plan> PlanCertified(const Problem& problem, const KernelTable& k
 std::unique_ptr<Plan> PlanDoubleReference(const Problem& problem, const KernelTable& kernels,
                                           int num_threads) {
   if (TakesWidened(problem)) {
-    return std::make_unique<WidenedPlan>(problem, Precision::kDouble, kernels, num_threads, true);
+    return std::make_unique<WidenedPlan>(problem, kernels, num_threads,
+                                         WidenedUse::kDoubleByReference);
   }
   return std::make_unique<VisitPlan<VisitCompensated>>();
 }

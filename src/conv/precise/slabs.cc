@@ -29,6 +29,11 @@ int64_t CountOf(const Shape& shape) {
   return *CheckedProduct(shape);
 }
 
+Problem InFloat(Problem problem) {
+  problem.dtype = DType::kFloat32;
+  return problem;
+}
+
 int64_t WideSlab::OffsetIn(const Problem& whole, Role role) const {
   if (role == Role::kFilter || whole.geometry.batch == 0) return 0;
   const bool is_input = role == Role::kInput;
@@ -62,15 +67,21 @@ Slabs::Slabs(const Problem& problem, const SlabSize& size)
 }
 
 Slabs::Slabs(const Problem& problem, const SlabSize& size, const KernelTable& kernels,
-             int num_threads, bool by_reference)
+             int num_threads, SlabPlans plans)
     : Slabs(problem, size) {
+  const bool by_reference = plans == SlabPlans::kReference;
   // All kinds there are: those of the first image, and the last slab.
   for (int64_t i = 0; i <= std::min(Bands(), count() - 1); ++i) {
     const Problem wide = ProblemAt(PlaceOf(i == Bands() ? count() - 1 : i));
     if (Find(wide) != nullptr) continue;
-    kinds_.push_back({wide, by_reference ? Planned::Forced(AlgorithmsOf(wide.op).back(), wide,
-                                                           kernels, num_threads)
-                                         : Planned::Best(wide, kernels, num_threads)});
+    kinds_.push_back(
+        {wide,
+         by_reference ? Planned::Forced(AlgorithmsOf(wide.op).back(), wide, kernels, num_threads)
+                      : Planned::Best(wide, kernels, num_threads),
+         std::nullopt});
+    if (plans == SlabPlans::kBestAndInFloat) {
+      kinds_.back().in_float = Planned::Best(InFloat(wide), kernels, num_threads);
+    }
     const auto numbers_of = [](const Kind& kind) {
       return CountOf(kind.problem.InputShape()) + CountOf(kind.problem.OutputShape());
     };
@@ -151,7 +162,8 @@ WideSlab Slabs::operator[](int64_t index) const {
   const Place place = PlaceOf(index);
   const Kind* kind = Find(ProblemAt(place));
   if (kind == nullptr) ThrowInternal("a slab of no known kind");
-  return {kind->problem, kind->planned, place.first_image, place.in, place.out};
+  const Planned* in_float = kind->in_float ? &*kind->in_float : nullptr;
+  return {kind->problem, kind->planned, in_float, place.first_image, place.in, place.out};
 }
 
 bool Slabs::AreFolded() const {
@@ -184,7 +196,10 @@ int64_t Slabs::MostBytes() const {
 
 int64_t Slabs::ScratchBytes() const {
   int64_t most = 0;
-  for (const Kind& kind : kinds_) most = std::max(most, kind.planned.ScratchBytes());
+  for (const Kind& kind : kinds_) {
+    most = std::max(most, kind.planned.ScratchBytes());
+    if (kind.in_float) most = std::max(most, kind.in_float->ScratchBytes());
+  }
   return most;
 }
 

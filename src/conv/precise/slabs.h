@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 namespace convgrad {
 
 int64_t CountOf(const Shape& shape);
+Problem InFloat(Problem problem);
 
 // body(begin, end) for pieces of [0, count), as many numbers as a thread takes at a time.
 template <class Body>
@@ -40,6 +42,7 @@ struct Rows {
 struct WideSlab {
   Problem problem;
   const Planned& planned;
+  const Planned* in_float;  // how the same is in float32, where slabs were asked for that
   int64_t first_image;
   Rows in, out;
 
@@ -62,11 +65,13 @@ struct SlabSize {
   }
 };
 
+enum class SlabPlans { kBest, kReference, kBestAndInFloat };
+
 class Slabs {
  public:
-  // By the algorithm "reference" or the best one.
+  // By the best algorithm or "reference"; in float32 too, or not.
   Slabs(const Problem& problem, const SlabSize& size, const KernelTable& kernels, int num_threads,
-        bool by_reference = false);
+        SlabPlans plans = SlabPlans::kBest);
 
   // The number of slabs of a problem that is cut so; nothing is planned.
   static int64_t Count(const Problem& problem, const SlabSize& size) {
@@ -94,6 +99,7 @@ class Slabs {
   struct Kind {
     Problem problem;
     Planned planned;
+    std::optional<Planned> in_float;
   };
   struct Place {
     int64_t first_image, images;

@@ -9,10 +9,10 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "conv/precise/certified_rounding.h"
 #include "conv/precise/product_sizes.h"
 #include "conv/precise/single_elements.h"
 #include "kernels/precise/precise.h"
-#include "order/canonical_order.h"
 
 namespace convgrad {
 namespace {
@@ -25,6 +25,13 @@ bool IsFilter(const Problem& problem) {
 // are added up: slabs of 64 MiB as doubles, one after the other. Nothing else depends on either.
 bool IsCutBySizes(const Problem& problem, bool is_exact) {
   return IsFilter(problem) && !is_exact;
+}
+bool IsExact(WidenedUse use) {
+  return use == WidenedUse::kExact || use == WidenedUse::kShownExact;
+}
+SlabPlans PlansFor(WidenedUse use) {
+  if (use == WidenedUse::kShownExact) return SlabPlans::kBestAndInFloat;
+  return use == WidenedUse::kDoubleByReference ? SlabPlans::kReference : SlabPlans::kBest;
 }
 SlabSize SizeOf(const Problem& problem, bool is_exact, int threads_together) {
   constexpr int64_t kNumbers = int64_t{1} << 23;
@@ -48,131 +55,73 @@ void WidenNumbers(const ConvArgs& args, const Stored* from, double* to, int64_t 
   });
 }
 
-// Rounds sums, piece by piece, as long as few are in doubt, which are settled one by one.
-template <class Stored>
-class Rounding {
+// What a slab has of a data operand.
+template <class Number>
+class SlabData {
  public:
-  Rounding(const ConvArgs& args, const SingleElements<Stored>& elements)
-      : args_(args), kernels_(PreciseKernelsOf<Stored>(args.kernels.isa)), elements_(elements) {
-    // Beside what widened.h says four for the roundings of bounds, and of sums with their bounds.
-    const int64_t chain = std::min(args.problem.MaxTerms(), kBlockTerms);
-    relative_ = static_cast<double>(chain + 12) * 0x1p-53;
-  }
-
-  // `count` sums, which become the result's elements from `first` on, as they are.
-  void Finish(const double* sums, int64_t first, int64_t count) {
-    ForPieces(args_.parallel, count, [&](int64_t begin, int64_t end) {
-      std::vector<int64_t> doubts;  // none: no bound is added
-      RoundRun(sums + begin, sums + begin, {0, 0}, first + begin, end - begin, doubts);
-    });
-  }
-
-  // `sizes`: what bounds them and its lines. Where the bounds leave many in doubt, it learns what
-  // unit all products have; where that does not help, `size_of_all()` computes S for every sum.
-  template <class Sizes, class SizeOfAll>
-  void FinishExact(const double* sums, int64_t first, int64_t count, const Sizes& sizes,
-                   const SizeOfAll& size_of_all) {
-    if (knowledge_ == Knowledge::kBounds && !RoundLines(sums, first, count, sizes)) {
-      exact_below_ = elements_.Unit().exact_below;
-      knowledge_ = Knowledge::kUnit;
+  explicit SlabData(const Slabs& slabs) {
+    for (const Role role : InfoOf(slabs.widest().op).operands) {
+      if (role != Role::kFilter) Of(role) = AlignedArray<Number>(slabs.MostOf(role));
     }
-    if (knowledge_ == Knowledge::kUnit && !RoundLines(sums, first, count, sizes)) {
-      knowledge_ = Knowledge::kSizes;
-    }
-    if (knowledge_ == Knowledge::kSizes) RoundSized(sums, size_of_all(), first, count);
   }
+  AlignedArray<Number>& Of(Role role) { return numbers_[role == Role::kInput ? 0 : 1]; }
 
  private:
-  // About all slabs: what one needed the next one will.
-  enum class Knowledge { kBounds, kUnit, kSizes };
+  AlignedArray<Number> numbers_[2];
+};
 
-  SumBounds BoundsAt(double scale) const { return {relative_ * scale, exact_below_ / scale}; }
-
-  // False, and some elements not settled, if many are in doubt.
-  template <class Sizes>
-  bool RoundLines(const double* sums, int64_t first, int64_t count, const Sizes& sizes) {
-    constexpr int64_t kPiece = 1 << 14;
-    const int64_t lines = sizes.NumLines();
-    const int64_t together = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, count / lines));
-    std::mutex mutex;
-    std::vector<int64_t> doubts;
-    bool many = false;
-    args_.parallel.For(CeilDiv(lines, together), [&](int64_t piece) {
-      std::vector<int64_t> some;
-      sizes.VisitRuns(piece * together, std::min(lines, (piece + 1) * together),
-                      [&](int64_t begin, int64_t size, const double* of_run, double scale) {
-                        RoundRun(sums + begin, of_run, BoundsAt(scale), first + begin, size, some);
-                      });
-      if (some.empty()) return;
-      const std::lock_guard lock(mutex);
-      many |= AreMany(static_cast<int64_t>(doubts.size() + some.size()), count);
-      if (!many) doubts.insert(doubts.end(), some.begin(), some.end());
-    });
-    if (many) return false;
-    SettleAll(doubts);
-    return true;
+// S of each sum, computed in float32.
+struct FloatSizes {
+  explicit FloatSizes(const Slabs& slabs)
+      : data(slabs),
+        of_slab(slabs.MostOfResult()),
+        totals(slabs.AreFolded() ? slabs.MostOfResult() : 0) {
+    std::fill_n(totals.data(), totals.size(), 0.0);
+  }
+  void Fold() {
+    for (int64_t i = 0; i < totals.size(); ++i) totals[i] += of_slab[i];
+  }
+  void Fold(const FloatSizes& other) {
+    for (int64_t i = 0; i < totals.size(); ++i) totals[i] += other.totals[i];
+  }
+  void Unfold() {
+    for (int64_t i = 0; i < totals.size(); ++i) of_slab[i] = static_cast<float>(totals[i]);
+  }
+  static int64_t Bytes(const Slabs& slabs) {
+    constexpr int64_t kOfSum = sizeof(float) + sizeof(double);
+    return slabs.MostBytes() / 2 + slabs.MostOfResult() * kOfSum;
   }
 
-  void RoundSized(const double* sums, const double* sizes, int64_t first, int64_t count) {
-    constexpr int64_t kSettledTogether = 1 << 10;
-    args_.parallel.For(CeilDiv(count, kSettledTogether), [&](int64_t piece) {
-      const int64_t begin = piece * kSettledTogether;
-      std::vector<int64_t> doubts;
-      RoundRun(sums + begin, sizes + begin, BoundsAt(1), first + begin,
-               std::min(count - begin, kSettledTogether), doubts);
-      SettleAll(doubts);
-    });
-  }
-
-  void SettleAll(const std::vector<int64_t>& doubts) const {
-    args_.parallel.For(static_cast<int64_t>(doubts.size()), [&](int64_t i) {
-      const int64_t element = doubts[static_cast<size_t>(i)];
-      static_cast<Stored*>(args_.result)[element] = elements_.Settled(element);
-    });
-  }
-
-  void RoundRun(const double* sums, const double* sizes, const SumBounds& bounds, int64_t first,
-                int64_t count, std::vector<int64_t>& doubts) const {
-    constexpr int64_t kRun = 1 << 10;
-    int64_t in_doubt[kRun];
-    for (int64_t at = 0; at < count; at += kRun) {
-      Stored* result = static_cast<Stored*>(args_.result) + first + at;
-      const int64_t num = kernels_.round(sums + at, sizes + at, bounds, result,
-                                         std::min(count - at, kRun), in_doubt);
-      for (int64_t i = 0; i < num; ++i) doubts.push_back(first + at + in_doubt[i]);
-    }
-  }
-
-  const ConvArgs& args_;
-  const PreciseKernels<Stored>& kernels_;
-  const SingleElements<Stored>& elements_;
-  double relative_, exact_below_ = 0;
-  Knowledge knowledge_ = Knowledge::kBounds;
+  SlabData<float> data;
+  AlignedArray<float> of_slab;
+  AlignedArray<double> totals;  // over slabs that are folded
 };
 
 // The numbers of one thread, or those that all threads work on together.
 template <class Stored>
 struct Worker {
   Worker(const ConvArgs& args, const Slabs& slabs, const SingleElements<Stored>& elements)
-      : bounds(args.problem), rounding(args, elements) {
-    for (const Role role : InfoOf(args.problem.op).operands) {
-      if (role != Role::kFilter) Of(role) = AlignedArray<double>(slabs.MostOf(role));
-    }
-  }
-  AlignedArray<double>& Of(Role role) { return numbers[role == Role::kInput ? 0 : 1]; }
+      : data(slabs), bounds(args.problem), rounding(args, elements) {}
+  AlignedArray<double>& Of(Role role) { return data.Of(role); }
 
-  AlignedArray<double> numbers[2];
+  SlabData<double> data;
   std::optional<SlabSums> sums, sizes;  // from its first slab on; sizes, where they are needed
   PixelSizes bounds;                    // of filter gradients
-  Rounding<Stored> rounding;
+  CertifiedRounding<Stored> rounding;
+  std::optional<FloatSizes> float_sizes;  // where they are shown, with what sums round to
+  AlignedArray<Stored> rounded;
 };
 
 template <class Stored>
 class WidenedRun {
  public:
-  WidenedRun(const ConvArgs& args, const Slabs& slabs, int num_workers)
+  // With `visit` elements go there, and there is no result.
+  WidenedRun(const ConvArgs& args, const Slabs& slabs, int num_workers,
+             const VisitSizedSums* visit = nullptr)
       : args_(args),
         slabs_(slabs),
+        num_workers_(num_workers),
+        visit_(visit),
         kernels_(PreciseKernelsOf<Stored>(args.kernels.isa)),
         elements_(args),
         workers_(args.parallel, num_workers),
@@ -185,8 +134,7 @@ class WidenedRun {
     ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       Widen(source_, worker, slab);
       Compute(slab, worker, filter_, worker.sums);
-      worker.rounding.Finish(worker.sums->slab(), slab.OffsetInResult(args_.problem),
-                             CountOf(slab.problem.ResultShape()));
+      worker.rounding.Finish(worker.sums->slab(), TargetOf(slab, worker));
     });
   }
 
@@ -194,14 +142,21 @@ class WidenedRun {
     filter_ = AlignedArray<double>(slabs_.MostOf(Role::kFilter));
     const FilterNorms norms(args_.problem, ElementsOf(Role::kFilter, slabs_[0]), filter_.data(),
                             kernels_, args_.parallel);
+    if (visit_ != nullptr) {
+      float_filter_ = AlignedArray<float>(filter_.size());
+      TakeFloatSizes(ElementsOf(Role::kFilter, slabs_[0]), float_filter_.data(), filter_.size());
+    }
     ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       TapSizes bounds(slab.problem, norms);
       bounds.WidenSource(ElementsOf(source_, slab), worker.Of(source_).data(), kernels_,
                          args_.parallel);
       Compute(slab, worker, filter_, worker.sums);
-      worker.rounding.FinishExact(worker.sums->slab(), slab.OffsetInResult(args_.problem),
-                                  CountOf(slab.problem.ResultShape()), bounds,
+      const auto target = TargetOf(slab, worker);
+      worker.rounding.FinishExact(worker.sums->slab(), target, bounds,
                                   [&] { return SizesOfData(slab, worker); });
+      if (visit_ == nullptr) return;
+      ComputeFloatSizes(slab, worker);
+      Show(target, worker);
     });
   }
 
@@ -211,7 +166,8 @@ class WidenedRun {
           Widen(Role::kInput, worker, slab);
           Widen(Role::kOutBackprop, worker, slab);
         });
-    workers_.First().rounding.Finish(sums.slab(), 0, sums.size());
+    workers_.First().rounding.Finish(sums.slab(),
+                                     {static_cast<Stored*>(args_.result), 0, sums.size()});
   }
 
   void FilterExactly() {
@@ -224,15 +180,36 @@ class WidenedRun {
           out.Widen(ElementsOf(Role::kOutBackprop, slab), worker.Of(Role::kOutBackprop).data(),
                     kernels_, args_.parallel);
           worker.bounds.Add(input, out);
+          if (visit_ != nullptr) {
+            ComputeFloatSizes(slab, worker);
+            worker.float_sizes->Fold();
+          }
         });
     Worker<Stored>& first = workers_.First();
-    workers_.ForOthers([&](Worker<Stored>& other) { first.bounds.Add(other.bounds); });
-    first.rounding.FinishExact(sums.slab(), 0, sums.size(), first.bounds,
-                               [&] { return SizesOfFilter(); });
+    workers_.ForOthers([&](Worker<Stored>& other) {
+      first.bounds.Add(other.bounds);
+      if (visit_ != nullptr) first.float_sizes->Fold(*other.float_sizes);
+    });
+    const auto target = TargetAt(0, sums.size(), first);
+    first.rounding.FinishExact(sums.slab(), target, first.bounds, [&] { return SizesOfFilter(); });
+    if (visit_ == nullptr) return;
+    first.float_sizes->Unfold();
+    Show(target, first);
   }
 
  private:
   using Body = std::function<void(Worker<Stored>& worker, const WideSlab& slab)>;
+  using Target = typename CertifiedRounding<Stored>::Target;
+
+  Target TargetAt(int64_t first, int64_t count, Worker<Stored>& worker) const {
+    if (visit_ == nullptr) return {static_cast<Stored*>(args_.result) + first, first, count};
+    if (worker.rounded.size() == 0) worker.rounded = AlignedArray<Stored>(slabs_.MostOfResult());
+    return {worker.rounded.data(), first, count};
+  }
+  Target TargetOf(const WideSlab& slab, Worker<Stored>& worker) const {
+    return TargetAt(slab.OffsetInResult(args_.problem), CountOf(slab.problem.ResultShape()),
+                    worker);
+  }
 
   void ForSlabs(const Body& body) {
     const auto make = [&] { return std::make_unique<Worker<Stored>>(args_, slabs_, elements_); };
@@ -271,6 +248,37 @@ class WidenedRun {
                       sums->slab(), args_.kernels, args_.parallel});
   }
 
+  // S of a slab's sums.
+  void ComputeFloatSizes(const WideSlab& slab, Worker<Stored>& worker) const {
+    if (!worker.float_sizes) worker.float_sizes.emplace(slabs_);
+    FloatSizes& sizes = *worker.float_sizes;
+    for (const Role role : InfoOf(args_.problem.op).operands) {
+      if (role == Role::kFilter) continue;
+      TakeFloatSizes(ElementsOf(role, slab), sizes.data.Of(role).data(),
+                     CountOf(slab.problem.ShapeOf(role)));
+    }
+    const bool has_filter = float_filter_.size() > 0;
+    slab.in_float->Run({InFloat(slab.problem), sizes.data.Of(Role::kInput).data(),
+                        has_filter ? float_filter_.data() : nullptr,
+                        sizes.data.Of(Role::kOutBackprop).data(), sizes.of_slab.data(),
+                        args_.kernels, args_.parallel});
+  }
+  void TakeFloatSizes(const Stored* from, float* to, int64_t count) const {
+    ForPieces(args_.parallel, count, [&](int64_t begin, int64_t end) {
+      kernels_.take_sizes(from + begin, to + begin, end - begin);
+    });
+  }
+  // A worker of its own is on one thread of the loop whose index visitors know.
+  void Show(const Target& target, Worker<Stored>& worker) const {
+    const auto show = [&](int64_t begin, int64_t end) {
+      (*visit_)({target.first + begin, end - begin, worker.sums->slab() + begin,
+                 worker.float_sizes->of_slab.data() + begin, target.to + begin,
+                 worker.rounding.relative()});
+    };
+    if (num_workers_ > 1) return show(0, target.count);
+    ForPieces(args_.parallel, target.count, show);
+  }
+
   // The sums of absolute values of a slab.
   const double* SizesOfData(const WideSlab& slab, Worker<Stored>& worker) {
     std::call_once(has_filter_sizes_, [&] {
@@ -300,11 +308,14 @@ class WidenedRun {
 
   const ConvArgs& args_;
   const Slabs& slabs_;
+  const int num_workers_;
+  const VisitSizedSums* const visit_;
   const PreciseKernels<Stored>& kernels_;
   const SingleElements<Stored> elements_;
   SlabWorkers<Worker<Stored>> workers_;
   const Role source_;                           // of a forward pass or an input gradient
   AlignedArray<double> filter_, filter_sizes_;  // likewise
+  AlignedArray<float> float_filter_;            // likewise
   std::once_flag has_filter_sizes_;
 };
 
@@ -314,13 +325,13 @@ bool TakesWidened(const Problem& problem) {
   return problem.dtype != DType::kFloat64;
 }
 
-WidenedPlan::WidenedPlan(const Problem& problem, Precision precision, const KernelTable& kernels,
-                         int num_threads, bool by_reference)
+WidenedPlan::WidenedPlan(const Problem& problem, const KernelTable& kernels, int num_threads,
+                         WidenedUse use)
     : problem_(problem),
-      is_exact_(precision == Precision::kExact),
-      num_workers_(NumWorkersOf(problem, is_exact_, num_threads)),
-      slabs_(problem, SizeOf(problem, is_exact_, num_workers_ > 1 ? 1 : num_threads), kernels,
-             num_workers_ > 1 ? 1 : num_threads, by_reference) {}
+      use_(use),
+      num_workers_(NumWorkersOf(problem, IsExact(use), num_threads)),
+      slabs_(problem, SizeOf(problem, IsExact(use), num_workers_ > 1 ? 1 : num_threads), kernels,
+             num_workers_ > 1 ? 1 : num_threads, PlansFor(use)) {}
 
 int64_t WidenedPlan::ScratchBytes() const {
   const Problem& slab = slabs_.widest();
@@ -328,7 +339,7 @@ int64_t WidenedPlan::ScratchBytes() const {
   int64_t of_worker = slabs_.MostBytes() + slabs_.ScratchBytes() + SlabSums::Bytes(slabs_);
   int64_t filter = slabs_.MostOf(Role::kFilter) * kDouble, shared = 0;
   if (IsFilter(slab)) filter = 0;
-  if (is_exact_) {
+  if (IsExact(use_)) {
     const int64_t doubts = slabs_.MostOfResult() / 32 * static_cast<int64_t>(sizeof(int64_t));
     of_worker += SlabSums::Bytes(slabs_) + doubts;  // sums' sizes too
     of_worker += IsFilter(slab) ? BandSquares::Bytes(DataSizes::Of(slab, Role::kInput)) +
@@ -336,21 +347,33 @@ int64_t WidenedPlan::ScratchBytes() const {
                                 : TapSizes::Bytes(slab);
     shared = IsFilter(slab) ? 0 : filter + FilterNorms::Bytes(problem_);
   }
+  if (use_ == WidenedUse::kShownExact) {
+    of_worker += FloatSizes::Bytes(slabs_) + slabs_.MostOfResult() * kDouble / 2;
+    shared += filter / 2;
+  }
   return filter + shared + num_workers_ * (of_worker - filter);
 }
 
 bool WidenedPlan::Run(const ConvArgs& args) const {
+  RunOrShow(args, nullptr);
+  return true;
+}
+
+void WidenedPlan::Show(const ConvArgs& args, const VisitSizedSums& visit) const {
+  RunOrShow(args, &visit);
+}
+
+void WidenedPlan::RunOrShow(const ConvArgs& args, const VisitSizedSums* visit) const {
   VisitFloat(args.problem.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     if constexpr (!std::is_same_v<Stored, double>) {
-      WidenedRun<Stored> run(args, slabs_, num_workers_);
-      if (IsFilter(args.problem)) return is_exact_ ? run.FilterExactly() : run.FilterInDouble();
-      is_exact_ ? run.DataExactly() : run.DataInDouble();
+      WidenedRun<Stored> run(args, slabs_, num_workers_, visit);
+      if (IsFilter(args.problem)) return IsExact(use_) ? run.FilterExactly() : run.FilterInDouble();
+      IsExact(use_) ? run.DataExactly() : run.DataInDouble();
     } else {
       ThrowInternal("float64 can't be widened");
     }
   });
-  return true;
 }
 
 }  // namespace convgrad

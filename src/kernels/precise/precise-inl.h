@@ -6,6 +6,7 @@
 #define CONVGRAD_KERNELS_PRECISE_INL_H_
 #endif
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -166,6 +167,49 @@ void WidenWithRowSquares(const Stored* from, double* to, double* squares, int64_
   }
 }
 
+template <class Stored>
+void TakeSizes(const Stored* from, float* to, int64_t count) {
+  const hn::ScalableTag<float> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::Abs(LoadWidened(d, from + i)), d, to + i);
+  for (; i < count; ++i) to[i] = std::fabs(WidenOne(from[i]));
+}
+
+// The exponent of a lowest bit is what the bit is as a float, in units of the number's last.
+template <class Stored>
+int LowestBit(const Stored* from, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<hn::ScalableTag<float>> di;
+  constexpr int kFractionBits = 23, kBias = 127, kSpecial = 255;
+  const auto none = hn::Set(di, kNoBit), one = hn::Set(di, 1);
+  auto least = none;
+  const auto look = [&](hn::Vec<hn::ScalableTag<float>> numbers) {
+    const auto bits = hn::BitCast(di, hn::Abs(numbers));
+    const auto exponent = hn::ShiftRight<kFractionBits>(bits);
+    const auto fraction = hn::And(bits, hn::Set(di, (1 << kFractionBits) - 1));
+    const auto normal = hn::Gt(exponent, hn::Zero(di));
+    const auto significand =
+        hn::IfThenElse(normal, hn::Or(fraction, hn::Set(di, 1 << kFractionBits)), fraction);
+    const auto last = hn::And(significand, hn::Sub(hn::Zero(di), significand));
+    const auto as_float = hn::BitCast(di, hn::ConvertTo(d, last));
+    const auto place = hn::Add(hn::ShiftRight<kFractionBits>(as_float), hn::Max(exponent, one));
+    const auto counts =
+        hn::And(hn::Gt(last, hn::Zero(di)), hn::Lt(exponent, hn::Set(di, kSpecial)));
+    least = hn::Min(least, hn::IfThenElse(counts, place, none));
+  };
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) look(LoadWidened(d, from + i));
+  if (i < count) {
+    Stored last[kLanes] = {};
+    std::memcpy(last, from + i, static_cast<size_t>(count - i) * sizeof(Stored));
+    look(LoadWidened(d, last));
+  }
+  const int place = hn::GetLane(hn::MinOfLanes(di, least));
+  return place == kNoBit ? kNoBit : place - 2 * kBias - kFractionBits;
+}
+
 // All vectors of sums share these. An upper and a lower end of what each may be are rounded:
 // rounding is monotonic, so that they are enough.
 struct RoundingBounds {
@@ -243,8 +287,9 @@ int64_t RoundWithBound(const double* sums, const double* sizes, const SumBounds&
 }
 
 template <class Stored>
-inline constexpr PreciseKernels<Stored> kPrecise = {
-    WidenWithSquares<Stored>, WidenWithRowSquares<Stored>, RoundWithBound<Stored>};
+inline constexpr PreciseKernels<Stored> kPrecise = {WidenWithSquares<Stored>,
+                                                    WidenWithRowSquares<Stored>, TakeSizes<Stored>,
+                                                    LowestBit<Stored>, RoundWithBound<Stored>};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace convgrad

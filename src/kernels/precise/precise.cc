@@ -1,4 +1,4 @@
-// Compiles precise-inl.h and pairs-inl.h for every target.
+// Compiles precise-inl.h, pairs-inl.h and screen-inl.h for every target.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/precise/precise.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -6,6 +6,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/precise/pairs-inl.h"
 #include "kernels/precise/precise-inl.h"
+#include "kernels/precise/screen-inl.h"
 
 #if HWY_ONCE
 namespace convgrad {
@@ -31,6 +32,20 @@ const PairKernels& PairKernelsOf(Isa isa) {
   return N_SCALAR::kPairs;
 }
 
+template <class Stored>
+const ScreenKernels<Stored>& ScreenKernelsOf(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return N_AVX3::kScreen<Stored>;
+  if (isa == Isa::kAvx2) return N_AVX2::kScreen<Stored>;
+#else
+  if (isa == Isa::kNeon) return N_NEON::kScreen<Stored>;
+#endif
+  return N_SCALAR::kScreen<Stored>;
+}
+
+template const ScreenKernels<Float16>& ScreenKernelsOf<Float16>(Isa);
+template const ScreenKernels<BFloat16>& ScreenKernelsOf<BFloat16>(Isa);
+template const ScreenKernels<float>& ScreenKernelsOf<float>(Isa);
 template const PreciseKernels<Float16>& PreciseKernelsOf<Float16>(Isa);
 template const PreciseKernels<BFloat16>& PreciseKernelsOf<BFloat16>(Isa);
 template const PreciseKernels<float>& PreciseKernelsOf<float>(Isa);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "base/float16.h"
 #include "kernels/kernel_table.h"
@@ -17,6 +18,8 @@ struct SumBounds {
   double exact_below;  // where its size is less than this, it is not off at all
 };
 
+inline constexpr int kNoBit = std::numeric_limits<int>::max();
+
 // Stored is Float16, BFloat16 or float.
 template <class Stored>
 struct PreciseKernels {
@@ -24,6 +27,11 @@ struct PreciseKernels {
   void (*widen)(const Stored* from, double* to, double* squares, int64_t rows, int64_t cols);
   // The same with sums by rows, which are set.
   void (*widen_rows)(const Stored* from, double* to, double* squares, int64_t rows, int64_t cols);
+  // to[i] = |from[i]|.
+  void (*take_sizes)(const Stored* from, float* to, int64_t count);
+  // The exponent of the lowest bit set in any number of `count`; kNoBit where none has a finite
+  // one.
+  int (*lowest_bit)(const Stored* from, int64_t count);
   // to[i] = sums[i] rounded to nearest even, for i < count. Where that is not certainly what the
   // true sum rounds to, i goes to `doubts`, which has room for all; their number is returned.
   // Infinite and NaN sums are certain, and no size is NaN where a sum is finite.

@@ -11,6 +11,7 @@
 #include "verify/compare/by_tolerance.h"
 #include "verify/compare/error_sink.h"
 #include "verify/compare/other_type.h"
+#include "verify/compare/screen.h"
 #include "verify/compare/tally.h"
 #include "verify/compare/verdict_text.h"
 #include "verify/diagnosis/golden_shape.h"
@@ -193,16 +194,19 @@ void ForgetWhere(CheckResult& result) {
 CheckResult ByData(const DataQuestion& question, const Oracle& oracle,
                    const CompareOptions& options, const Parallel& parallel) {
   CheckResult result;
-  ErrorSink errors(question.actual.shape(), options.keep_errors,
-                   IsProfiled(options, question.actual), /*model=*/true);
-  const Tally tally = TallyByData(question, oracle, options, errors);
+  std::optional<Tally> screened = TallyScreened(question, oracle, options, parallel);
+  const bool is_screened = screened.has_value();
+  const bool is_profiled = IsProfiled(options, question.actual) && !is_screened;
+  ErrorSink errors(question.actual.shape(), options.keep_errors, is_profiled, /*model=*/true);
+  const Tally tally =
+      is_screened ? *std::move(screened) : TallyByData(question, oracle, options, errors);
   const Layout layout(question.problem);
   FillNumbers(tally, layout, question.actual, question.golden, &oracle, result);
   const Accumulator accumulator = AccumulatorOf(question.problem, question.foreign_type(), options);
   OddsVerdict odds;
   if (question.foreign() != nullptr) {
     const bool is_excluded = tally.fail.count() > 0;
-    if (!is_excluded) odds = OddsByData(question, oracle, tally, options, parallel);
+    if (!is_excluded && !is_screened) odds = OddsByData(question, oracle, tally, options, parallel);
     result.odds = CheckResult::Odds{accumulator.format(), options.operand_rounding,
                                     is_excluded ? 0 : odds.odds, options.odds};
     if (!is_excluded) result.status = odds.verdict;

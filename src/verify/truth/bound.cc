@@ -82,18 +82,22 @@ double FlushOf(const Truth& truth, const Arithmetic& arithmetic) {
          PowerOfTwo(arithmetic.accumulator.least_normal_exponent(), truth);
 }
 
+// Integers of at most fraction_bits + 1 bits, times a unit that the accumulator has: no sum is
+// rounded.
+double ExactClassBelow(const FloatFormat& accumulator, int unit_exponent) {
+  if (unit_exponent < accumulator.least_subnormal_exponent()) return 0;
+  return std::min(std::ldexp(1.0, unit_exponent + accumulator.fraction_bits + 1),
+                  OverflowThreshold(accumulator, Truth{}));
+}
+
 Judge::Judge(const Arithmetic& arithmetic, int unit_exponent)
     : arithmetic_(arithmetic),
       stored_(FormatOf(arithmetic.stored)),
       unit_exponent_(unit_exponent) {}
 
-// Integers of at most fraction_bits + 1 bits, times a unit that the accumulator has: no sum is
-// rounded.
 bool Judge::InExactClass(const Truth& truth) const {
-  const FloatFormat& accumulator = arithmetic_.accumulator;
-  return unit_exponent_ >= accumulator.least_subnormal_exponent() &&
-         truth.magnitude < PowerOfTwo(unit_exponent_ + accumulator.fraction_bits + 1, truth) &&
-         truth.magnitude < OverflowThreshold(accumulator, truth);
+  return std::ldexp(truth.magnitude, truth.exponent) <
+         ExactClassBelow(arithmetic_.accumulator, unit_exponent_);
 }
 
 // The bound of the sum, before the last rounding, as a multiple of S.

@@ -37,6 +37,10 @@ Arithmetic ForeignArithmetic(DType stored, Accumulator accumulator);
 double UnderflowOf(const Truth& truth, const Arithmetic& arithmetic);
 double FlushOf(const Truth& truth, const Arithmetic& arithmetic);
 
+// The exact class: where all products are multiples of 2^unit_exponent, an element whose S is less
+// has sums that no order rounds. 0: no element.
+double ExactClassBelow(const FloatFormat& accumulator, int unit_exponent);
+
 struct Judgement {
   Verdict verdict = Verdict::kPassed;
   double used = 0;  // error / bound; infinite where a number is not even finite as it should be

@@ -27,6 +27,12 @@ Truth TruthOf(const ElementSum& sum) {
   return truth;
 }
 
+// A problem whose terms are walked over one after the other, which those of bfloat16 are not.
+Problem WithoutPairs(Problem problem) {
+  problem.dtype = DType::kFloat32;
+  return problem;
+}
+
 // As CompensatedEngine has it, for a single element.
 template <class Stored>
 class SumVisitor {
@@ -145,6 +151,7 @@ class Oracle::ElementsOf : public Oracle::Elements {
       : first_(first.data<Stored>()),
         second_(second.data<Stored>()),
         single_(problem, first_, second_, parallel),
+        plain_walk_(WithoutPairs(problem)),
         unit_(single_.Unit()) {}
 
   int unit() const override { return unit_.exponent; }
@@ -156,7 +163,9 @@ class Oracle::ElementsOf : public Oracle::Elements {
     return truth;
   }
   Truth At(int64_t element) const override {
-    return Of(element, single_.template ResultOf<SumVisitor<Stored>>(element));
+    SumVisitor<Stored> visitor(first_, second_);
+    plain_walk_.Visit(element, visitor);
+    return Of(element, visitor.Result());
   }
   double InCanonicalOrder(int64_t element) const override {
     const double sum = single_.template ResultOf<ChainVisitor<Stored>>(element);
@@ -188,6 +197,7 @@ class Oracle::ElementsOf : public Oracle::Elements {
   const Stored* const first_;
   const Stored* const second_;
   const SingleElements<Stored> single_;
+  const TermWalk plain_walk_;  // in the order of CompensatedEngine
   const ProductUnit unit_;
 };
 
@@ -215,6 +225,23 @@ void Oracle::ForEachPiece(const Visit& visit) const {
         }
         visit(begin, truths);
       });
+}
+
+bool Oracle::ForEachSized(const VisitSizedSums& visit) const {
+  constexpr int64_t kMostScratch = int64_t{1} << 28;
+  if (!TakesWidened(problem_) || !problem_.HasTerms()) return false;
+  const KernelTable& kernels = SupportedKernels().front();
+  const WidenedPlan plan(problem_, kernels, parallel_.num_threads(), WidenedUse::kShownExact);
+  if (plan.ScratchBytes() > kMostScratch) return false;
+  const auto& operands = InfoOf(problem_.op).operands;
+  const auto operand = [&](Role role) -> const void* {
+    if (role == operands[0]) return first_.raw();
+    return role == operands[1] ? second_.raw() : nullptr;
+  };
+  plan.Show({problem_, operand(Role::kInput), operand(Role::kFilter), operand(Role::kOutBackprop),
+             nullptr, kernels, parallel_},
+            visit);
+  return true;
 }
 
 Truth Oracle::At(int64_t element) const {

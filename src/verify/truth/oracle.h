@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/parallel.h"
+#include "conv/precise/widened.h"
 #include "problem/geometry.h"
 #include "tensor/tensor.h"
 
@@ -46,6 +47,10 @@ class Oracle {
   // elements of the result once, from several threads at once.
   using Visit = std::function<void(int64_t begin, std::span<const Truth> truths)>;
   void ForEachPiece(const Visit& visit) const;
+
+  // At the price of `exact` and less than half as much again: for all elements what is enough for
+  // most of them. False, and nothing is shown, for types or sizes for which this is not made.
+  bool ForEachSized(const VisitSizedSums& visit) const;
 
   Truth At(int64_t element) const;
   // The number that canon-1 gives there at the standard precision, by the definition, term by term.

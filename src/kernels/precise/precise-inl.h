@@ -41,7 +41,10 @@ struct RoundedNumbers {
                 : Finish::kOdd >
                       (hn::ScalableTag<float>(), Doubles<hn::ScalableTag<float>>{sums.raw}).raw)) {}
   bool AllEqual(const RoundedNumbers& other) const {
-    return std::memcmp(&only, &other.only, sizeof(only)) == 0;
+    uint32_t bits = 0, others = 0;
+    std::memcpy(&bits, &only, sizeof(only));
+    std::memcpy(&others, &other.only, sizeof(only));
+    return bits == others;
   }
   uint64_t Differences(const RoundedNumbers& other) const { return AllEqual(other) ? 0 : 1; }
   void Store(Stored* to) const { *to = only; }

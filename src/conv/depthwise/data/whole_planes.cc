@@ -36,6 +36,13 @@ int64_t PadOf(const Dimension& d) {
   return d.forward ? d.pad : SpanOf(d) - 1 - d.pad;
 }
 
+// Sources up to the last that a result meets: beyond lie results that are none.
+int64_t SourcesMet(const Dimension& d) {
+  const int64_t last = d.num_results() - 1, met = SpanOf(d) - 1 - PadOf(d);
+  const int64_t sources = (d.forward ? last * d.stride + met : (last + met) / d.stride) + 1;
+  return std::clamp<int64_t>(sources, 0, d.num_sources());
+}
+
 bool FitsKernel(const Dimension& d) {
   const int64_t pad = PadOf(d), results = d.num_results(), sources = d.num_sources();
   // How many zeros the last result meets behind the last source; fewer than none where sources are
@@ -70,6 +77,7 @@ WholePlanes<T> PlanesOfImage(const Problem& problem) {
   planes.out_h = rows.num_results();
   planes.out_w = planes.out_row = cols.num_results();
   planes.source_plane = planes.source_h * planes.source_w;
+  planes.source_h = SourcesMet(rows);
   planes.out_plane = planes.out_h * planes.out_w;
   planes.pad_h = PadOf(rows);
   planes.pad_w = PadOf(cols);

@@ -228,7 +228,7 @@ void Oracle::ForEachPiece(const Visit& visit) const {
 }
 
 bool Oracle::ForEachSized(const VisitSizedSums& visit) const {
-  constexpr int64_t kMostScratch = int64_t{1} << 28;
+  constexpr int64_t kMostScratch = int64_t{1} << 27;
   if (!TakesWidened(problem_) || !problem_.HasTerms()) return false;
   const KernelTable& kernels = SupportedKernels().front();
   const WidenedPlan plan(problem_, kernels, parallel_.num_threads(), WidenedUse::kShownExact);

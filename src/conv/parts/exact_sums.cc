@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "conv/parts/single_terms.h"
 #include "conv/parts/slices.h"
+#include "conv/precise/slabs.h"
 
 namespace convgrad {
 namespace {
@@ -24,10 +25,6 @@ constexpr int64_t kSlabNumbers = int64_t{1} << 21;
 // The cost of a term by itself, in terms of slices that a kernel sums: about, for it decides how
 // much is left to single terms, and no bit.
 constexpr double kSingleTermCost = 64;
-
-int64_t CountOf(const Shape& shape) {
-  return *CheckedProduct(shape);
-}
 
 // Memory of each number of both operands while it is cut, at most.
 constexpr int64_t kNumberBytes =

@@ -262,7 +262,6 @@ class PixelPacker : public TermPacker<Stored> {
     int64_t offset;
   };
 
-  static int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -CeilDiv(-a, b); }
   // Output positions whose source position for the tap lies in [0, size).
   static Span Meeting(int64_t out, int64_t stride, int64_t shift, int64_t size) {
     const int64_t begin = std::clamp<int64_t>(-FloorDiv(shift, stride), 0, out);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/checked.h"
 
@@ -211,47 +210,33 @@ std::string Slabs::Tiles() const {
                      problem_.geometry.batch);
 }
 
-SlabSums::SlabSums(const Slabs& slabs) : slab_(slabs.MostOfResult()) {
-  if (!slabs.AreFolded()) return;
-  total_ = AlignedArray<double>(slab_.size());
-  error_ = AlignedArray<double>(slab_.size());
+PairSums::PairSums(int64_t size) : high(size), low(size) {
+  for (AlignedArray<double>* numbers : {&high, &low}) std::fill_n(numbers->data(), size, 0.0);
+}
+
+void PairSums::Add(const double* terms, int64_t count, const PairKernels& kernels,
+                   const Parallel& parallel) {
+  ForPieces(parallel, count, [&](int64_t begin, int64_t end) {
+    kernels.add(terms + begin, high.data() + begin, low.data() + begin, end - begin);
+  });
+}
+
+void PairSums::Add(const PairSums& others, const PairKernels& kernels, const Parallel& parallel) {
+  Add(others.high.data(), size(), kernels, parallel);
+  ForPieces(parallel, size(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) low[i] += others.low[i];
+  });
 }
 
 int64_t SlabSums::Bytes(const Slabs& slabs) {
   return slabs.MostOfResult() * (slabs.AreFolded() ? 3 : 1) * static_cast<int64_t>(sizeof(double));
 }
 
-void SlabSums::Fold(const Parallel& parallel) {
-  if (!std::exchange(is_first_, false)) return FoldNumbers(slab_.data(), nullptr, parallel);
-  std::swap(slab_, total_);
-  ForPieces(parallel, error_.size(), [&](int64_t begin, int64_t end) {
-    std::fill(error_.data() + begin, error_.data() + end, 0.0);
-  });
-}
-
-void SlabSums::Fold(const SlabSums& other, const Parallel& parallel) {
-  FoldNumbers(other.total_.data(), other.error_.data(), parallel);
-}
-
-// Knuth's TwoSum.
-void SlabSums::FoldNumbers(const double* numbers, const double* errors, const Parallel& parallel) {
-  ForPieces(parallel, total_.size(), [&](int64_t begin, int64_t end) {
-    double *total = total_.data(), *error = error_.data();
-    for (int64_t i = begin; i < end; ++i) {
-      const double sum = total[i] + numbers[i];
-      const double back = sum - total[i];
-      error[i] += (total[i] - (sum - back)) + (numbers[i] - back);
-      total[i] = sum;
-    }
-    for (int64_t i = begin; errors != nullptr && i < end; ++i) error[i] += errors[i];
-  });
-}
-
 void SlabSums::Unfold(const Parallel& parallel) {
-  ForPieces(parallel, total_.size(), [&](int64_t begin, int64_t end) {
+  ForPieces(parallel, totals_.size(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const double total = total_[i];
-      slab_[i] = std::isfinite(total) ? total + error_[i] : total;
+      const double total = totals_.high[i];
+      slab_[i] = std::isfinite(total) ? total + totals_.low[i] : total;
     }
   });
 }

@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "conv/plan/algorithm.h"
+#include "kernels/precise/precise.h"
 
 namespace convgrad {
 
@@ -163,28 +164,44 @@ class SlabWorkers {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
+// Sums as pairs of doubles: high, without an error, and low.
+struct PairSums {
+  AlignedArray<double> high, low;
+
+  explicit PairSums(int64_t size);  // zeros
+  int64_t size() const { return high.size(); }
+  // To the first `count` sums.
+  void Add(const double* terms, int64_t count, const PairKernels& kernels,
+           const Parallel& parallel);
+  void Add(const PairSums& others, const PairKernels& kernels, const Parallel& parallel);
+};
+
 // The sums of a slab's result or, of a filter gradient, of all slabs together.
 class SlabSums {
  public:
-  explicit SlabSums(const Slabs& slabs);
+  SlabSums(const Slabs& slabs, const PairKernels& kernels)
+      : kernels_(kernels),
+        slab_(slabs.MostOfResult()),
+        totals_(slabs.AreFolded() ? slab_.size() : 0) {}
   int64_t size() const { return slab_.size(); }
   // The next slab's result is written there.
   double* slab() { return slab_.data(); }
 
   // Adds what the slab's sums are to the totals, with compensation.
-  void Fold(const Parallel& parallel);
+  void Fold(const Parallel& parallel) { totals_.Add(slab_.data(), size(), kernels_, parallel); }
   // Adds another's totals.
-  void Fold(const SlabSums& other, const Parallel& parallel);
+  void Fold(const SlabSums& other, const Parallel& parallel) {
+    totals_.Add(other.totals_, kernels_, parallel);
+  }
   // After the last: leaves the totals where a slab's sums are.
   void Unfold(const Parallel& parallel);
 
   static int64_t Bytes(const Slabs& slabs);
 
  private:
-  void FoldNumbers(const double* numbers, const double* errors, const Parallel& parallel);
-
-  bool is_first_ = true;
-  AlignedArray<double> slab_, total_, error_;
+  const PairKernels& kernels_;
+  AlignedArray<double> slab_;
+  PairSums totals_;
 };
 
 }  // namespace convgrad

@@ -110,14 +110,6 @@ class CutNumbers {
   bool is_zero_ = true;
 };
 
-// Sums as pairs of doubles: high, without an error, and low.
-struct PairSums {
-  AlignedArray<double> high, low;
-
-  explicit PairSums(int64_t size) : high(size), low(size) {}
-  int64_t size() const { return high.size(); }
-};
-
 // The numbers of one thread, or those that all threads work on together.
 struct SlicedWorker {
   SlicedWorker(const Slabs& slabs, const Slicing& slicing, Role first, Role second)
@@ -125,11 +117,7 @@ struct SlicedWorker {
         sums(slabs.MostOfResult()),
         more(slabs.MostOfResult()) {
     if (second != Role::kFilter) y = CutNumbers(slabs.MostOf(second), slicing, true);
-    if (!slabs.AreFolded()) return;
-    totals.emplace(slabs.MostOfResult());
-    for (AlignedArray<double>* numbers : {&totals->high, &totals->low}) {
-      std::fill_n(numbers->data(), numbers->size(), 0.0);
-    }
+    if (slabs.AreFolded()) totals.emplace(slabs.MostOfResult());
   }
 
   CutNumbers x, y;  // y: unless it is the filter
@@ -199,7 +187,7 @@ class SlicedRun {
     }
     worker.bound += bound;
     worker.size += size;
-    if (worker.totals) AddSums(worker.sums, *worker.totals);
+    if (worker.totals) worker.totals->Add(worker.sums, kernels_, args_.parallel);
     return true;
   }
 
@@ -222,7 +210,7 @@ class SlicedRun {
     for (int k = 0; k < levels; ++k) {
       for (int l = k == 0 ? 1 : 0; k + l < levels; ++l) {
         Multiply(slab, worker.x.Slice(k), y.Slice(l), worker.more.data());
-        AddTo(worker.more.data(), sums, count);
+        sums.Add(worker.more.data(), count, kernels_, args_.parallel);
       }
     }
   }
@@ -232,24 +220,12 @@ class SlicedRun {
     slab.planned.Run({slab.problem, of(Role::kInput), of(Role::kFilter), of(Role::kOutBackprop),
                       result, args_.kernels, args_.parallel});
   }
-  void AddTo(const double* terms, PairSums& sums, int64_t count) {
-    ForPieces(args_.parallel, count, [&](int64_t begin, int64_t end) {
-      kernels_.add(terms + begin, sums.high.data() + begin, sums.low.data() + begin, end - begin);
-    });
-  }
-  void AddSums(const PairSums& some, PairSums& totals) {
-    AddTo(some.high.data(), totals, totals.size());
-    ForPieces(args_.parallel, totals.size(), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) totals.low[i] += some.low[i];
-    });
-  }
-
   // A filter gradient is what all workers have together.
   bool FinishFolded() {
     SlicedWorker& first = workers_.First();
     if (!first.totals) return Finish(first.sums, first.bound, 0, first.sums.size());
     workers_.ForOthers([&](SlicedWorker& other) {
-      AddSums(*other.totals, *first.totals);
+      first.totals->Add(*other.totals, kernels_, args_.parallel);
       first.bound += other.bound;
       first.size += other.size;
     });

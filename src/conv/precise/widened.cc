@@ -241,7 +241,7 @@ class WidenedRun {
   }
   void Compute(const WideSlab& slab, Worker<Stored>& worker, const AlignedArray<double>& filter,
                std::optional<SlabSums>& sums) const {
-    if (!sums) sums.emplace(slabs_);
+    if (!sums) sums.emplace(slabs_, PairKernelsOf(args_.kernels.isa));
     const bool has_filter = filter.size() > 0;
     slab.planned.Run({slab.problem, worker.Of(Role::kInput).data(),
                       has_filter ? filter.data() : nullptr, worker.Of(Role::kOutBackprop).data(),

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "kernels/depthwise/depthwise.h"
@@ -64,116 +65,50 @@ struct KernelTable {
   // The members by type: Compute is float or double, Element one of them or BFloat16Pair, Stored a
   // storage type.
   template <class Element>
-  const IndirectGemmKernels<Element>& Gemm() const;
+  const IndirectGemmKernels<Element>& Gemm() const {
+    return OneOf<IndirectGemmKernels<Element>>(gemm_f32, gemm_f64, gemm_bf16_pairs);
+  }
   template <class Element>
-  const VectorGemmKernels<Element>& VectorGemm() const;
+  const VectorGemmKernels<Element>& VectorGemm() const {
+    return OneOf<VectorGemmKernels<Element>>(vectors_f32, vectors_f64, vectors_bf16_pairs);
+  }
   template <class Compute>
-  const VectorOuterKernels<Compute>& VectorOuter() const;
+  const VectorOuterKernels<Compute>& VectorOuter() const {
+    return OneOf<VectorOuterKernels<Compute>>(outer_f32, outer_f64);
+  }
   template <class Compute>
-  const TapRowKernels<Compute>& TapRow() const;
+  const TapRowKernels<Compute>& TapRow() const {
+    return OneOf<TapRowKernels<Compute>>(tap_row_f32, tap_row_f64);
+  }
   template <class Compute>
-  const DepthwiseKernels<Compute>& Depthwise() const;
+  const DepthwiseKernels<Compute>& Depthwise() const {
+    return OneOf<DepthwiseKernels<Compute>>(depthwise_f32, depthwise_f64);
+  }
   template <class Stored>
-  const DepthwiseRowKernels<Stored>& DepthwiseRows() const;
+  const DepthwiseRowKernels<Stored>& DepthwiseRows() const {
+    return OneOf<DepthwiseRowKernels<Stored>>(depthwise_rows_f16, depthwise_rows_bf16,
+                                              depthwise_rows_f32, depthwise_rows_f64);
+  }
   template <class Stored>
-  const PackKernels<Stored>& Pack() const;
+  const PackKernels<Stored>& Pack() const {
+    return OneOf<PackKernels<Stored>>(pack_f16, pack_bf16, pack_f32, pack_f64);
+  }
   template <class Compute>
-  const PlaneKernels<Compute>& Plane() const;
+  const PlaneKernels<Compute>& Plane() const {
+    return OneOf<PlaneKernels<Compute>>(plane_f32, plane_f64);
+  }
+
+ private:
+  // The one member that is of that type.
+  template <class Kernels, class... Members>
+  static const Kernels& OneOf(const Members&... members) {
+    return std::get<const Kernels&>(std::tie(members...));
+  }
 };
 
 // The tables this machine can run, best first; the scalar one is always there.
 const std::vector<KernelTable>& SupportedKernels();
 // The table of `isa`, or null if this machine can't run it.
 const KernelTable* FindKernels(Isa isa);
-
-template <>
-inline const IndirectGemmKernels<float>& KernelTable::Gemm<float>() const {
-  return gemm_f32;
-}
-template <>
-inline const IndirectGemmKernels<double>& KernelTable::Gemm<double>() const {
-  return gemm_f64;
-}
-template <>
-inline const IndirectGemmKernels<BFloat16Pair>& KernelTable::Gemm<BFloat16Pair>() const {
-  return gemm_bf16_pairs;
-}
-template <>
-inline const VectorGemmKernels<float>& KernelTable::VectorGemm<float>() const {
-  return vectors_f32;
-}
-template <>
-inline const VectorGemmKernels<double>& KernelTable::VectorGemm<double>() const {
-  return vectors_f64;
-}
-template <>
-inline const VectorGemmKernels<BFloat16Pair>& KernelTable::VectorGemm<BFloat16Pair>() const {
-  return vectors_bf16_pairs;
-}
-template <>
-inline const VectorOuterKernels<float>& KernelTable::VectorOuter<float>() const {
-  return outer_f32;
-}
-template <>
-inline const VectorOuterKernels<double>& KernelTable::VectorOuter<double>() const {
-  return outer_f64;
-}
-template <>
-inline const TapRowKernels<float>& KernelTable::TapRow<float>() const {
-  return tap_row_f32;
-}
-template <>
-inline const TapRowKernels<double>& KernelTable::TapRow<double>() const {
-  return tap_row_f64;
-}
-template <>
-inline const DepthwiseKernels<float>& KernelTable::Depthwise<float>() const {
-  return depthwise_f32;
-}
-template <>
-inline const DepthwiseKernels<double>& KernelTable::Depthwise<double>() const {
-  return depthwise_f64;
-}
-template <>
-inline const DepthwiseRowKernels<Float16>& KernelTable::DepthwiseRows<Float16>() const {
-  return depthwise_rows_f16;
-}
-template <>
-inline const DepthwiseRowKernels<BFloat16>& KernelTable::DepthwiseRows<BFloat16>() const {
-  return depthwise_rows_bf16;
-}
-template <>
-inline const DepthwiseRowKernels<float>& KernelTable::DepthwiseRows<float>() const {
-  return depthwise_rows_f32;
-}
-template <>
-inline const DepthwiseRowKernels<double>& KernelTable::DepthwiseRows<double>() const {
-  return depthwise_rows_f64;
-}
-template <>
-inline const PackKernels<Float16>& KernelTable::Pack<Float16>() const {
-  return pack_f16;
-}
-template <>
-inline const PackKernels<BFloat16>& KernelTable::Pack<BFloat16>() const {
-  return pack_bf16;
-}
-template <>
-inline const PackKernels<float>& KernelTable::Pack<float>() const {
-  return pack_f32;
-}
-template <>
-inline const PackKernels<double>& KernelTable::Pack<double>() const {
-  return pack_f64;
-}
-
-template <>
-inline const PlaneKernels<float>& KernelTable::Plane<float>() const {
-  return plane_f32;
-}
-template <>
-inline const PlaneKernels<double>& KernelTable::Plane<double>() const {
-  return plane_f64;
-}
 
 }  // namespace convgrad

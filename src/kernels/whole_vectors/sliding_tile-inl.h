@@ -14,6 +14,7 @@
 #include "kernels/gemm/multiplier-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
+#include "kernels/whole_vectors/tile_sizes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
@@ -155,33 +156,19 @@ class SlidingTileKernel {
   }
 };
 
-template <class Element, int kRows, int kCols>
-SlidingTile<Element> MakeSlidingTile() {
-  return {kRows, kCols, SlidingTileKernel<Element, kRows, kCols>::Run};
-}
-
 // Sizes by registers: accumulators, the factors of a term and one vector must fit.
+inline constexpr TileSize kSlidingSizes[] = {{8, 2}, {2, 2}, {1, 2}, {8, 3}, {2, 3}, {1, 3},
+                                             {6, 4}, {2, 4}, {1, 4}, {4, 5}, {2, 5}, {1, 5}};
+inline constexpr TileSize kSlidingSizesOfFewRegisters[] = {{6, 2}, {2, 2}, {1, 2}, {4, 3}, {2, 3},
+                                                           {1, 3}, {2, 4}, {1, 4}, {2, 5}, {1, 5}};
+
 template <class Element>
 std::span<const SlidingTile<Element>> SlidingTiles() {
   if constexpr (kManyRegisters) {
-    static const SlidingTile<Element> tiles[] = {
-        MakeSlidingTile<Element, 8, 2>(), MakeSlidingTile<Element, 2, 2>(),
-        MakeSlidingTile<Element, 1, 2>(), MakeSlidingTile<Element, 8, 3>(),
-        MakeSlidingTile<Element, 2, 3>(), MakeSlidingTile<Element, 1, 3>(),
-        MakeSlidingTile<Element, 6, 4>(), MakeSlidingTile<Element, 2, 4>(),
-        MakeSlidingTile<Element, 1, 4>(), MakeSlidingTile<Element, 4, 5>(),
-        MakeSlidingTile<Element, 2, 5>(), MakeSlidingTile<Element, 1, 5>(),
-    };
-    return tiles;
+    return TilesOfSizes<SlidingTile<Element>, SlidingTileKernel, Element, kSlidingSizes>();
   } else {
-    static const SlidingTile<Element> tiles[] = {
-        MakeSlidingTile<Element, 6, 2>(), MakeSlidingTile<Element, 2, 2>(),
-        MakeSlidingTile<Element, 1, 2>(), MakeSlidingTile<Element, 4, 3>(),
-        MakeSlidingTile<Element, 2, 3>(), MakeSlidingTile<Element, 1, 3>(),
-        MakeSlidingTile<Element, 2, 4>(), MakeSlidingTile<Element, 1, 4>(),
-        MakeSlidingTile<Element, 2, 5>(), MakeSlidingTile<Element, 1, 5>(),
-    };
-    return tiles;
+    return TilesOfSizes<SlidingTile<Element>, SlidingTileKernel, Element,
+                        kSlidingSizesOfFewRegisters>();
   }
 }
 

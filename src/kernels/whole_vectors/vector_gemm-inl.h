@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
 #include "kernels/whole_vectors/sliding_tile-inl.h"
+#include "kernels/whole_vectors/tile_sizes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
@@ -128,32 +129,19 @@ class VectorTileKernel {
   }
 };
 
-template <class Element, int kRows, int kCols>
-VectorTile<Element> MakeVectorTile() {
-  return {kRows, kCols, VectorTileKernel<Element, kRows, kCols>::Run};
-}
-
 // Sizes by registers: accumulators, the factors of a term and one vector must fit.
+inline constexpr TileSize kVectorSizes[] = {{8, 1}, {3, 1}, {8, 2}, {6, 2}, {3, 2}, {8, 3}, {6, 3},
+                                            {3, 3}, {6, 4}, {2, 4}, {5, 5}, {2, 5}, {4, 6}, {2, 6}};
+inline constexpr TileSize kVectorSizesOfFewRegisters[] = {{8, 1}, {3, 1}, {6, 2},
+                                                          {2, 2}, {4, 3}, {2, 3}};
+
 template <class Element>
 std::span<const VectorTile<Element>> VectorTiles() {
   if constexpr (kManyRegisters) {
-    static const VectorTile<Element> tiles[] = {
-        MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
-        MakeVectorTile<Element, 8, 2>(), MakeVectorTile<Element, 6, 2>(),
-        MakeVectorTile<Element, 3, 2>(), MakeVectorTile<Element, 8, 3>(),
-        MakeVectorTile<Element, 6, 3>(), MakeVectorTile<Element, 3, 3>(),
-        MakeVectorTile<Element, 6, 4>(), MakeVectorTile<Element, 2, 4>(),
-        MakeVectorTile<Element, 5, 5>(), MakeVectorTile<Element, 2, 5>(),
-        MakeVectorTile<Element, 4, 6>(), MakeVectorTile<Element, 2, 6>(),
-    };
-    return tiles;
+    return TilesOfSizes<VectorTile<Element>, VectorTileKernel, Element, kVectorSizes>();
   } else {
-    static const VectorTile<Element> tiles[] = {
-        MakeVectorTile<Element, 8, 1>(), MakeVectorTile<Element, 3, 1>(),
-        MakeVectorTile<Element, 6, 2>(), MakeVectorTile<Element, 2, 2>(),
-        MakeVectorTile<Element, 4, 3>(), MakeVectorTile<Element, 2, 3>(),
-    };
-    return tiles;
+    return TilesOfSizes<VectorTile<Element>, VectorTileKernel, Element,
+                        kVectorSizesOfFewRegisters>();
   }
 }
 

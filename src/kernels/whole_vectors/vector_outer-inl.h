@@ -8,6 +8,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
+#include "kernels/whole_vectors/tile_sizes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
@@ -56,33 +57,19 @@ class OuterTileKernel {
   using D = hn::ScalableTag<Compute>;
 };
 
-template <class Compute, int kRows, int kCols>
-OuterTile<Compute> MakeOuterTile() {
-  return {kRows, kCols, OuterTileKernel<Compute, kRows, kCols>::Run};
-}
-
 // Sizes by registers: accumulators, the factors of a term and one vector must fit. A 3x3 filter has
 // nine rows for each input channel.
+inline constexpr TileSize kOuterSizes[] = {{9, 1}, {9, 2}, {8, 3}, {6, 4}, {5, 5}, {4, 6},
+                                           {3, 8}, {4, 1}, {3, 3}, {2, 6}, {1, 6}};
+inline constexpr TileSize kOuterSizesOfFewRegisters[] = {{9, 1}, {6, 2}, {4, 3}, {3, 4},
+                                                         {4, 1}, {2, 4}, {1, 6}};
+
 template <class Compute>
 std::span<const OuterTile<Compute>> OuterTiles() {
   if constexpr (kManyRegisters) {
-    static const OuterTile<Compute> tiles[] = {
-        MakeOuterTile<Compute, 9, 1>(), MakeOuterTile<Compute, 9, 2>(),
-        MakeOuterTile<Compute, 8, 3>(), MakeOuterTile<Compute, 6, 4>(),
-        MakeOuterTile<Compute, 5, 5>(), MakeOuterTile<Compute, 4, 6>(),
-        MakeOuterTile<Compute, 3, 8>(), MakeOuterTile<Compute, 4, 1>(),
-        MakeOuterTile<Compute, 3, 3>(), MakeOuterTile<Compute, 2, 6>(),
-        MakeOuterTile<Compute, 1, 6>(),
-    };
-    return tiles;
+    return TilesOfSizes<OuterTile<Compute>, OuterTileKernel, Compute, kOuterSizes>();
   } else {
-    static const OuterTile<Compute> tiles[] = {
-        MakeOuterTile<Compute, 9, 1>(), MakeOuterTile<Compute, 6, 2>(),
-        MakeOuterTile<Compute, 4, 3>(), MakeOuterTile<Compute, 3, 4>(),
-        MakeOuterTile<Compute, 4, 1>(), MakeOuterTile<Compute, 2, 4>(),
-        MakeOuterTile<Compute, 1, 6>(),
-    };
-    return tiles;
+    return TilesOfSizes<OuterTile<Compute>, OuterTileKernel, Compute, kOuterSizesOfFewRegisters>();
   }
 }
 

@@ -22,6 +22,13 @@ void FillWholePlaneKernels(KernelTable& table);
 void FillCompensatedKernels(KernelTable& table);
 void FillMachineLimitKernels(KernelTable& table);
 
+#if defined(__x86_64__) && !(HWY_TARGETS & HWY_AVX2)
+// A build with sanitizers may leave AVX2 out (CMakeLists.txt). No table has it then: this only
+// gives its name a meaning.
+namespace N_AVX3 {}
+namespace N_AVX2 = N_AVX3;
+#endif
+
 }  // namespace convgrad
 
 // Calls function(table) of the namespace that was compiled for table.isa.

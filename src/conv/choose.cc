@@ -140,7 +140,7 @@ Candidate Least(const Problem& problem, const KernelTable& kernels, Precision pr
 // time.
 template <class LeastOf>
 Candidate LeastAloneOrShared(int num_threads, const LeastOf& least) {
-  constexpr double kHandOver = 3500, kSoonDone = 20 * kHandOver;  // cycles
+  constexpr double kHandOver = 3500, kSoonDone = 4 * kHandOver;  // cycles
   Candidate shared = least(num_threads);
   if (num_threads == 1 || shared.cycles <= 0 || shared.until_end > kSoonDone) return shared;
   Candidate alone = least(1);

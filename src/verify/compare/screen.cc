@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "conv/precise/widened.h"
 #include "kernels/precise/screen.h"
 #include "verify/compare/data_comparison.h"
 #include "verify/compare/term_counts.h"

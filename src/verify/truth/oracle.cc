@@ -10,6 +10,7 @@
 
 #include "conv/precise/compensated_engine.h"
 #include "conv/precise/single_elements.h"
+#include "conv/precise/widened.h"
 #include "conv/reference/reference.h"
 #include "order/compensated_chain.h"
 

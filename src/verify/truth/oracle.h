@@ -9,11 +9,12 @@
 #include <span>
 
 #include "base/parallel.h"
-#include "conv/precise/widened.h"
 #include "problem/geometry.h"
 #include "tensor/tensor.h"
 
 namespace convgrad {
+
+struct SizedSums;  // conv/precise/widened.h
 
 // The sum of one element's products. Finite numbers are kept as value * 2^exponent, so that sums
 // outside double's range stay comparable; the exponent is 0 unless they need it.
@@ -50,7 +51,7 @@ class Oracle {
 
   // At the price of `exact` and less than half as much again: for all elements what is enough for
   // most of them. False, and nothing is shown, for types or sizes for which this is not made.
-  bool ForEachSized(const VisitSizedSums& visit) const;
+  bool ForEachSized(const std::function<void(const SizedSums&)>& visit) const;
 
   Truth At(int64_t element) const;
   // The number that canon-1 gives there at the standard precision, by the definition, term by term.

@@ -175,7 +175,7 @@ void CaseRunner::ComputePart(const CaseJob& job, CaseRecord& entry, Turns& turns
   CaseTime time(options_.timeout);
   const CaseSpec whole = ParseCase(job.request);
   if (options_.require_golden) RequireGolden(whole, entry.name);
-  // Where the result will go is known here, and what may be made for it.
+  // The shard knows where the result will go, and makes its directories if it may.
   if (whole.output && options_.make_directories) MakeDirectoriesOf(TensorFileOf(*whole.output));
   CaseSpec spec = LimitResources(ParseCase(RequestOfPart(job)));
   if (spec.execution.num_threads == 0) spec.execution.num_threads = options_.num_threads;

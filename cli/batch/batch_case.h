@@ -28,7 +28,7 @@ struct Program {
   std::string algo = kAlgo;
 };
 
-// What one shard computes of a case whose images are dealt to several.
+// A shard computes this of a case whose images are dealt to several.
 struct PartJob {
   PartOfCase part;
   std::string path;      // of the file that it writes

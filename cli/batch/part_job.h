@@ -1,4 +1,4 @@
-// What a shard computes of a case whose images are dealt to several: as a case of its own, and as
+// A shard computes a part of a case whose images are dealt to several: as a case of its own, and as
 // its entry in the report says it to `merge`. Must not know how it is run.
 #pragma once
 

@@ -23,7 +23,7 @@ struct ResumedEntry {
 std::optional<ResumedEntry> ResumeFrom(const std::string& line, const CaseSpec& spec,
                                        int64_t index);
 
-// The same of a part of a case: none unless the part's file is the one of which the entry tells,
+// A part of a case is resumed likewise: not unless its file is the one of which the entry tells,
 // and what the operands, which are read for it, give now.
 std::optional<ResumedEntry> ResumePart(const std::string& line, const CaseJob& job,
                                        const Console& console);

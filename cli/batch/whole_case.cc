@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kAgain = "run that shard again, with --resume";
 
-// What a report has of one part.
+// A report has this of one part.
 struct ReportedPart {
   std::string report;  // its path
   std::string_view text;

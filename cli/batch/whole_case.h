@@ -12,7 +12,7 @@
 
 namespace convgrad::cli {
 
-// What the merge may take, and who merges.
+// The merge may take these, and is this program.
 struct WholeCaseOptions {
   std::string program;
   int num_threads = 1;

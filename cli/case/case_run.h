@@ -55,7 +55,7 @@ struct CaseOptions {
   bool require_golden = false;  // a case that names none fails
   // A result that does not pass is reported with how large its errors are where.
   bool profile_errors = false;
-  // Where it is set, the result comes from there instead of being computed. The operands are
+  // The result comes from here, if it is set, instead of being computed. The operands are
   // loaded.
   ResultSource result;
 };

@@ -30,7 +30,7 @@ class PartRun {
   // Computes it and writes the file, whole or not at all.
   void Run();
 
-  // What was written, for people.
+  // Says what was written, for people.
   std::string Summary() const;
 
  private:

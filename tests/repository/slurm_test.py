@@ -1,4 +1,5 @@
-"""scripts/shards-slurm on a real Slurm of two nodes, one of which dies in the middle.
+"""scripts/shards-slurm on a real Slurm of two nodes, one of which dies in the middle. One case is so
+large that every shard takes some of its images.
 
 usage: slurm_test.py CONVGRAD      exits with 77 where there is no Slurm
 """
@@ -43,11 +44,17 @@ class Slurm(unittest.TestCase):
         self.manifest = self.folder / "manifest.json"
         self.manifest.write_text(json.dumps({
             "schema": "convgrad-manifest/1",
-            "defaults": {"op": "conv2d", "padding": "SAME", "input": "fill:normal@8,56,56,64",
-                         "filter": "fill:normal@3,3,64,64"},
-            "cases": [{"name": f"case{i}", "seed": i, "output": f"out/{i}.npy"} for i in range(CASES)],
+            "defaults": {"padding": "SAME"},
+            "cases": [{"name": f"case{i}", "seed": i, "op": "conv2d", "input": "fill:normal@8,56,56,64",
+                       "filter": "fill:normal@3,3,64,64", "output": f"out/{i}.npy"} for i in range(CASES)] +
+                     [{"name": "huge", "op": "conv2d_backprop_filter", "precision": "exact",
+                       "input": "x.npy", "filter_sizes": [3, 3, 32, 32], "out_backprop": "dy.npy",
+                       "output": "out/huge.npy"}],
         }))
         (self.folder / "out").mkdir()
+        for name, role in (("x.npy", "input"), ("dy.npy", "out_backprop")):
+            self.convgrad("gen", "--fill", "normal", "--dtype", "float64", "--shape", "64,56,56,32",
+                          "--role", role, "--output", name).check_returncode()
 
     def convgrad(self, *arguments):
         return subprocess.run(["convgrad", *map(str, arguments)], cwd=self.folder, text=True,
@@ -56,7 +63,7 @@ class Slurm(unittest.TestCase):
     def submit(self, cluster, array=f"1-{SHARDS}"):
         return cluster.submit(f"--array={array}", "--cpus-per-task=2", "--no-requeue",
                               f"--output={self.folder}/%A_%a.log", SCRIPT, self.manifest, "results",
-                              str(SHARDS))
+                              str(SHARDS), "--split-images")
 
     def finished(self):
         """Cases by shard that have finished so far."""
@@ -74,7 +81,7 @@ class Slurm(unittest.TestCase):
             cluster.lose_node("n2")
             cluster.wait_for_job(job)
             killed = self.finished()
-            self.assertLess(sum(killed.values()), CASES, "nothing was left to do when the node died")
+            self.assertLess(sum(killed.values()), CASES + SHARDS, "nothing was left to do when the node died")
             refused = self.merge()
             self.assertEqual(refused.returncode, 3, refused.stderr)
             self.assertIn("missing", refused.stderr)
@@ -88,9 +95,11 @@ class Slurm(unittest.TestCase):
             for task in lost:
                 cluster.wait_for_job(self.submit(cluster, array=task))
             print("finished when the node died:", killed, "and in the end:", self.finished())
+        self.assertEqual(len(list(reports.glob("*.cgp"))), SHARDS, "no part of a shard")
         merged = self.merge()
         self.assertEqual(merged.returncode, 0, merged.stderr + self.logs())
         merged = json.loads(merged.stdout)
+        huge = (self.folder / "out" / "huge.npy").read_bytes()
         resumed = sum(entry.get("resumed", False) for entry in merged["benchmarks"])
         for file, content in kept.items():
             self.assertEqual(file.read_bytes(), content, "another task's report was written again")
@@ -100,6 +109,7 @@ class Slurm(unittest.TestCase):
         whole = self.convgrad("batch", self.manifest, "--report", "-")
         self.assertEqual(whole.returncode, 0, whole.stderr)
         self.assertEqual(comparable(merged), comparable(json.loads(whole.stdout)))
+        self.assertEqual(huge, (self.folder / "out" / "huge.npy").read_bytes())
 
     def logs(self):
         return "".join(file.read_text() for file in self.folder.glob("*.log"))

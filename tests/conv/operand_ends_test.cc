@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/checked.h"
+#include "conv/compute.h"
 #include "conv/plan/algorithm.h"
 #include "support/operands.h"
 

@@ -2,8 +2,8 @@
 // with an error of the user's or gives a problem whose numbers hold; never slow, never undefined.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <random>
 #include <vector>
 
@@ -98,13 +98,13 @@ void ExpectPlannable(const Problem& problem) {
   Execution execution;
   execution.num_threads = 2;
   execution.max_memory_bytes = int64_t{1} << 30;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   try {
     CheckMemory(problem, execution, problem.OperandBytes(), /*operands_are_allocated=*/false);
   } catch (const Error& error) {
     ASSERT_EQ(error.exit_code(), ExitCode::kIo) << error.message();
   }
-  ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  ASSERT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 // Whatever is asked of a legal problem has an answer, at once.
@@ -144,7 +144,8 @@ TEST(HostileSpecs, AreRefusedOrSound) {
   EXPECT_GT(num_legal, num_specs / 20);
 }
 
-// One long row of an image: no table of its columns.
+// One long row of an image: no table of its columns. The processor's time, for others may want it
+// too.
 TEST(HostileSpecs, LongRowsArePlannedAtOnce) {
   for (const char* op :
        {"conv2d", "conv2d_backprop_input", "conv2d_backprop_filter", "depthwise_conv2d",
@@ -155,9 +156,9 @@ TEST(HostileSpecs, LongRowsArePlannedAtOnce) {
                                " NHWC in=1,1,500000000,1 filter=1,3,1," + channels +
                                " strides=1,1 dilations=1,1 pads=0,0,1,1 padding=EXPLICIT";
       SCOPED_TRACE(line);
-      const auto start = std::chrono::steady_clock::now();
+      const std::clock_t start = std::clock();
       EXPECT_GT(PlanRun(ParseProblem(line), Execution{}).memory_bytes, 0);
-      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+      EXPECT_LT(std::clock() - start, 5 * CLOCKS_PER_SEC);
     }
   }
 }

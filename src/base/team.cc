@@ -1,8 +1,11 @@
 #include "base/team.h"
 
 #include <algorithm>
+#include <span>
 #include <thread>
 #include <utility>
+
+#include "base/system/processor.h"
 
 namespace convgrad {
 namespace {
@@ -79,8 +82,10 @@ Team::Team(int num_threads, std::chrono::nanoseconds stay, std::function<void()>
     : stay_(stay),
       summon_(std::move(summon)),
       shares_(static_cast<size_t>(num_threads)),
-      seated_(static_cast<size_t>(num_threads)) {
+      seated_(static_cast<size_t>(num_threads)),
+      processors_(static_cast<size_t>(num_threads)) {
   for (Share& share : shares_) share.team_ = this;
+  for (auto& processor : processors_) processor = -1;
 }
 
 // The seat of a thread; 0 where all helpers that there can be are here already.
@@ -115,11 +120,27 @@ bool Team::JoinInTime(uint64_t* last_loop) {
   return Join(last_loop);
 }
 
+// Two threads of a loop on one processor take turns there, while another one idles: systems wake a
+// thread where its waker is, if others are busy just then, and leave it there for many loops. The
+// one with the higher seat moves.
+void Team::SitApart(int seat) {
+  if (stay_.count() == 0) return;
+  std::atomic<int>& mine = processors_[static_cast<size_t>(seat)];
+  const int here = CurrentProcessor();
+  if (mine.load(std::memory_order_relaxed) != here) mine = here;
+  const auto others = std::span(processors_).first(static_cast<size_t>(seat));
+  const auto is_here = [&](const auto& processor) { return processor == here; };
+  if (std::ranges::none_of(others, is_here)) return;
+  LeaveProcessors(processors_);
+  mine = CurrentProcessor();
+}
+
 void Team::Help() {
   const int seat = TakeSeat();
   uint64_t last_loop = 0;
   while (seat > 0) {
     while (JoinInTime(&last_loop)) {
+      SitApart(seat);
       WorkOn(seat);
       gate_ -= kHelper;
     }
@@ -129,6 +150,7 @@ void Team::Help() {
     ++helpers_;
   }
   if (seat > 0) {
+    processors_[static_cast<size_t>(seat)] = -1;
     seated_[static_cast<size_t>(seat)] = false;
   } else {
     --helpers_;
@@ -169,6 +191,7 @@ bool Team::Run(int64_t count, const std::function<void(Share&)>& work) {
         RangeOf(count * i / parts, count * (i + 1) / parts));
   }
   work_ = &work;
+  SitApart(0);
   gate_.store((gate_.load() / kLoop + 1) * kLoop + kOpen);
   SummonHelpers(parts - 1);
   WorkOn(0);

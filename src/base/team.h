@@ -1,6 +1,6 @@
 // Threads that share one loop at a time: the caller and helpers, who stay awake for a moment after
-// a loop, so that the next one need not wait until the system has woken them. Must not know where
-// the helpers come from, nor what a loop does.
+// a loop, so that the next one need not wait until the system has woken them, and who are not on
+// one processor. Must not know where the helpers come from, nor what a loop does.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,8 @@ class Team {
   static constexpr int64_t kMostIndices = int64_t{1} << 31;
 
   // `num_threads` >= 1, the caller's own included. `summon` asks for one more thread to call
-  // Help(); it may come late or never. Helpers wait for the next loop for `stay`.
+  // Help(); it may come late or never. Helpers wait for the next loop for `stay`; 0 says that there
+  // are fewer processors than threads.
   Team(int num_threads, std::chrono::nanoseconds stay, std::function<void()> summon);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -68,15 +69,17 @@ class Team {
   static bool IsOpen(uint64_t gate, uint64_t last_loop);
   bool Join(uint64_t* last_loop);
   bool JoinInTime(uint64_t* last_loop);
+  void SitApart(int seat);
   void SummonHelpers(int64_t wanted);
   void WorkOn(int index);
   void DropIndices();
 
   const std::chrono::nanoseconds stay_;
   const std::function<void()> summon_;
-  std::vector<Share> shares_;              // by thread
-  std::vector<std::atomic<bool>> seated_;  // by thread, of the helpers
-  std::atomic<int> helpers_{0};            // summoned, and not gone yet
+  std::vector<Share> shares_;                 // by thread
+  std::vector<std::atomic<bool>> seated_;     // by thread, of the helpers
+  std::vector<std::atomic<int>> processors_;  // by thread: where it was last, -1 of nobody
+  std::atomic<int> helpers_{0};               // summoned, and not gone yet
   std::atomic<bool> busy_{false};
   // The loop's number (32 bits), how many helpers are at work on it (31), whether more may join.
   std::atomic<uint64_t> gate_{0};

@@ -3,6 +3,7 @@
 #include "base/team.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <functional>
 #include <mutex>
@@ -75,6 +76,59 @@ TEST(Team, HelpersStayForTheNextLoop) {
   // A helper that does not stay is summoned for each loop; one that a busy machine held up for as
   // long as it stays, now and then.
   EXPECT_LE(helped.num_summoned, 10);
+}
+
+// The processors this thread may use from now on.
+void Bind(const std::vector<int>& processors) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : processors) CPU_SET(processor, &set);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+std::vector<int> UsableProcessors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  std::vector<int> processors;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) processors.push_back(i);
+  }
+  return processors;
+}
+
+// A helper that wakes beside the caller moves to another processor, and may use all afterwards. The
+// system may part the two as well, but later: nearly always it is the team that does.
+TEST(Team, ThreadsOfALoopAreApart) {
+  const std::vector<int> usable = UsableProcessors();
+  if (usable.size() < 2) GTEST_SKIP() << "one processor";
+  int num_apart = 0;
+  constexpr int kRounds = 20;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::thread> threads;
+    Team team(2, milliseconds{5}, [&] {
+      threads.emplace_back([&] {
+        Bind({usable[0]});
+        Bind(usable);  // still there
+        team.Help();
+        EXPECT_EQ(UsableProcessors(), usable);
+      });
+    });
+    Bind({usable[0]});
+    std::atomic<int> begun{0};
+    std::atomic<int> processors[2] = {-1, -1};
+    team.Run(2, [&](Team::Share& share) {
+      while (share.Next() >= 0) {
+        processors[Team::ThreadIndex()] = sched_getcpu();
+        ++begun;
+        while (begun < 2) {
+        }
+      }
+    });
+    num_apart += processors[0] != processors[1];
+    Bind(usable);
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_GE(num_apart, kRounds / 2);
 }
 
 // The caller is done long before its helper.

@@ -53,8 +53,9 @@ class Tile {
   using TimesHalf = Multiplier<Element, Half>;
   static constexpr int kCount = kRows * kVectors;
   static constexpr int kWhole = kEndsInHalf ? kVectors - 1 : kVectors;
-  // Long narrow tiles have no time for another load.
-  static constexpr bool kFetches = kRows <= 8 || kVectors > 1;
+  // Long narrow tiles of short vectors have no time for another load.
+  static constexpr bool kIsNarrow = kRows > 8 && kVectors == 1;
+  static constexpr bool kFetches = !kIsNarrow || hn::MaxLanes(D()) * sizeof(T) >= 64;
 
   // Half a vector a row takes so little time that finding the rows' addresses would take longer.
   static constexpr int kAtOnce = 8;
@@ -251,6 +252,7 @@ class Tile {
 
   // A tile fetches what the caller wants; else the next tile's rows in their last segment, which no
   // tile has read before if rows and segments ascend. It fetches nothing where they lie far apart.
+  // Of a narrow tile, which has many rows, the machine fetches those of up to two lines by itself.
   static HWY_INLINE Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile,
                                       int64_t terms) {
     const Ahead nothing{reinterpret_cast<const char*>(args.b), 0, 0};
@@ -266,7 +268,8 @@ class Tile {
     const GemmSegment& last = args.segments[args.block_ends[args.num_blocks - 1] - 1];
     const int64_t bytes = (a_rows[kRows - 1] - a_rows[0] + last.length * args.a_step) *
                           static_cast<int64_t>(sizeof(Element));
-    if (bytes <= 0 || bytes > 64 * terms) return nothing;
+    if (bytes <= 0 || bytes > Ahead::kLine * terms) return nothing;
+    if (kIsNarrow && bytes < kRows * 3 * Ahead::kLine) return nothing;
     return {reinterpret_cast<const char*>(args.a + a_rows[0] + last.a), bytes / terms, 0};
   }
 

@@ -248,6 +248,12 @@ class Tile {
       }
       at += step;
     }
+    // What `terms` terms fetch, a line once.
+    HWY_INLINE void FetchForSeveral(int terms) {
+      const char* const end = at + terms * step;
+      for (; at < end; at += kLine) __builtin_prefetch(at, 0, 2);
+      at = end;
+    }
   };
 
   // A tile fetches what the caller wants; else the next tile's rows in their last segment, which no
@@ -319,7 +325,10 @@ class Tile {
       });
     }
     if constexpr (kTakesSeveral && !kInPairs) {
-      for (; k >= kAtOnce; k -= kAtOnce) AddSeveral(args, rows, acc, at, b);
+      for (; k >= kAtOnce; k -= kAtOnce) {
+        ahead.FetchForSeveral(kAtOnce);
+        AddSeveral(args, rows, acc, at, b);
+      }
     }
     // Asked with every term this would take up to a tenth of all time.
     if (kFetches && ahead.bytes > Ahead::kLine) {

@@ -15,6 +15,7 @@ void FillTapRowKernels(KernelTable& table);
 void FillDepthwiseKernels(KernelTable& table);
 void FillDepthwiseForwardKernels(KernelTable& table);
 void FillDepthwiseGradientKernels(KernelTable& table);
+void FillDepthwiseRowsKernels(KernelTable& table);
 void FillPackKernels(KernelTable& table);
 void FillPackPairKernels(KernelTable& table);
 void FillPlaneKernels(KernelTable& table);

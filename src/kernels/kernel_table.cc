@@ -60,6 +60,7 @@ std::vector<KernelTable> MakeTables() {
     FillDepthwiseKernels(table);
     FillDepthwiseForwardKernels(table);
     FillDepthwiseGradientKernels(table);
+    FillDepthwiseRowsKernels(table);
     FillPackKernels(table);
     FillPackPairKernels(table);
     FillPlaneKernels(table);

@@ -35,19 +35,36 @@ TEST_P(DepthwiseInPlaceOf, RandomProblems) {
   CheckOnRandomProblems("direct", 250, 6, DrawInPlace, RandomOperands, GetParam());
 }
 
-// Sources and results of 12 MiB and more; results in whole lines are written around the caches.
+// Sources and results of 18 MiB and more; results in whole lines are written around the caches.
 TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
   for (const char* const type : {"float32", "float64", "float16", "bfloat16"}) {
     for (const bool forward : {true, false}) {
       const int64_t images = (InfoOf(*ParseDType(type)).bytes < 4 ? 2 : 1) * (forward ? 1 : 2);
       const std::string op = forward ? "depthwise_conv2d " : "depthwise_conv2d_backprop_input ";
       const Problem problem =
-          ParseProblem(op + type + " NHWC in=" + ListOf({images, 131, 129, 96}) +
+          ParseProblem(op + type + " NHWC in=" + ListOf({images, 161, 159, 96}) +
                        " filter=3,3,96,1 strides=" + (forward ? "1,1" : "2,2") +
                        " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
       CheckAlgorithm("direct", problem, RandomOperands(problem, 1, Values::kSpecial));
     }
   }
+}
+
+// 3x3 filters whose rows of results are made together, and their neighbours that are not.
+std::string DrawAllRows(Draw& draw) {
+  constexpr const char* kOps[] = {"depthwise_conv2d ", "depthwise_conv2d_backprop_input "};
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const int64_t channels = draw(0, 1) == 0 ? 16 * draw(1, 12) : draw(16, 150);
+  const int64_t stride = draw(1, 2);
+  return kOps[draw(0, 1)] + std::string(kTypes[draw(0, 3)]) +
+         " NHWC in=" + ListOf({draw(1, 3), draw(3, 24), draw(6, 40), channels}) +
+         " filter=" + ListOf({3, 3, channels, 1}) + " strides=" + ListOf({stride, stride}) +
+         " dilations=1,1 pads=" + ListOf({draw(0, 3), draw(0, 3), draw(0, 2), draw(0, 2)}) +
+         " padding=EXPLICIT";
+}
+
+TEST_P(DepthwiseInPlaceOf, RandomProblemsOfAllRows) {
+  CheckOnRandomProblems("direct", 150, 9, DrawAllRows, RandomOperands, GetParam());
 }
 
 // Planes that go through strips, whole chunks of them in every image or not.

@@ -105,11 +105,17 @@ struct DepthwiseGradientRows {
 };
 
 template <class Element>
+struct DepthwiseRows;  // depthwise_rows.h
+
+template <class Element>
 struct DepthwiseRowKernels {
   int64_t group;  // channels that are taken at a time
   int64_t parts;  // sums of a group: channel i of it is at i % parts * (group / parts) + i / parts
   void (*forward)(const DepthwiseForwardRow<Element>& row);
   void (*gradient)(const DepthwiseGradientRows<Element>& rows);
+  // All rows of results of a 3x3 filter, forward and spread; both null where there are none.
+  void (*forward_rows)(const DepthwiseRows<Element>& rows);
+  void (*spread_rows)(const DepthwiseRows<Element>& rows);
 };
 
 // The steps between rows, by the compute type.

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "conv/depthwise/data/direct_rows.h"
 #include "conv/move/stream_result.h"
 #include "order/canonical_order.h"
 
@@ -18,11 +19,13 @@ constexpr int64_t kStripBytes = int64_t{640} << 10;
 // take a fifth longer at 56x56, two or four a tenth longer at 14x14), but as many as make it this
 // many pixels, so that the smallest planes are not all overhead.
 constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
-// Tasks a thread should get, for balance.
-constexpr int64_t kDirectTasksPerThread = 4;
+// Tasks a thread should get, for balance; and of those that make all their rows in one call.
+constexpr int64_t kDirectTasksPerThread = 4, kRowsTasksPerThread = 2;
 constexpr int64_t kGatherTerms = 12;
 // Columns a task should keep when only columns are left to deal out.
 constexpr int64_t kLeastCols = 64;
+// Channels and rows that such a task should keep.
+constexpr int64_t kLeastChunkBytes = 128, kLeastRows = 7;
 // The calls of all rows of a part are kept.
 constexpr int64_t kMostPartRows = 4096;
 
@@ -85,14 +88,31 @@ void DepthwiseDataCut::CutPixels() {
   row_parts = CeilDiv(num_rows, part_rows);
 }
 
-// More tasks when there are too few for the threads: first rows, then channels, then columns.
+// Chunks for tasks that make all their rows in one call, equally many for each thread.
+void DepthwiseDataCut::ShareChannels(int64_t num_channels, int64_t num_threads, int64_t wanted) {
+  const int64_t unit = ChunkUnit(), units = num_channels / unit;
+  const int64_t least = std::max<int64_t>(1, kLeastChunkBytes / (unit * element_bytes));
+  int64_t count = std::clamp<int64_t>(units / least, 1, CeilDiv(wanted, num_images));
+  if (count > num_threads) count -= count % num_threads;
+  chunks = ChannelChunks(num_channels, unit, CeilDiv(units, count) * unit);
+}
+
+// More tasks when there are too few for the threads: first rows, then channels, then columns. Where
+// one call makes all rows channels come first, since every part of the rows takes as long as if it
+// had one more.
 void DepthwiseDataCut::FillThreads(int64_t num_channels, int num_threads) {
-  const int64_t wanted = num_threads == 1 ? 1 : num_threads * kDirectTasksPerThread;
+  const int64_t wanted_of_thread = all_rows ? kRowsTasksPerThread : kDirectTasksPerThread;
+  const int64_t wanted = num_threads == 1 ? 1 : num_threads * wanted_of_thread;
   const auto grow = [&](int64_t& count, int64_t most) {
     if (num_tasks() < wanted) {
       count = std::max(count, std::min(most, CeilDiv(wanted, num_tasks() / count)));
     }
   };
+  if (all_rows) {
+    ShareChannels(num_channels, num_threads, wanted);
+    grow(row_parts, rows.num_results() / kLeastRows);
+    if (num_tasks() >= num_threads) return;
+  }
   grow(row_parts, rows.num_results());
   // Equally many for each thread, where each has only a few.
   while (num_tasks() < 2 * wanted && num_tasks() % num_threads != 0 &&
@@ -110,6 +130,18 @@ void DepthwiseDataCut::FillThreads(int64_t num_channels, int num_threads) {
 int64_t DepthwiseDataCut::TensorBytes() const {
   const auto numbers = [](const DataLayout& of) { return of.batch * of.plane() * of.c; };
   return (numbers(source) + numbers(result)) * stored_bytes;
+}
+
+// Not of tensors so large that their lines are no longer found in the third cache, since memory is
+// best read row by row; of several threads larger ones, which read more at a time.
+bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& kernels,
+                                    int num_threads) const {
+  const int64_t most_bytes = (int64_t{14} << 20) + (num_threads == 1 ? 0 : kLeavesTheCaches);
+  const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
+    return kernels.DepthwiseRows<typename decltype(tag)::Type>().forward_rows != nullptr;
+  });
+  return has_kernel && source_in_place && result_in_place && TensorBytes() < most_bytes &&
+         CanMakeAllRows(rows, cols);
 }
 
 // In place, where results of a task are whole lines, and sources and results together are too large
@@ -241,8 +273,9 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   const int64_t num_channels = by_plane ? g.batch * g.in_c : g.in_c;
   ChooseChunks(num_channels);
   CutPixels();
+  all_rows = MakesAllRows(problem, kernels, num_threads);
   FillThreads(num_channels, num_threads);
-  streams = StreamsResult(num_threads);
+  streams = !all_rows && StreamsResult(num_threads);
   fetches = TensorBytes() >= kTensorsLeaveTheCaches;
   chunks_of_image = ChunksOfImage();
   FindCols();

@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "conv/depthwise/data/direct_calls.h"
+#include "conv/depthwise/data/direct_rows.h"
 #include "conv/depthwise/data/direct_runs.h"
 #include "conv/move/stream_result.h"
+#include "kernels/depthwise/depthwise_rows.h"
 
 namespace convgrad {
 namespace {
@@ -35,6 +37,7 @@ class InPlaceEngine {
   };
 
   Worker& WorkerOfThread();
+  void RunRows(const DataTask& task) const;
   void FindPlace(const DataTask& task, RowPlace<Stored>* place) const;
   DepthwiseNextRows<Stored> NextRows(const RowPlace<Stored>& place, int64_t image,
                                      const TapLine& line, int64_t sources_end) const;
@@ -85,10 +88,39 @@ DepthwiseNextRows<Stored> InPlaceEngine<Stored>::NextRows(const RowPlace<Stored>
   return next;
 }
 
+// All rows of the task in one call.
+template <class Stored>
+void InPlaceEngine<Stored>::RunRows(const DataTask& task) const {
+  const int64_t channel = task.channels.begin, filter_stride = cut_.result.c;
+  const RowsAxis row(cut_.rows), col(cut_.cols);
+  DepthwiseRows<Stored> rows = {};
+  rows.source = source_ + cut_.source.AtPixel(task.image, 0, 0, channel);
+  rows.source_stride = cut_.source.c;
+  rows.source_row_step = cut_.source.w * cut_.source.c;
+  rows.num_source_rows = cut_.source.h;
+  rows.num_cols = cut_.source.w;
+  rows.filter_stride = col.tap_step * filter_stride;
+  rows.filter_row_step = row.tap_step * cut_.cols.kernel * filter_stride;
+  rows.filter =
+      filter_ + (row.first_tap * cut_.cols.kernel + col.first_tap) * filter_stride + channel;
+  rows.out = result_ + cut_.result.AtPixel(task.image, task.rows.begin, 0, channel);
+  rows.out_stride = cut_.result.c;
+  rows.out_row_step = cut_.result.w * cut_.result.c;
+  rows.stride = cut_.forward ? cut_.rows.stride : 1;
+  rows.first_row = row.first + task.rows.begin * rows.stride;
+  rows.count_rows = task.rows.size();
+  rows.origin = col.first;
+  rows.count = cut_.result.w;
+  rows.channels = task.channels.size();
+  if (row.spread) return kernels_.spread_rows(rows);
+  kernels_.forward_rows(rows);
+}
+
 template <class Stored>
 void InPlaceEngine<Stored>::RunTask(int64_t index) {
-  Worker& worker = WorkerOfThread();
   const DataTask task = cut_.TaskAt(index);
+  if (cut_.all_rows) return RunRows(task);
+  Worker& worker = WorkerOfThread();
   FindPlace(task, &worker.place);
   const ColPart& cols = *worker.place.cols;
   for (int64_t row = task.rows.begin; row < task.rows.end; ++row) {

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "conv/axes/lines.h"
 #include "kernels/depthwise/depthwise.h"
+#include "kernels/depthwise/depthwise_rows.h"
 #include "kernels/depthwise/plane.h"
 #include "order/canonical_order.h"
 
@@ -101,6 +102,24 @@ void CountMovesOfStrips(const DepthwiseDataCut& cut, Work* work) {
             sources * computed);
 }
 
+// One call makes all rows of a task: each vector of a source row is loaded once for all of them.
+Work CountAllRows(const DepthwiseDataCut& cut, int64_t vectors) {
+  Work work;
+  const int64_t stride = cut.forward ? cut.rows.stride : 1;
+  const bool spread = !cut.forward && cut.cols.stride == 2;
+  // A part of the rows reads one row more than its share, and of most rows adds to three results.
+  const int64_t cols = spread ? cut.cols.num_sources() : cut.cols.num_results();
+  const int64_t rows = (spread ? cut.rows.num_sources() : cut.rows.num_results()) + cut.row_parts;
+  const int64_t tiles = CeilDiv(cols, kRowTile);
+  work.Add(WorkKind::kRowFma, Product(vectors) * Product(rows * cols * kRowsTaps * kRowsTaps));
+  work.Add(WorkKind::kSegment, Product(vectors) * Product(rows * stride * tiles));
+  work.Add(WorkKind::kFold,
+           Product(vectors) * Product(cut.rows.num_results() * cut.cols.num_results()));
+  work.Add(WorkKind::kCall, Product(vectors) * Product(cut.row_parts * tiles));
+  work.Add(WorkKind::kTask, Product(cut.num_tasks()));
+  return work;
+}
+
 }  // namespace
 
 // Left out: where a cut fetches ahead or writes around the caches, that terms off the row are
@@ -117,6 +136,7 @@ Work CountDirect(const DepthwiseDataCut& cut, const KernelTable& kernels) {
     filters += cut.SourceSize(cut.chunks[chunk].size());
   }
   vectors *= cut.num_images;
+  if (cut.all_rows) return CountAllRows(cut, vectors);
   const int64_t tap_rows = MetTaps(cut.rows), num_rows = cut.rows.num_results();
   work.Add(WorkKind::kRowFma, Product(vectors) * Product(tap_rows) * Product(row.terms));
   work.Add(WorkKind::kSegment, Product(vectors) * Product(tap_rows) * Product(row.segments));

@@ -1,0 +1,339 @@
+// The depthwise kernels for all rows of results of a 3x3 filter; see depthwise_rows.h. Included
+// once per target.
+//
+// A tile is a few neighbouring columns of results of one vector of channels, and goes down all
+// rows. What a source row adds to all rows of results that read it is added while it is there, so
+// that each of its vectors is loaded once. Some lines of channels are taken for all tiles before
+// the next ones: tiles share columns, and narrow vectors share lines.
+#if defined(CONVGRAD_KERNELS_DEPTHWISE_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_DEPTHWISE_ROWS_INL_H_
+#undef CONVGRAD_KERNELS_DEPTHWISE_ROWS_INL_H_
+#else
+#define CONVGRAD_KERNELS_DEPTHWISE_ROWS_INL_H_
+#endif
+
+#include "kernels/depthwise/depthwise_rows.h"
+#include "kernels/depthwise/depthwise_store-inl.h"
+#include "kernels/depthwise/depthwise_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+// Columns of results of a tile at most: with 32 registers, three rows of seven sums and all weights
+// are in them; else three rows of four.
+inline constexpr int64_t kWidestTile = kManyRegisters ? 7 : 4;
+
+template <class V>
+using RowsWeights = V[kRowsTaps][kRowsTaps];
+
+// Rows of results that a source row can add to.
+constexpr int64_t LiveRows(int64_t stride) {
+  return (kRowsTaps + stride - 1) / stride;
+}
+
+// A tile's columns of one source row.
+template <class T>
+struct TileRow {
+  const T* first;
+  int64_t stride;    // between columns
+  bool left, right;  // the first and the last are on the row
+};
+
+// Adds one row of the source to the rows of results that are not finished: row j meets it with
+// the row of taps kTop - j * kStride.
+template <int64_t kTop, int64_t kStride, class D, class T, class V, size_t kLive, size_t kWidth>
+HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V>& weights,
+                             V (&sums)[kLive][kWidth]) {
+  constexpr int64_t kSpan = TileSpan(kRowsTaps, kStride, 1, kWidth);
+  const T* at = row.first;
+#pragma GCC unroll 16
+  for (int64_t col = 0; col < kSpan; ++col, at += row.stride) {
+    if ((col == 0 && !row.left) || (col == kSpan - 1 && !row.right)) continue;
+    const V x = InRegister(LoadPart<0>(d, at));
+#pragma GCC unroll 4
+    for (int64_t j = 0; j * kStride <= kTop; ++j) {
+#pragma GCC unroll 8
+      for (int64_t p = 0; p < static_cast<int64_t>(kWidth); ++p) {
+        const int64_t k = col - p * kStride;
+        if (k < 0 || k >= kRowsTaps) continue;
+        sums[j][p] = Fma(x, weights[kTop - j * kStride][k], sums[j][p]);
+      }
+    }
+  }
+}
+
+template <class D, class T, class V>
+HWY_INLINE void LoadWeights(D d, const DepthwiseRows<T>& rows, int64_t channel,
+                            RowsWeights<V>& weights) {
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kRowsTaps; ++i) {
+    const T* from = rows.filter + i * rows.filter_row_step + channel;
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kRowsTaps; ++k) {
+      weights[i][k] = LoadPart<0>(d, from + k * rows.filter_stride);
+    }
+  }
+}
+
+// Ends the sums of some results. A NaN among them is looked for in the sum of all, so that finding
+// none takes no time from the multiply-adds; infinities may look like one.
+template <class T, class D, class V, size_t kCount>
+HWY_INLINE void EndSums(D d, V (&sums)[kCount]) {
+#pragma GCC unroll 8
+  for (size_t p = 0; p < kCount; ++p) sums[p] = hn::Add(sums[p], hn::Zero(d));
+  if constexpr (!kInStorage<T>) {
+    V all = sums[0];
+#pragma GCC unroll 8
+    for (size_t p = 1; p < kCount; ++p) all = hn::Add(all, sums[p]);
+    if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(all)))) return;
+#pragma GCC unroll 8
+    for (size_t p = 0; p < kCount; ++p) sums[p] = CanonicalNaN(d, sums[p]);
+  }
+}
+
+// Stores what has been ended.
+template <class D, class T, class V>
+HWY_INLINE void StoreEnded(D d, V sum, T* to) {
+  if constexpr (kInStorage<T>) {
+    StoreParts(d, sum, sum, to);
+  } else {
+    hn::StoreU(sum, d, to);
+  }
+}
+
+// All rows of kWidth columns of one vector of channels, from result column first_out on.
+template <int64_t kWidth, int64_t kStride, class T>
+HWY_NOINLINE void ForwardDownRows(const DepthwiseRows<T>& rows, int64_t first_out,
+                                  int64_t channel) {
+  const hn::ScalableTag<ComputeType<T> > d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kLive = LiveRows(kStride);
+  RowsWeights<V> weights;
+  LoadWeights(d, rows, channel, weights);
+  V sums[kLive][kWidth];
+#pragma GCC unroll 4
+  for (int64_t j = 0; j < kLive; ++j) {
+#pragma GCC unroll 8
+    for (int64_t p = 0; p < kWidth; ++p) sums[j][p] = hn::Zero(d);
+  }
+  const int64_t first_col = rows.origin + first_out * kStride;
+  int64_t next = rows.first_row;  // of the source
+  TileRow<T> row = {
+      rows.source + next * rows.source_row_step + first_col * rows.source_stride + channel,
+      rows.source_stride, first_col >= 0,
+      first_col + TileSpan(kRowsTaps, kStride, 1, kWidth) <= rows.num_cols};
+  const auto add = [&](auto top) HWY_ATTR {
+    if (static_cast<uint64_t>(next) < static_cast<uint64_t>(rows.num_source_rows)) {
+      AddSourceRow<top(), kStride>(d, row, weights, sums);
+    }
+    ++next;
+    row.first += rows.source_row_step;
+  };
+  add(std::integral_constant<int64_t, 0>());
+  if constexpr (kStride == 1) add(std::integral_constant<int64_t, 1>());
+  T* out = rows.out + first_out * rows.out_stride + channel;
+  for (int64_t r = 0; r < rows.count_rows; ++r, out += rows.out_row_step) {
+    if constexpr (kStride == 2) add(std::integral_constant<int64_t, 1>());
+    add(std::integral_constant<int64_t, 2>());
+    EndSums<T>(d, sums[0]);
+#pragma GCC unroll 8
+    for (int64_t p = 0; p < kWidth; ++p) {
+      StoreEnded(d, sums[0][p], out + p * rows.out_stride);
+#pragma GCC unroll 4
+      for (int64_t j = 1; j < kLive; ++j) sums[j - 1][p] = sums[j][p];
+      sums[kLive - 1][p] = hn::Zero(d);
+    }
+  }
+}
+
+// Spread: with rows numbered as `u` of depthwise_rows.h, source row q ends the sums of row 2 q,
+// which row q - 1 began, makes those of row 2 q + 1, and begins those of row 2 q + 2. Columns
+// likewise.
+
+// One source row and a tile of its columns: which of them are there, and where results go.
+template <class T>
+struct SpreadRow {
+  const T* source;  // the column before the tile's first
+  int64_t source_stride;
+  bool left, right;  // the column before the first, and the last, are there
+  bool first, last;  // the first and the last column of results are wanted
+  T* to[2];          // the first column of rows 2 q and 2 q + 1
+  int64_t to_stride[2];
+};
+
+// Ends and stores one result.
+template <class D, class T, class V>
+HWY_INLINE void StoreSum(D d, V sum, T* to) {
+  const V ended = hn::Add(sum, hn::Zero(d));
+  StoreSums(d, ended, ended, to, kGroupSize<T>);
+}
+
+// begun[] are the sums of row 2 q, and become those of row 2 q + 2. kThere: the source row is.
+template <bool kThere, class D, class T, class V, size_t kResults>
+HWY_INLINE void AddSpreadRow(D d, const SpreadRow<T>& row, const RowsWeights<V>& weights,
+                             V (&begun)[kResults]) {
+  constexpr int64_t kWidth = kResults / 2;
+  const T* from = row.source;
+  T* to[2] = {row.to[0], row.to[1]};
+  // Of rows 2 q + 1 and 2 q + 2, the next column's sums.
+  V odd = hn::Zero(d), next = hn::Zero(d);
+  if (kThere && row.left) {
+    const V x = LoadPart<0>(d, from);
+    begun[0] = Fma(x, weights[0][2], begun[0]);
+    odd = Fma(x, weights[1][2], odd);
+    next = Fma(x, weights[2][2], next);
+  }
+#pragma GCC unroll 8
+  for (int64_t p = 0; p < kWidth; ++p) {
+    V odd_1 = hn::Zero(d), odd_2 = hn::Zero(d), next_1 = hn::Zero(d), next_2 = hn::Zero(d);
+    from += row.source_stride;
+    if (kThere && (p + 1 < kWidth || row.right)) {
+      const V x = InRegister(LoadPart<0>(d, from));
+      begun[2 * p] = Fma(x, weights[0][0], begun[2 * p]);
+      begun[2 * p + 1] = Fma(x, weights[0][1], begun[2 * p + 1]);
+      if (p + 1 < kWidth) begun[2 * p + 2] = Fma(x, weights[0][2], begun[2 * p + 2]);
+      odd = Fma(x, weights[1][0], odd);
+      odd_1 = Fma(x, weights[1][1], odd_1);
+      odd_2 = Fma(x, weights[1][2], odd_2);
+      next = Fma(x, weights[2][0], next);
+      next_1 = Fma(x, weights[2][1], next_1);
+      next_2 = Fma(x, weights[2][2], next_2);
+    }
+    if (p > 0 || row.first) {
+      StoreSum(d, begun[2 * p], to[0]);
+      StoreSum(d, odd, to[1]);
+    }
+    if (p + 1 < kWidth || row.last) {
+      StoreSum(d, begun[2 * p + 1], to[0] + row.to_stride[0]);
+      StoreSum(d, odd_1, to[1] + row.to_stride[1]);
+    }
+    to[0] += 2 * row.to_stride[0];
+    to[1] += 2 * row.to_stride[1];
+    begun[2 * p] = next;
+    begun[2 * p + 1] = next_1;
+    odd = odd_2;
+    next = next_2;
+  }
+}
+
+// All rows of the results that kWidth source columns from first_col on finish. Rows that are not
+// wanted go to a place of no use.
+template <int64_t kWidth, class T>
+HWY_NOINLINE void SpreadDownRows(const DepthwiseRows<T>& rows, int64_t first_col, int64_t channel) {
+  const hn::ScalableTag<ComputeType<T> > d;
+  using V = hn::Vec<decltype(d)>;
+  RowsWeights<V> weights;
+  LoadWeights(d, rows, channel, weights);
+  V begun[2 * kWidth];
+#pragma GCC unroll 16
+  for (int64_t p = 0; p < 2 * kWidth; ++p) begun[p] = hn::Zero(d);
+  alignas(64) T unwanted[kGroupSize<T>];
+  const int64_t first = rows.first_row, end = first + rows.count_rows;
+  const int64_t last_col = first_col + kWidth - 1;
+  int64_t q = (first + 1) / 2 - 1;
+  SpreadRow<T> row = {};
+  row.source =
+      rows.source + q * rows.source_row_step + (first_col - 1) * rows.source_stride + channel;
+  row.source_stride = rows.source_stride;
+  row.left = first_col > 0;
+  row.right = last_col < rows.num_cols;
+  row.first = 2 * first_col >= rows.origin;
+  row.last = 2 * last_col + 1 < rows.origin + rows.count;
+  T* const out = rows.out + (2 * first_col - rows.origin) * rows.out_stride + channel;
+  for (; 2 * q < end; ++q, row.source += rows.source_row_step) {
+    for (int64_t i = 0; i < 2; ++i) {
+      const int64_t r = 2 * q + i - first;
+      const bool wanted = r >= 0 && r < rows.count_rows;
+      row.to[i] = wanted ? out + r * rows.out_row_step : unwanted;
+      row.to_stride[i] = wanted ? rows.out_stride : 0;
+    }
+    if (q >= 0 && q < rows.num_source_rows) {
+      AddSpreadRow<true>(d, row, weights, begun);
+    } else {
+      AddSpreadRow<false>(d, row, weights, begun);
+    }
+  }
+}
+
+template <class Body>
+HWY_INLINE void WithWidth(int64_t width, const Body& body) {
+  if constexpr (kManyRegisters) {
+    switch (width) {
+      case 7: return body(std::integral_constant<int64_t, 7>());
+      case 6: return body(std::integral_constant<int64_t, 6>());
+      case 5: return body(std::integral_constant<int64_t, 5>());
+      default: return body(std::integral_constant<int64_t, 4>());
+    }
+  } else {
+    switch (width) {
+      case 4: return body(std::integral_constant<int64_t, 4>());
+      case 3: return body(std::integral_constant<int64_t, 3>());
+      default: return body(std::integral_constant<int64_t, 2>());
+    }
+  }
+}
+
+// Calls body(width as a constant, first column, first channel) for all of `count` columns and
+// `channels`, in nearly equal tiles, so that none is narrow.
+template <class T, class Body>
+HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
+  constexpr int64_t kSize = kGroupSize<T>;
+  constexpr int64_t kTogether =
+      HWY_MAX(kSize, 4 * LinesAhead::kLineBytes / static_cast<int64_t>(sizeof(T)));
+  const int64_t num_tiles = (count + kWidestTile - 1) / kWidestTile;
+  for (int64_t begin = 0; begin < channels; begin += kTogether) {
+    const int64_t end = HWY_MIN(begin + kTogether, channels);
+    for (int64_t tile = 0; tile < num_tiles; ++tile) {
+      const int64_t first = count * tile / num_tiles;
+      WithWidth(count * (tile + 1) / num_tiles - first, [&](auto width) HWY_ATTR {
+        for (int64_t slot = begin; slot < end; slot += kSize) {
+          body(width, first, FirstChannel(slot / kSize, kSize, channels));
+        }
+      });
+    }
+  }
+}
+
+template <int64_t kStride, class T>
+void ForwardRowsOfStride(const DepthwiseRows<T>& rows) {
+  ForTiles<T>(rows.count, rows.channels, [&](auto width, int64_t first, int64_t channel) HWY_ATTR {
+    ForwardDownRows<width(), kStride>(rows, first, channel);
+  });
+}
+
+template <class T>
+void DepthwiseForwardRows(const DepthwiseRows<T>& rows) {
+  if (rows.stride == 1) return ForwardRowsOfStride<1>(rows);
+  ForwardRowsOfStride<2>(rows);
+}
+
+template <class T>
+void DepthwiseSpreadRows(const DepthwiseRows<T>& rows) {
+  const int64_t begin = rows.origin / 2, end = (rows.origin + rows.count + 1) / 2;
+  ForTiles<T>(end - begin, rows.channels, [&](auto width, int64_t first, int64_t channel) HWY_ATTR {
+    SpreadDownRows<width()>(rows, begin + first, channel);
+  });
+}
+
+// None for vectors in two parts: twice the sums don't fit the registers.
+template <class T>
+void FillRowsOf(DepthwiseRowKernels<T>* kernels) {
+  if constexpr (kSlide && kGroupParts<T> == 1) {
+    kernels->forward_rows = DepthwiseForwardRows<T>;
+    kernels->spread_rows = DepthwiseSpreadRows<T>;
+  }
+}
+
+inline void FillDepthwiseRows(KernelTable& table) {
+  FillRowsOf(&table.depthwise_rows_f16);
+  FillRowsOf(&table.depthwise_rows_bf16);
+  FillRowsOf(&table.depthwise_rows_f32);
+  FillRowsOf(&table.depthwise_rows_f64);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

@@ -1,0 +1,40 @@
+// Depthwise kernels that make all rows of results of a 3x3 filter in one call, on
+// channels-innermost data; see depthwise.h.
+#pragma once
+
+#include <cstdint>
+
+namespace convgrad {
+
+// Rows of the filter, and taps of each.
+inline constexpr int64_t kRowsTaps = 3;
+
+// Columns of results that are worth such a call.
+inline constexpr int64_t kLeastRowsColumns = 7;
+
+// Results (r, t) for r < count_rows, t < count; each is one chain over the taps that are on the
+// source, rows of the source ascending, in a row columns ascending. Steps are in elements, and may
+// be negative.
+//
+// Forward: tap (i, k) reads row first_row + r * stride + i and column origin + t * stride + k; only
+// the first and the last column of all may be off the source.
+//
+// Spread, the input gradient with stride 2: with u = first_row + r, v = origin + t, tap (i, k)
+// reads row (u - i) / 2 and column (v - k) / 2 where these are whole. u, v are not negative, and
+// only the last column of all may be off the source, behind its end.
+template <class Element>
+struct DepthwiseRows {
+  const Element* source;  // row 0, column 0
+  int64_t source_row_step, source_stride;
+  int64_t num_source_rows, num_cols;
+  const Element* filter;
+  int64_t filter_row_step, filter_stride;
+  Element* out;
+  int64_t out_row_step, out_stride;
+  int64_t first_row, count_rows;
+  int64_t origin, count;
+  int64_t stride;    // forward: 1 or 2; spread: not read
+  int64_t channels;  // no fewer than a group has
+};
+
+}  // namespace convgrad

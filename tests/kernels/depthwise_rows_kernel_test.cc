@@ -1,0 +1,195 @@
+// The kernels of depthwise_rows.h of every table against the formula of that header, one lane at a
+// time: tiles of every width, rows and columns off the source, parts of the rows, overlapping
+// vectors, taps that descend.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/depthwise/depthwise_rows.h"
+#include "kernels/kernel_table.h"
+#include "order/canonical_order.h"
+#include "tensor/dtype.h"
+
+namespace convgrad {
+namespace {
+
+struct RowsCase {
+  bool spread;
+  int64_t channels, source_rows, cols, first_row, count_rows, origin, count, stride;
+  bool descends;
+
+  std::string Name() const {
+    std::string name = spread ? "spread" : "forward";
+    for (const int64_t value :
+         {channels, source_rows, cols, first_row, count_rows, origin, count, stride}) {
+      name += " " + std::to_string(value);
+    }
+    return name + " (channels, source rows, cols, first row, rows, origin, columns, stride)";
+  }
+};
+
+RowsCase RandomCase(std::mt19937_64& random) {
+  const auto draw = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  RowsCase c = {};
+  c.spread = draw(0, 1) == 1;
+  c.channels = draw(0, 40);
+  c.count = draw(kLeastRowsColumns, 40);
+  c.stride = c.spread ? 1 : draw(1, 2);
+  c.count_rows = draw(1, 8);
+  c.source_rows = draw(1, 10);
+  c.descends = draw(0, 1) == 1;
+  if (c.spread) {
+    c.first_row = draw(0, 6);
+    c.origin = draw(0, 3);
+    c.cols = (c.origin + c.count - 1) / 2 + draw(0, 2);
+  } else {
+    c.first_row = draw(-4, 4);
+    c.origin = draw(-1, 1);
+    c.cols = c.origin + (c.count - 1) * c.stride + 2 + draw(0, 2);
+  }
+  return c;
+}
+
+// Signed zeros and what is no number are among them.
+template <class Element>
+std::vector<Element> Numbers(int64_t count, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<Element> numbers;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t kind = random() % 64;
+    const double number = kind == 0                         ? -0.0
+                          : kind == 1 && random() % 16 == 0 ? HUGE_VAL
+                                                            : uniform(random);
+    numbers.push_back(Narrow<Element>(number));
+  }
+  return numbers;
+}
+
+template <class Element>
+class RowsCheck {
+ public:
+  RowsCheck(const RowsCase& c, int64_t least_channels, uint64_t seed)
+      : c_(c), channels_(c.channels + least_channels), random_(seed) {
+    source_ = Numbers<Element>(c.source_rows * c.cols * channels_, random_);
+    filter_ = Numbers<Element>(9 * channels_, random_);
+    out_.assign(static_cast<size_t>(c.count_rows * c.count * channels_ + 1), Narrow<Element>(42));
+  }
+
+  void Run(const KernelTable& table) {
+    const auto& kernels = table.DepthwiseRows<Element>();
+    const DepthwiseRows<Element> rows = Call();
+    if (c_.spread) {
+      kernels.spread_rows(rows);
+    } else {
+      kernels.forward_rows(rows);
+    }
+    for (int64_t r = 0; r < c_.count_rows; ++r) {
+      for (int64_t t = 0; t < c_.count; ++t) {
+        for (int64_t channel = 0; channel < channels_; ++channel) {
+          const double actual = Widen(out_[(r * c_.count + t) * channels_ + channel]);
+          const double expected = Widen(Narrow<Element>(Expected(r, t, channel)));
+          ASSERT_TRUE(Same(actual, expected))
+              << NameOf(table.isa) << " row " << r << " column " << t << " channel " << channel
+              << ": " << actual << " for " << expected << ", " << c_.Name();
+        }
+      }
+    }
+    ASSERT_EQ(Widen(out_.back()), 42) << "written beyond the last result";
+  }
+
+ private:
+  using Compute = ComputeType<Element>;
+
+  static bool Same(double a, double b) {
+    return std::isnan(a) || std::isnan(b) ? std::isnan(a) && std::isnan(b) && !std::signbit(a)
+                                          : a == b && std::signbit(a) == std::signbit(b);
+  }
+
+  DepthwiseRows<Element> Call() {
+    const int64_t step = c_.descends ? -channels_ : channels_;
+    DepthwiseRows<Element> rows = {};
+    rows.source = source_.data();
+    rows.source_row_step = c_.cols * channels_;
+    rows.source_stride = rows.out_stride = rows.channels = channels_;
+    rows.num_source_rows = c_.source_rows;
+    rows.num_cols = c_.cols;
+    rows.filter = filter_.data() + (c_.descends ? 8 * channels_ : 0);
+    rows.filter_row_step = 3 * step;
+    rows.filter_stride = step;
+    rows.out = out_.data();
+    rows.out_row_step = c_.count * channels_;
+    rows.first_row = c_.first_row;
+    rows.count_rows = c_.count_rows;
+    rows.origin = c_.origin;
+    rows.count = c_.count;
+    rows.stride = c_.stride;
+    return rows;
+  }
+
+  // The position that tap `tap` of result `at` reads, or -1.
+  int64_t Position(int64_t first, int64_t at, int64_t tap, int64_t size) const {
+    const int64_t twice = first + at - tap;
+    const int64_t position =
+        c_.spread ? (twice % 2 == 0 ? twice / 2 : -1) : first + at * c_.stride + tap;
+    return position < size ? position : -1;
+  }
+
+  // Ascending positions: forward's taps ascend, spread's descend.
+  Compute Expected(int64_t r, int64_t t, int64_t channel) const {
+    Compute chain = 0;
+    for (int64_t n = 0; n < 9; ++n) {
+      const int64_t i = c_.spread ? 2 - n / 3 : n / 3, k = c_.spread ? 2 - n % 3 : n % 3;
+      const int64_t row = Position(c_.first_row, r, i, c_.source_rows);
+      const int64_t col = Position(c_.origin, t, k, c_.cols);
+      if (row < 0 || col < 0) continue;
+      const int64_t tap = c_.descends ? 8 - (i * 3 + k) : i * 3 + k;
+      chain = std::fma(
+          static_cast<Compute>(Widen(source_[(row * c_.cols + col) * channels_ + channel])),
+          static_cast<Compute>(Widen(filter_[tap * channels_ + channel])), chain);
+    }
+    return chain + 0;  // -0 becomes +0
+  }
+
+  const RowsCase& c_;
+  const int64_t channels_;
+  std::mt19937_64 random_;
+  std::vector<Element> source_, filter_, out_;
+};
+
+template <class Element>
+void Check(const KernelTable& table, const RowsCase& c, uint64_t seed) {
+  const auto& kernels = table.DepthwiseRows<Element>();
+  ASSERT_EQ(kernels.forward_rows == nullptr, kernels.spread_rows == nullptr);
+  if (kernels.forward_rows == nullptr) return;
+  RowsCheck<Element>(c, kernels.group, seed).Run(table);
+}
+
+TEST(DepthwiseRowsKernels, FollowTheFormula) {
+  std::mt19937_64 random(5);
+  for (uint64_t seed = 0; seed < 600 && !HasFailure(); ++seed) {
+    const RowsCase c = RandomCase(random);
+    for (const KernelTable& table : SupportedKernels()) {
+      Check<Float16>(table, c, seed);
+      Check<BFloat16>(table, c, seed);
+      Check<float>(table, c, seed);
+      Check<double>(table, c, seed);
+    }
+  }
+}
+
+// What the plans count on.
+TEST(DepthwiseRowsKernels, AreThereForVectorsOfFloat) {
+  for (const KernelTable& table : SupportedKernels()) {
+    const bool scalar = table.isa == Isa::kScalar;
+    EXPECT_EQ(table.DepthwiseRows<float>().forward_rows == nullptr, scalar) << NameOf(table.isa);
+    EXPECT_EQ(table.DepthwiseRows<double>().spread_rows == nullptr, scalar) << NameOf(table.isa);
+  }
+}
+
+}  // namespace
+}  // namespace convgrad

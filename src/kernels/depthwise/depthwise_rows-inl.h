@@ -76,17 +76,13 @@ HWY_INLINE void LoadWeights(D d, const DepthwiseRows<T>& rows, int64_t channel,
   }
 }
 
-// Ends the sums of some results. A NaN among them is looked for in the sum of all, so that finding
-// none takes no time from the multiply-adds; infinities may look like one.
+// Ends the sums of some results.
 template <class T, class D, class V, size_t kCount>
 HWY_INLINE void EndSums(D d, V (&sums)[kCount]) {
 #pragma GCC unroll 8
   for (size_t p = 0; p < kCount; ++p) sums[p] = hn::Add(sums[p], hn::Zero(d));
   if constexpr (!kInStorage<T>) {
-    V all = sums[0];
-#pragma GCC unroll 8
-    for (size_t p = 1; p < kCount; ++p) all = hn::Add(all, sums[p]);
-    if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(all)))) return;
+    if (HWY_LIKELY(!MayHaveNaN(d, sums))) return;
 #pragma GCC unroll 8
     for (size_t p = 0; p < kCount; ++p) sums[p] = CanonicalNaN(d, sums[p]);
   }

@@ -39,6 +39,16 @@ HWY_INLINE void StreamGroup(const T* group, T* to) {
              reinterpret_cast<uint8_t*>(to));
 }
 
+// False if none of some results is a NaN: their sum then is none. Finding that takes no time from
+// the multiply-adds, as looking at each result would; infinities may look like one.
+template <class D, class V, size_t kCount>
+HWY_INLINE bool MayHaveNaN(D d, const V (&results)[kCount]) {
+  V all = results[0];
+#pragma GCC unroll 8
+  for (size_t p = 1; p < kCount; ++p) all = hn::Add(all, results[p]);
+  return !hn::AllFalse(d, hn::IsNaN(all));
+}
+
 template <class D, class T>
 HWY_INLINE void StoreSums(D d, hn::Vec<D> first, hn::Vec<D> last, T* to, int64_t channels) {
   if constexpr (kInStorage<T>) {
@@ -98,6 +108,15 @@ HWY_INLINE void StoreTile(D d, const DepthwiseForwardRow<T>& row, int64_t first_
   const int64_t count = HWY_MIN(kTileSize, row.count - first_out);
   if constexpr (kStreams) {
     if (row.stream) return StreamTile(d, row, count, channel, sums, out, lines);
+  }
+  if constexpr (!kInStorage<T>) {
+    if (HWY_LIKELY(!MayHaveNaN(d, sums[0]))) {
+#pragma GCC unroll 8
+      for (int64_t p = 0; p < kTileSize; ++p) {
+        if (p < count) StoreChannels(d, sums[0][p], out + p * stride, channels);
+      }
+      return;
+    }
   }
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kTileSize; ++p) {

@@ -131,6 +131,48 @@ TYPED_TEST(PreciseNumbersTest, RoundsOrDoubts) {
   }
 }
 
+// Sums on ties, beside them by less than float32 shows, and with bounds that reach one or don't.
+TYPED_TEST(PreciseNumbersTest, RoundsBesideTies) {
+  const int bits = std::is_same_v<TypeParam, float>      ? 23
+                   : std::is_same_v<TypeParam, BFloat16> ? 7
+                                                         : 10;
+  const int least = std::is_same_v<TypeParam, Float16> ? -26 : -136;  // subnormal, and below
+  const int range = std::is_same_v<TypeParam, Float16> ? 43 : 260;
+  std::mt19937_64 random(7);
+  const auto draw = [&](int numbers) {
+    return static_cast<int>(random() % static_cast<uint64_t>(numbers));
+  };
+  constexpr int64_t kCount = 1 << 12;
+  std::vector<double> sums, sizes;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double ulp = std::ldexp(1.0, -bits);
+    const double tie = 1 + ulp * (draw(1 << std::min(bits, 10)) + (draw(4) == 0 ? 0 : 0.5));
+    const double beside = draw(3) == 0 ? 0 : std::ldexp(draw(2) * 2 - 1, -draw(53 - bits) - bits);
+    const double sign = draw(2) * 2 - 1, scale = std::ldexp(sign, least + draw(range));
+    sums.push_back(draw(16) == 0 ? 0 : (tie + beside) * scale);
+    sizes.push_back(draw(4) == 0 ? 0 : std::fabs(scale) * std::ldexp(1.0, 45 - draw(60)));
+  }
+  for (const KernelTable& table : SupportedKernels()) {
+    const auto& kernels = PreciseKernelsOf<TypeParam>(table.isa);
+    for (const double relative : {0.0, 0x1p-45}) {
+      std::vector<TypeParam> rounded(kCount);
+      std::vector<int64_t> doubts(kCount);
+      doubts.resize(static_cast<size_t>(kernels.round(sums.data(), sizes.data(), {relative, 0},
+                                                      rounded.data(), kCount, doubts.data())));
+      auto doubt = doubts.begin();
+      for (int64_t i = 0; i < kCount; ++i) {
+        const auto low = Narrow<TypeParam>(sums[i] - relative * sizes[i]);
+        const auto high = Narrow<TypeParam>(sums[i] + relative * sizes[i]);
+        const bool in_doubt = std::memcmp(&low, &high, sizeof low) != 0;
+        ASSERT_EQ(in_doubt, doubt != doubts.end() && *doubt == i) << sums[i] << " " << sizes[i];
+        doubt += in_doubt ? 1 : 0;
+        if (in_doubt) continue;
+        ASSERT_EQ(std::memcmp(&rounded[i], &high, sizeof high), 0) << sums[i];
+      }
+    }
+  }
+}
+
 TEST(PairNumbersTest, CutsWithoutLoss) {
   for (const KernelTable& table : SupportedKernels()) {
     const PairKernels& kernels = PairKernelsOf(table.isa);

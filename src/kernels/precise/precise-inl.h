@@ -102,10 +102,56 @@ struct RoundedNumbers {
 
 #endif
 
+#if HWY_TARGET == HWY_AVX3
+
+using FloatTag = hn::ScalableTag<float>;
+using FloatVec = hn::Vec<FloatTag>;
+inline constexpr int64_t kFloatLanes = hn::MaxLanes(FloatTag());
+
+// True if both ends of what each sum may be round to the same number, to nearest even: `to`.
+HWY_INLINE bool RoundEnds(FloatVec low, FloatVec high, Float16* to) {
+  const hn::Rebind<hwy::float16_t, FloatTag> dh;
+  const hn::Rebind<uint16_t, FloatTag> du;
+  const auto most = hn::DemoteTo(dh, high);
+  hn::StoreU(most, dh, reinterpret_cast<hwy::float16_t*>(to));
+  return hn::AllTrue(du, hn::Eq(hn::BitCast(du, hn::DemoteTo(dh, low)), hn::BitCast(du, most)));
+}
+// The sum must lie between the ends, and be neither unless they are equal. So it is enough to round
+// both to nearest with ties away from zero, a simple addition: they differ if a tie lies between
+// them, or the end farther from zero is one; if the nearer end is, the sum and the farther one
+// round away from zero. The farther end, which no tie that matters is, is then rounded to even.
+HWY_INLINE bool RoundEnds(FloatVec low, FloatVec high, BFloat16* to) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const hn::Rebind<uint16_t, FloatTag> dh;
+  const auto least = hn::BitCast(du, low), most = hn::BitCast(du, high);
+  const auto farther = hn::Max(least, most);
+  const auto odd = hn::And(hn::ShiftRight<16>(farther), hn::Set(du, 1));
+  const auto even = hn::Add(farther, hn::Add(odd, hn::Set(du, 0x7FFF)));
+  hn::StoreU(hn::TruncateTo(dh, hn::ShiftRight<16>(even)), dh, reinterpret_cast<uint16_t*>(to));
+  const auto half = hn::Set(du, 0x8000);
+  const auto differences = hn::Xor(hn::Add(least, half), hn::Add(most, half));
+  return hn::AllTrue(du, hn::Lt(differences, hn::Set(du, 0x10000)));
+}
+
+// Conversions towards smaller and larger numbers, for which the library has no names.
+HWY_INLINE hn::Vec<PreciseFloatTag> FloatBelow(PreciseVec number) {
+  hn::Vec<PreciseFloatTag> below;
+  asm("vcvtpd2ps %{rd-sae%}, %1, %0" : "=v"(below.raw) : "v"(number.raw));
+  return below;
+}
+HWY_INLINE hn::Vec<PreciseFloatTag> FloatAbove(PreciseVec number) {
+  hn::Vec<PreciseFloatTag> above;
+  asm("vcvtpd2ps %{ru-sae%}, %1, %0" : "=v"(above.raw) : "v"(number.raw));
+  return above;
+}
+#endif
+
 inline constexpr int64_t kPreciseLanes = hn::MaxLanes(PreciseTag());
 // Numbers are fetched so far ahead from beyond the second cache, and asked for to be written: the
-// machine's own prefetcher does not follow them between the streams of doubles.
+// machine's own prefetcher does not follow them between the streams of doubles. They are fetched no
+// nearer, since of what the first cache waits for there can be less at a time.
 inline constexpr int64_t kAhead = 1024;
+inline constexpr int kToSecondCache = 2;
 
 // It takes some rows at once, so that the sums of squares are loaded and stored once for all of
 // them.
@@ -117,7 +163,7 @@ HWY_INLINE void WidenRows(const Stored* from, double* to, double* squares, int64
     PreciseVec sum = hn::LoadU(d, squares + j);
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
-      __builtin_prefetch(from + row * cols + j + kAhead);
+      __builtin_prefetch(from + row * cols + j + kAhead, 0, kToSecondCache);
       const PreciseVec number = LoadDoubles(from + row * cols + j);
       hn::StoreU(number, d, to + row * cols + j);
       sum = Fma(number, number, sum);
@@ -239,15 +285,20 @@ HWY_NOINLINE uint64_t RoundOddOnes(PreciseVec sum, PreciseVec size, const Roundi
   return most.Differences(least);
 }
 
+template <bool kMayBeExact>
+HWY_INLINE PreciseVec LoadSizes(const double* sizes, const RoundingBounds& bounds) {
+  const PreciseTag d;
+  const PreciseVec size = hn::LoadU(d, sizes);
+  if constexpr (!kMayBeExact) return size;
+  return hn::IfThenElse(hn::Lt(size, bounds.exact_below), hn::Zero(d), size);
+}
+
 template <bool kMayBeExact, class Stored>
 HWY_INLINE uint64_t RoundVector(const double* sums, const double* sizes,
                                 const RoundingBounds& bounds, Stored* to) {
   const PreciseTag d;
   const PreciseVec sum = hn::LoadU(d, sums);
-  PreciseVec size = hn::LoadU(d, sizes);
-  if constexpr (kMayBeExact) {
-    size = hn::IfThenElse(hn::Lt(size, bounds.exact_below), hn::Zero(d), size);
-  }
+  const PreciseVec size = LoadSizes<kMayBeExact>(sizes, bounds);
   const PreciseVec high = Fma(size, bounds.relative, sum);
   const RoundedNumbers<Stored> least(Fma(size, bounds.minus_relative, sum));
   const RoundedNumbers<Stored> most(high);
@@ -255,6 +306,26 @@ HWY_INLINE uint64_t RoundVector(const double* sums, const double* sizes,
   if (HWY_LIKELY(most.AllEqual(least) && hn::AllFalse(d, hn::IsNaN(high)))) return 0;
   return RoundOddOnes(sum, size, bounds, to);
 }
+
+#if HWY_TARGET == HWY_AVX3
+// Two vectors at once, to 16 bits; false where some are in doubt, infinite or NaN. The ends are
+// rounded by what float32 leaves of them.
+template <bool kMayBeExact, class Stored>
+HWY_INLINE bool RoundTwoVectors(const double* sums, const double* sizes,
+                                const RoundingBounds& bounds, Stored* to) {
+  const FloatTag d;
+  hn::Vec<PreciseFloatTag> low[2], high[2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const PreciseVec sum = hn::LoadU(PreciseTag(), sums + i * kPreciseLanes);
+    const PreciseVec size = LoadSizes<kMayBeExact>(sizes + i * kPreciseLanes, bounds);
+    low[i] = FloatBelow(Fma(size, bounds.minus_relative, sum));
+    high[i] = FloatAbove(Fma(size, bounds.relative, sum));
+  }
+  const FloatVec most = hn::Combine(d, high[1], high[0]);
+  return RoundEnds(hn::Combine(d, low[1], low[0]), most, to) && hn::AllFalse(d, hn::IsNaN(most));
+}
+#endif
 
 template <bool kMayBeExact, class Stored>
 int64_t RoundVectors(const double* sums, const double* sizes, const SumBounds& sum_bounds,
@@ -265,8 +336,19 @@ int64_t RoundVectors(const double* sums, const double* sizes, const SumBounds& s
     for (; mask != 0; mask &= mask - 1) doubts[num_doubts++] = first + __builtin_ctzll(mask);
   };
   int64_t i = 0;
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(Stored) == 2) {
+    for (; i + kFloatLanes <= count; i += kFloatLanes) {
+      __builtin_prefetch(to + i + kAhead, 1, kToSecondCache);
+      if (HWY_LIKELY(RoundTwoVectors<kMayBeExact>(sums + i, sizes + i, bounds, to + i))) continue;
+      for (int64_t j = i; j < i + kFloatLanes; j += kPreciseLanes) {
+        list(RoundVector<kMayBeExact>(sums + j, sizes + j, bounds, to + j), j);
+      }
+    }
+  }
+#endif
   for (; i + kPreciseLanes <= count; i += kPreciseLanes) {
-    __builtin_prefetch(to + i + kAhead, 1);
+    __builtin_prefetch(to + i + kAhead, 1, kToSecondCache);
     const uint64_t mask = RoundVector<kMayBeExact>(sums + i, sizes + i, bounds, to + i);
     if (HWY_UNLIKELY(mask != 0)) list(mask, i);
   }

@@ -13,6 +13,16 @@ const std::vector<int64_t>& TapsByPhase::At(int64_t position) const {
   return taps == taps_.end() ? kNone : taps->second;
 }
 
+std::vector<int64_t> TapsByPhase::Counts() const {
+  std::vector<int64_t> counts = {0};
+  for (const auto& [phase, taps] : taps_) {
+    if (std::ranges::find(counts, std::ssize(taps)) == counts.end()) {
+      counts.push_back(std::ssize(taps));
+    }
+  }
+  return counts;
+}
+
 TermWalk::TermWalk(const Problem& problem)
     : direction_(InfoOf(problem.op).direction),
       format_(problem.data_format),
@@ -28,6 +38,11 @@ TermWalk::TermWalk(const Problem& problem)
     case Direction::kBackpropInput:
       row_taps_ = TapsByPhase(g.stride_h, g.dilation_h, g.pad_top, g.kernel_h);
       col_taps_ = TapsByPhase(g.stride_w, g.dilation_w, g.pad_left, g.kernel_w);
+      for (const int64_t rows : row_taps_.Counts()) {
+        for (const int64_t cols : col_taps_.Counts()) {
+          phase_blocks_.emplace_back(rows * cols, TapBlocks(rows * cols, g.group_out_c, in_pairs_));
+        }
+      }
       break;
     case Direction::kBackpropFilter:
       pixel_blocks_ = PixelBlocks(g.batch, g.out_h, g.out_w, in_pairs_);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -21,6 +22,8 @@ class TapsByPhase {
   TapsByPhase() = default;
   TapsByPhase(int64_t stride, int64_t dilation, int64_t pad, int64_t kernel);
   const std::vector<int64_t>& At(int64_t position) const;
+  // How many taps phases have, each number once.
+  std::vector<int64_t> Counts() const;
 
  private:
   int64_t stride_ = 1;
@@ -73,6 +76,14 @@ class TermWalk {
   int64_t InCol(int64_t out_col, int64_t tap) const {
     return out_col * geometry_.stride_w + tap * geometry_.dilation_w - geometry_.pad_left;
   }
+  static int64_t Quotient(int64_t number, int64_t stride) {
+    return stride == 1 ? number : number / stride;  // most strides are, and division is slow
+  }
+  // Of an input gradient's elements with so many taps.
+  const std::vector<TapBlock>& BlocksOf(int64_t num_taps) const {
+    const auto same = [&](const auto& blocks) { return blocks.first == num_taps; };
+    return std::ranges::find_if(phase_blocks_, same)->second;
+  }
   static bool Inside(int64_t at, int64_t size) { return at >= 0 && at < size; }
 
   // Terms that lie in both operands at even distances: term i at `first` + i * `first_step` and so
@@ -98,14 +109,20 @@ class TermWalk {
       if (at >= first && at < last) visit(at);
     }
   }
-  // The blocks of a forward pass or an input gradient; run_of(tap) has the tap's channels, none if
-  // it falls off the input.
+  // The blocks of a forward pass or an input gradient, whose taps are rows of num_cols; run_of(i,
+  // j) has the channels of a tap, none if it falls off the input.
   template <class RunOf, class Visitor>
-  void VisitTaps(const std::vector<TapBlock>& blocks, const RunOf& run_of, Visitor& visitor) const {
+  void VisitTaps(const std::vector<TapBlock>& blocks, int64_t num_cols, const RunOf& run_of,
+                 Visitor& visitor) const {
     for (const TapBlock& block : blocks) {
+      int64_t i = block.tap_begin == 0 ? 0 : block.tap_begin / num_cols;
+      int64_t j = block.tap_begin - i * num_cols;
       for (int64_t tap = block.tap_begin; tap < block.tap_end; ++tap) {
-        const std::optional<TermRun> run = run_of(tap);
+        const std::optional<TermRun> run = run_of(i, j);
         if (run) VisitRun(*run, block.channel_begin, block.channel_end, visitor);
+        if (++j < num_cols) continue;
+        j = 0;
+        ++i;
       }
       visitor.EndBlock();
     }
@@ -125,9 +142,10 @@ class TermWalk {
   ConvGeometry geometry_;
   DataStrides input_;
   DataStrides output_;
-  std::vector<TapBlock> tap_blocks_;      // forward
-  TapsByPhase row_taps_, col_taps_;       // input gradient
-  std::vector<PixelBlock> pixel_blocks_;  // filter gradient
+  std::vector<TapBlock> tap_blocks_;                                     // forward
+  TapsByPhase row_taps_, col_taps_;                                      // input gradient
+  std::vector<std::pair<int64_t, std::vector<TapBlock>>> phase_blocks_;  // by numbers of taps
+  std::vector<PixelBlock> pixel_blocks_;                                 // filter gradient
 };
 
 // --- implementation of the visits ---
@@ -147,8 +165,7 @@ void TermWalk::VisitForward(int64_t element, Visitor& visitor) const {
   const ConvGeometry& g = geometry_;
   const Position y = PositionOf(element, format_, g.out_h, g.out_w, g.out_c);
   const int64_t base = y.channel / g.group_out_c * g.group_in_c;
-  const auto run_of = [&](int64_t tap) -> std::optional<TermRun> {
-    const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
+  const auto run_of = [&](int64_t r, int64_t t) -> std::optional<TermRun> {
     const int64_t row = InRow(y.row, r), col = InCol(y.col, t);
     if (!Inside(row, g.in_h) || !Inside(col, g.in_w)) return std::nullopt;
     return TermRun{input_.At(y.image, row, col, base),
@@ -158,7 +175,7 @@ void TermWalk::VisitForward(int64_t element, Visitor& visitor) const {
                    0,
                    g.group_in_c};
   };
-  VisitTaps(tap_blocks_, run_of, visitor);
+  VisitTaps(tap_blocks_, g.kernel_w, run_of, visitor);
 }
 
 // dx[n,a,b,c] = sum over (i,j,r,t,o) with i*sh + r*dh - pt = a, j*sw + t*dw - pl = b and o in the
@@ -172,17 +189,16 @@ void TermWalk::VisitBackpropInput(int64_t element, Visitor& visitor) const {
   const auto& cols = col_taps_.At(x.col);
   const int64_t num_cols = static_cast<int64_t>(cols.size());
   const int64_t num_taps = static_cast<int64_t>(rows.size()) * num_cols;
-  const auto run_of = [&](int64_t tap) -> std::optional<TermRun> {
-    const int64_t r = rows[static_cast<size_t>(tap / num_cols)];
-    const int64_t t = cols[static_cast<size_t>(tap % num_cols)];
-    const int64_t row = (x.row + g.pad_top - r * g.dilation_h) / g.stride_h;
-    const int64_t col = (x.col + g.pad_left - t * g.dilation_w) / g.stride_w;
+  const auto run_of = [&](int64_t i, int64_t j) -> std::optional<TermRun> {
+    const int64_t r = rows[static_cast<size_t>(i)], t = cols[static_cast<size_t>(j)];
+    const int64_t row = Quotient(x.row + g.pad_top - r * g.dilation_h, g.stride_h);
+    const int64_t col = Quotient(x.col + g.pad_left - t * g.dilation_w, g.stride_w);
     if (InRow(row, r) != x.row || !Inside(row, g.out_h)) return std::nullopt;
     if (InCol(col, t) != x.col || !Inside(col, g.out_w)) return std::nullopt;
     return TermRun{FilterAt(r, t, q, base), 1, output_.At(x.image, row, col, base),
                    output_.channel,         0, g.group_out_c};
   };
-  VisitTaps(TapBlocks(num_taps, g.group_out_c, in_pairs_), run_of, visitor);
+  VisitTaps(BlocksOf(num_taps), num_cols, run_of, visitor);
 }
 
 // dw[r,t,q,o] = sum over n,i,j of x[n, i*sh + r*dh - pt, j*sw + t*dw - pl, base(o) + q] *

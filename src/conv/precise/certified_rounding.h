@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "conv/precise/single_elements.h"
@@ -13,6 +15,34 @@
 #include "order/canonical_order.h"
 
 namespace convgrad {
+
+// Numbers that will be read next, fetched from memory beside the rounding, which leaves it idle.
+template <class Stored>
+class NextNumbers {
+ public:
+  NextNumbers() = default;
+  // In step with `count` elements of a result.
+  NextNumbers(std::span<const Stored> numbers, int64_t count)
+      : from_(reinterpret_cast<const std::byte*>(numbers.data())),
+        bytes_of_element_(static_cast<double>(numbers.size_bytes()) / static_cast<double>(count)) {}
+
+  // What belongs to elements [begin, end).
+  void Fetch(int64_t begin, int64_t end) const {
+    constexpr int kToSecondCache = 2;
+    for (int64_t line = LineOf(begin); line < LineOf(end); ++line) {
+      __builtin_prefetch(from_ + line * kLineBytes, 0, kToSecondCache);
+    }
+  }
+
+ private:
+  static constexpr int64_t kLineBytes = 64;
+  int64_t LineOf(int64_t element) const {
+    return static_cast<int64_t>(static_cast<double>(element) * bytes_of_element_) / kLineBytes;
+  }
+
+  const std::byte* from_ = nullptr;
+  double bytes_of_element_ = 0;
+};
 
 // Rounds sums, piece by piece, as long as few are in doubt, which are settled one by one.
 template <class Stored>
@@ -46,7 +76,8 @@ class CertifiedRounding {
   // unit all products have; where that does not help, `size_of_all()` computes S for every sum.
   template <class Sizes, class SizeOfAll>
   void FinishExact(const double* sums, const Target& target, const Sizes& sizes,
-                   const SizeOfAll& size_of_all) {
+                   const SizeOfAll& size_of_all, std::span<const Stored> next = {}) {
+    next_ = NextNumbers<Stored>(next, std::max<int64_t>(1, target.count));
     if (knowledge_ == Knowledge::kBounds && !RoundLines(sums, target, sizes)) {
       exact_below_ = elements_.Unit().exact_below;
       knowledge_ = Knowledge::kUnit;
@@ -111,11 +142,13 @@ class CertifiedRounding {
 
   void RoundRun(const double* sums, const double* sizes, const SumBounds& bounds, const Target& run,
                 std::vector<int64_t>& doubts) const {
-    constexpr int64_t kRun = 1 << 10;
+    constexpr int64_t kRun = 1 << 8;
     int64_t in_doubt[kRun];
     for (int64_t at = 0; at < run.count; at += kRun) {
-      const int64_t num = kernels_.round(sums + at, sizes + at, bounds, run.to + at,
-                                         std::min(run.count - at, kRun), in_doubt);
+      const int64_t count = std::min(run.count - at, kRun);
+      next_.Fetch(run.first + at, run.first + at + count);
+      const int64_t num =
+          kernels_.round(sums + at, sizes + at, bounds, run.to + at, count, in_doubt);
       for (int64_t i = 0; i < num; ++i) doubts.push_back(run.first + at + in_doubt[i]);
     }
   }
@@ -123,6 +156,7 @@ class CertifiedRounding {
   const ConvArgs& args_;
   const PreciseKernels<Stored>& kernels_;
   const SingleElements<Stored>& elements_;
+  NextNumbers<Stored> next_;
   double relative_, exact_below_ = 0;
   Knowledge knowledge_ = Knowledge::kBounds;
 };

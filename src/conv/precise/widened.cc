@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/checked.h"
@@ -152,8 +153,9 @@ class WidenedRun {
                          args_.parallel);
       Compute(slab, worker, filter_, worker.sums);
       const auto target = TargetOf(slab, worker);
-      worker.rounding.FinishExact(worker.sums->slab(), target, bounds,
-                                  [&] { return SizesOfData(slab, worker); });
+      worker.rounding.FinishExact(
+          worker.sums->slab(), target, bounds, [&] { return SizesOfData(slab, worker); },
+          NextOfSource(slab));
       if (visit_ == nullptr) return;
       ComputeFloatSizes(slab, worker);
       Show(target, worker);
@@ -234,6 +236,15 @@ class WidenedRun {
 
   const Stored* ElementsOf(Role role, const WideSlab& slab) const {
     return static_cast<const Stored*>(args_.OperandOf(role)) + slab.OffsetIn(args_.problem, role);
+  }
+  // What the worker's next slab, which may be another, will have of it.
+  std::span<const Stored> NextOfSource(const WideSlab& slab) const {
+    const int64_t count = CountOf(slab.problem.ShapeOf(source_));
+    const int64_t begin = slab.OffsetIn(args_.problem, source_) + num_workers_ * count;
+    const int64_t left = CountOf(args_.problem.ShapeOf(source_)) - begin;
+    if (left <= 0) return {};
+    const auto* source = static_cast<const Stored*>(args_.OperandOf(source_));
+    return {source + begin, static_cast<size_t>(std::min(count, left))};
   }
   void Widen(Role role, Worker<Stored>& worker, const WideSlab& slab) const {
     WidenNumbers(args_, ElementsOf(role, slab), worker.Of(role).data(),

@@ -47,7 +47,9 @@ std::optional<Stored> RoundCertified(double high, double low, double bound) {
   const double slack = bound == 0 ? 0 : bound + 0x1p-51 * (std::fabs(low) + bound);
   const double down = low - slack, up = low + slack;
   if (!std::isfinite(high + down) || !std::isfinite(high + up)) return std::nullopt;
-  const Stored least = RoundSum<Stored>(high, down), most = RoundSum<Stored>(high, up);
+  const Stored least = RoundSum<Stored>(high, down);
+  if (slack == 0) return least;
+  const Stored most = RoundSum<Stored>(high, up);
   const double a = Widen(least), b = Widen(most);
   if (a != b || std::signbit(a) != std::signbit(b)) return std::nullopt;
   return least;

@@ -24,7 +24,8 @@ class NextNumbers {
   // In step with `count` elements of a result.
   NextNumbers(std::span<const Stored> numbers, int64_t count)
       : from_(reinterpret_cast<const std::byte*>(numbers.data())),
-        bytes_of_element_(static_cast<double>(numbers.size_bytes()) / static_cast<double>(count)) {}
+        bytes_of_element_(static_cast<double>(numbers.size_bytes()) /
+                          static_cast<double>(std::max<int64_t>(1, count))) {}
 
   // What belongs to elements [begin, end).
   void Fetch(int64_t begin, int64_t end) const {
@@ -65,7 +66,8 @@ class CertifiedRounding {
   };
 
   // Sums as they are.
-  void Finish(const double* sums, const Target& target) {
+  void Finish(const double* sums, const Target& target, std::span<const Stored> next = {}) {
+    next_ = NextNumbers<Stored>(next, target.count);
     ForPieces(args_.parallel, target.count, [&](int64_t begin, int64_t end) {
       std::vector<int64_t> doubts;  // none: no bound is added
       RoundRun(sums + begin, sums + begin, {0, 0}, {target.to + begin, begin, end - begin}, doubts);
@@ -77,7 +79,7 @@ class CertifiedRounding {
   template <class Sizes, class SizeOfAll>
   void FinishExact(const double* sums, const Target& target, const Sizes& sizes,
                    const SizeOfAll& size_of_all, std::span<const Stored> next = {}) {
-    next_ = NextNumbers<Stored>(next, std::max<int64_t>(1, target.count));
+    next_ = NextNumbers<Stored>(next, target.count);
     if (knowledge_ == Knowledge::kBounds && !RoundLines(sums, target, sizes)) {
       exact_below_ = elements_.Unit().exact_below;
       knowledge_ = Knowledge::kUnit;

@@ -135,7 +135,7 @@ class WidenedRun {
     ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       Widen(source_, worker, slab);
       Compute(slab, worker, filter_, worker.sums);
-      worker.rounding.Finish(worker.sums->slab(), TargetOf(slab, worker));
+      worker.rounding.Finish(worker.sums->slab(), TargetOf(slab, worker), NextOfSource(slab));
     });
   }
 

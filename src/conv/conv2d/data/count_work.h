@@ -161,6 +161,10 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
     return !planar ? WorkKind::kTransposed : apart ? WorkKind::kScattered : WorkKind::kCopied;
   };
   const double channels = Product(cut.source.c) * kChannels;
+  // Pixels of a row as they are transposed, in squares of a vector.
+  const auto squares = [&](int64_t pixels) {
+    return Product(RoundUp(pixels, int64_t{cut.kernels.lanes}));
+  };
   const double rows = Product(sum.batch, cut.parts.count, cut.rows.residues.size(),
                               cut.cols.residues.size(), cut.PlaneRows(cut.parts.positions));
   if (cut.by_panels) {
@@ -170,11 +174,17 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
       work.Add(WorkKind::kRun, numbers / Product(cut.panel_cols));
     }
   } else {
-    work.Add(kind(cut.cols.step > 1), Moved<Stored>(rows * Product(cut.cols.extent) * channels));
+    const double row = planar ? Product(cut.cols.extent) : squares(cut.cols.extent);
+    work.Add(kind(cut.cols.step > 1), Moved<Stored>(rows * row * channels));
     work.Add(WorkKind::kRun, rows * (planar ? channels : 1));
   }
   if (!cut.result_in_place) {
-    work.Add(kind(sum.col_phases.size() > 1), Moved<Stored>(ResultNumbers(sum)));
+    double row = planar ? Product(sum.result_w) : 0;
+    for (size_t i = 0; !planar && i < sum.col_phases.size(); ++i) {
+      row += squares(sum.col_phases[i].count);
+    }
+    work.Add(kind(sum.col_phases.size() > 1),
+             Moved<Stored>(Product(sum.batch, sum.groups, sum.result_c, sum.result_h) * row));
     work.Add(WorkKind::kRun, Product(sum.batch, sum.groups, sum.result_h, sum.col_phases.size(),
                                      planar ? sum.result_c : 1));
   }

@@ -176,7 +176,7 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   } else {
     const double row = planar ? Product(cut.cols.extent) : squares(cut.cols.extent);
     work.Add(kind(cut.cols.step > 1), Moved<Stored>(rows * row * channels));
-    work.Add(WorkKind::kRun, rows * (planar ? channels : 1));
+    work.Add(WorkKind::kRun, rows * channels);
   }
   if (!cut.result_in_place) {
     double row = planar ? Product(sum.result_w) : 0;
@@ -185,8 +185,8 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
     }
     work.Add(kind(sum.col_phases.size() > 1),
              Moved<Stored>(Product(sum.batch, sum.groups, sum.result_c, sum.result_h) * row));
-    work.Add(WorkKind::kRun, Product(sum.batch, sum.groups, sum.result_h, sum.col_phases.size(),
-                                     planar ? sum.result_c : 1));
+    work.Add(WorkKind::kRun,
+             Product(sum.batch, sum.groups, sum.result_h, sum.col_phases.size(), sum.result_c));
   }
 }
 

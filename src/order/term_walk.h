@@ -79,7 +79,7 @@ class TermWalk {
   static int64_t Quotient(int64_t number, int64_t stride) {
     return stride == 1 ? number : number / stride;  // most strides are, and division is slow
   }
-  // Of an input gradient's elements with so many taps.
+  // Returns the blocks of an input gradient's elements that meet so many taps.
   const std::vector<TapBlock>& BlocksOf(int64_t num_taps) const {
     const auto same = [&](const auto& blocks) { return blocks.first == num_taps; };
     return std::ranges::find_if(phase_blocks_, same)->second;

@@ -182,7 +182,7 @@ TEST(DepthwiseRowsKernels, FollowTheFormula) {
   }
 }
 
-// What the plans count on.
+// Plans count on these kernels.
 TEST(DepthwiseRowsKernels, AreThereForVectorsOfFloat) {
   for (const KernelTable& table : SupportedKernels()) {
     const bool scalar = table.isa == Isa::kScalar;

@@ -27,7 +27,7 @@ class NextNumbers {
         bytes_of_element_(static_cast<double>(numbers.size_bytes()) /
                           static_cast<double>(std::max<int64_t>(1, count))) {}
 
-  // What belongs to elements [begin, end).
+  // Fetches what belongs to elements [begin, end).
   void Fetch(int64_t begin, int64_t end) const {
     constexpr int kToSecondCache = 2;
     for (int64_t line = LineOf(begin); line < LineOf(end); ++line) {

@@ -237,7 +237,7 @@ class WidenedRun {
   const Stored* ElementsOf(Role role, const WideSlab& slab) const {
     return static_cast<const Stored*>(args_.OperandOf(role)) + slab.OffsetIn(args_.problem, role);
   }
-  // What the worker's next slab, which may be another, will have of it.
+  // The slab after this one of the same worker will have these numbers; another may take it.
   std::span<const Stored> NextOfSource(const WideSlab& slab) const {
     const int64_t count = CountOf(slab.problem.ShapeOf(source_));
     const int64_t begin = slab.OffsetIn(args_.problem, source_) + num_workers_ * count;

@@ -172,7 +172,7 @@ HWY_INLINE void AddSpreadRow(D d, const SpreadRow<T>& row, const RowsWeights<V>&
   constexpr int64_t kWidth = kResults / 2;
   const T* from = row.source;
   T* to[2] = {row.to[0], row.to[1]};
-  // Of rows 2 q + 1 and 2 q + 2, the next column's sums.
+  // The next column's sums, in rows 2 q + 1 and 2 q + 2.
   V odd = hn::Zero(d), next = hn::Zero(d);
   if (kThere && row.left) {
     const V x = LoadPart<0>(d, from);

@@ -16,6 +16,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "kernels/gemm/ahead.h"
 #include "kernels/gemm/indirect_gemm.h"
 #include "kernels/gemm/multiplier-inl.h"
 #include "kernels/gemm/tile_sums-inl.h"
@@ -233,32 +234,9 @@ class Tile {
     return terms;
   }
 
-  // Memory to fetch while a tile is computed: so many bytes with each term, a step further on.
-  struct Ahead {
-    static constexpr int64_t kLine = 64;
-    const char* at;
-    int64_t step, bytes;
-
-    // The first line, or all of them.
-    template <bool kAll>
-    HWY_INLINE void Fetch() {
-      __builtin_prefetch(at, 0, 2);
-      for (int64_t next = kLine; kAll && next < bytes; next += kLine) {
-        __builtin_prefetch(at + next, 0, 2);
-      }
-      at += step;
-    }
-    // What `terms` terms fetch, a line once.
-    HWY_INLINE void FetchForSeveral(int terms) {
-      const char* const end = at + terms * step;
-      for (; at < end; at += kLine) __builtin_prefetch(at, 0, 2);
-      at = end;
-    }
-  };
-
   // A tile fetches what the caller wants; else the next tile's rows in their last segment, which no
   // tile has read before if rows and segments ascend. It fetches nothing where they lie far apart.
-  // Of a narrow tile, which has many rows, the machine fetches those of up to two lines by itself.
+  // The machine by itself fetches a narrow tile's many rows, where they have up to two lines.
   static HWY_INLINE Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile,
                                       int64_t terms) {
     const Ahead nothing{reinterpret_cast<const char*>(args.b), 0, 0};

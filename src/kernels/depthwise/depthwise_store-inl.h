@@ -15,10 +15,10 @@ namespace HWY_NAMESPACE {
 
 template <class D, class T>
 HWY_INLINE void StoreChannels(D d, hn::Vec<D> value, T* to, int64_t channels) {
-  if (channels >= static_cast<int64_t>(hn::MaxLanes(d))) {
+  if (HWY_LIKELY(channels >= static_cast<int64_t>(hn::MaxLanes(d)))) {
     hn::StoreU(value, d, to);
   } else {
-    hn::BlendedStore(value, hn::FirstN(d, static_cast<size_t>(channels)), d, to);
+    StoreFirstSeldom(d, value, to, channels);
   }
 }
 

@@ -121,7 +121,7 @@ struct PlaneWalk {
     if (HWY_LIKELY(end - to >= static_cast<int64_t>(hn::MaxLanes(d)))) {
       hn::StoreU(result, d, to);
     } else {
-      hn::BlendedStore(result, hn::FirstN(d, static_cast<size_t>(num_cols)), d, to);
+      StoreFirstSeldom(d, result, to, num_cols);
     }
   }
 

@@ -7,7 +7,6 @@
 #define CONVGRAD_KERNELS_TILE_SUMS_INL_H_
 #endif
 
-#include <algorithm>
 #include <type_traits>
 
 #include "kernels/gemm/indirect_gemm.h"
@@ -18,31 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-// The first `count` lanes of `value`, touching no memory behind them.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
-#if defined(__x86_64__)
-  hn::BlendedStore(value, hn::FirstN(d, static_cast<size_t>(count)), d, to);
-#else  // the library's masked store writes whole vectors there
-  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
-  hn::Store(value, d, lanes);
-  std::copy_n(lanes, count, to);
-#endif
-}
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (count >= lanes) {
-    hn::StoreU(value, d, to);
-  } else if (count > 0) {
-    StoreFirst(d, value, to, count);
-  }
-}
-
 #if HWY_TARGET == HWY_AVX3
-// The same, rounded to the final type. The instructions take subnormal numbers for zero, and keep
-// payloads of NaN: sums of pairs are neither. As assembly, as in multiplier-inl.h.
+// A vector of sums rounded to the final type. The instructions take subnormal numbers for zero, and
+// keep payloads of NaN: sums of pairs are neither. As assembly, as in multiplier-inl.h.
 template <class D>
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> Narrowed(D, hn::Vec<D> value) {
   hn::Vec<hn::Rebind<uint16_t, D>> narrowed;

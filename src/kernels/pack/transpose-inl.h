@@ -186,16 +186,9 @@ void TransposeWidenSquare(const Stored* from, int64_t from_stride, ComputeType<S
   } else if (rows <= kFewLines || cols <= kFewLines) {
     TransposeWidenOnes(from, from_stride, to, to_stride, rows, cols);
   } else {
-    const auto kept = hn::FirstN(d, static_cast<size_t>(rows));
     TransposeSquare<false>(
         d, rows, cols, [&](int64_t i) { return LoadWidenedFirst(d, from + i * from_stride, cols); },
-        [&](int64_t i, V v) {
-          if (rows == kLanes) {  // masked stores are slow on some machines
-            hn::StoreU(v, d, to + i * to_stride);
-          } else {
-            hn::BlendedStore(v, kept, d, to + i * to_stride);
-          }
-        });
+        [&](int64_t i, V v) { StoreUpTo(d, v, to + i * to_stride, rows); });
   }
 }
 

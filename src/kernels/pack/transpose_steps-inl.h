@@ -28,7 +28,6 @@ void TransposeEvenSquare(const Stored* from, int64_t from_stride, ComputeType<St
   constexpr int64_t kLanes = hn::MaxLanes(d);
   const int64_t read = 2 * num_cols - 1;
   const int64_t low = HWY_MIN(read, kLanes), high = read - low;
-  const auto kept = hn::FirstN(d, static_cast<size_t>(num_rows));
   TransposeSquare<false>(
       d, num_rows, num_cols,
       [&](int64_t i) {
@@ -36,13 +35,7 @@ void TransposeEvenSquare(const Stored* from, int64_t from_stride, ComputeType<St
         return hn::ConcatEven(d, high > 0 ? LoadWidenedFirst(d, at + kLanes, high) : hn::Zero(d),
                               LoadWidenedFirst(d, at, low));
       },
-      [&](int64_t i, V v) {
-        if (num_rows == kLanes) {
-          hn::StoreU(v, d, to + i * to_stride);
-        } else {
-          hn::BlendedStore(v, kept, d, to + i * to_stride);
-        }
-      });
+      [&](int64_t i, V v) { StoreUpTo(d, v, to + i * to_stride, num_rows); });
 }
 
 template <class Stored>

@@ -117,13 +117,8 @@ HWY_INLINE hn::Vec<D> LoadWidenedFirst(D d, const Stored* from, int64_t count) {
 }
 template <class D, class Stored>
 HWY_INLINE void StoreNarrowedFirst(D d, hn::Vec<D> value, Stored* to, int64_t count) {
-#if defined(__x86_64__)
-  constexpr bool kMasked = sizeof(Stored) >= 4;
-#else  // the library's masked store writes whole vectors there
-  constexpr bool kMasked = false;
-#endif
-  if constexpr (kMasked) {
-    hn::BlendedStore(CanonicalNaN(d, value), hn::FirstN(d, static_cast<size_t>(count)), d, to);
+  if constexpr (sizeof(Stored) >= 4) {
+    StoreFirst(d, CanonicalNaN(d, value), to, count);
   } else {
     Stored part[hn::MaxLanes(d)];
     StoreNarrowed(d, value, part);

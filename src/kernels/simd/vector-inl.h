@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -53,6 +54,44 @@ HWY_INLINE V CanonicalNaN(D d, V value) {
   using U = hn::TFromD<decltype(du)>;
   constexpr U kQuiet = sizeof(U) == 4 ? U{0x7FC00000} : static_cast<U>(0x7FF8000000000000ull);
   return hn::IfThenElse(hn::IsNaN(value), hn::BitCast(d, hn::Set(du, kQuiet)), value);
+}
+
+// The first `count` <= Lanes(d) lanes of `value`, touching no memory behind them. With AVX2 in
+// halves, each of them whole or in halves: its masked store takes AMD's processors forty steps.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
+#if HWY_TARGET == HWY_AVX2
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  if constexpr (kLanes == 1) {
+    if (count > 0) *to = hn::GetLane(value);
+  } else {
+    const hn::Half<D> dh;
+    if (count < kLanes / 2) return StoreFirst(dh, hn::LowerHalf(dh, value), to, count);
+    hn::StoreU(hn::LowerHalf(dh, value), dh, to);
+    StoreFirst(dh, hn::UpperHalf(dh, value), to + kLanes / 2, count - kLanes / 2);
+  }
+#elif defined(__x86_64__)
+  hn::BlendedStore(value, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+#else  // the library's masked store writes whole vectors there
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+  hn::Store(value, d, lanes);
+  std::copy_n(lanes, count, to);
+#endif
+}
+
+// The same where it is seldom: a call keeps unrolled tiles a fifth smaller.
+template <class D, class T = hn::TFromD<D>>
+HWY_NOINLINE void StoreFirstSeldom(D d, hn::Vec<D> value, T* to, int64_t count) {
+  StoreFirst(d, value, to, count);
+}
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
+  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
+    hn::StoreU(value, d, to);
+  } else if (count > 0) {
+    StoreFirst(d, value, to, count);
+  }
 }
 
 // The sums of finished blocks for Lanes(d) consecutive elements (canonical_order.h has the scalar

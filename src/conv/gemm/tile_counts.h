@@ -52,12 +52,10 @@ struct TileCounts {
   double added = 0, loaded = 0, singles = 0;
   double vectors = 0;  // of their sums
   double count = 0;
-  double brief = 0;  // of them, whose terms are too short to hide where a segment ends
 
  private:
   void Add(int64_t num_tiles, int64_t rows, int64_t tile_vectors, bool halves) {
     const double waiting = wide ? 4 : 8;  // issued in the four cycles for which a sum waits
-    constexpr double kBriefCycles = 10;
     const auto tiles = static_cast<double>(num_tiles);
     const auto sums = static_cast<double>(rows * tile_vectors);
     const double slots = std::max(halves ? sums - 0.5 * static_cast<double>(rows) : sums, waiting);
@@ -66,7 +64,6 @@ struct TileCounts {
     singles += tiles * static_cast<double>(rows);
     vectors += tiles * sums;
     count += tiles;
-    if (slots * 4 / waiting <= kBriefCycles) brief += tiles;
   }
 };
 

@@ -34,16 +34,8 @@ template <class Element, int kRows, int kVectors, bool kEndsInHalf>
 class Tile {
  public:
   static void Run(const GemmTileArgs<Element>& args) {
-    if (args.num_panels == 1) return RunPanel(args);
-    GemmTileArgs<Element> panel = args;
-    for (int64_t i = 0; i < args.num_panels; ++i) {
-      RunPanel(panel);
-      panel.b += args.num_cols;
-      panel.c += args.num_cols;
-      if (args.ahead != nullptr) {
-        panel.ahead = static_cast<const Element*>(panel.ahead) + args.num_cols;
-      }
-    }
+    const bool in_pairs = std::is_same_v<Element, float> && args.in_pairs;
+    in_pairs ? RunPanels<std::is_same_v<Element, float>>(args) : RunPanels<false>(args);
   }
 
  private:
@@ -57,6 +49,10 @@ class Tile {
   // Long narrow tiles of short vectors have no time for another load.
   static constexpr bool kIsNarrow = kRows > 8 && kVectors == 1;
   static constexpr bool kFetches = !kIsNarrow || hn::MaxLanes(D()) * sizeof(T) >= 64;
+
+  // Code for panels side by side, which are of whole vectors: not where it would be of little use.
+  static constexpr bool kJoinsPanels =
+      !kEndsInHalf && std::is_same_v<Element, float> && HWY_TARGET != HWY_SCALAR;
 
   // Half a vector a row takes so little time that finding the rows' addresses would take longer.
   static constexpr int kAtOnce = 8;
@@ -105,20 +101,32 @@ class Tile {
     }
   };
 
-  static void RunPanel(const GemmTileArgs<Element>& args) {
-    if constexpr (std::is_same_v<Element, float>) {
-      if (args.in_pairs) return RunTiles<true>(args);
-    }
-    RunTiles<false>(args);
-  }
-
   // In pairs as an instance of its own: the steps back and forth cost 3 % where registers for
   // addresses are short.
   template <bool kInPairs>
-  static void RunTiles(const GemmTileArgs<Element>& args) {
-    if (args.num_blocks == 1 && !args.resume && !args.keep && StoresFromRegisters(args)) {
-      return RunTilesOfOneBlock<kInPairs>(args);
+  static void RunPanels(const GemmTileArgs<Element>& args) {
+    const bool one_block =
+        args.num_blocks == 1 && !args.resume && !args.keep && StoresFromRegisters(args);
+    if (args.num_panels == 1) {
+      return one_block ? RunTilesOfOneBlock<kInPairs, false>(args) : RunTiles<kInPairs>(args);
     }
+    if constexpr (kJoinsPanels && !kInPairs) {
+      if (one_block) return RunTilesOfOneBlock<false, true>(args);
+    }
+    GemmTileArgs<Element> panel = args;
+    for (int64_t i = 0; i < args.num_panels; ++i) {
+      RunTiles<kInPairs>(panel);
+      panel.b += args.num_cols;
+      panel.c += args.num_cols;
+      if (args.ahead != nullptr) {
+        panel.ahead = static_cast<const Element*>(panel.ahead) + args.num_cols;
+      }
+    }
+  }
+
+  // Of one panel, whose sums are folded.
+  template <bool kInPairs>
+  static void RunTiles(const GemmTileArgs<Element>& args) {
     const D d;
     HWY_ALIGN T block_sums[kCount * hn::MaxLanes(d)];
     if constexpr (kEndsInHalf) std::fill_n(block_sums, std::size(block_sums), T{0});
@@ -134,7 +142,7 @@ class Tile {
         acc.SetZero();
         for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
              ++segment) {
-          AddSegment<kInPairs>(args, rows, *segment, acc, &waiting, ahead);
+          AddSegment<kInPairs>(args, rows, *segment, args.b, acc, &waiting, ahead);
         }
         if (waiting.folded < kCount) FoldRest(args, waiting);
         acc.Store(block_sums);
@@ -149,21 +157,28 @@ class Tile {
   }
 
   // Their sums are the result. A function of its own, whose loops have all registers: none folds.
-  template <bool kInPairs>
+  // With kPanels, all panels of a tile come before the next tile: with few terms a call for each
+  // would take longer than the sums.
+  template <bool kInPairs, bool kPanels>
   static HWY_NOINLINE void RunTilesOfOneBlock(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);
     const bool asks = !args.stream && terms > kFewTerms;
     const GemmSegment* const end = args.segments + args.block_ends[0];
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
-      if (asks) PrefetchResult(args, tile);
-      Ahead ahead = AheadOfTile(args, tile, terms);
       const Rows rows(args, tile);
-      acc.SetZero();
-      for (const GemmSegment* segment = args.segments; segment != end; ++segment) {
-        AddSegment<kInPairs>(args, rows, *segment, acc, nullptr, ahead);
+      int64_t col = 0;
+      for (int64_t panel = 0; panel < (kPanels ? args.num_panels : 1); ++panel) {
+        if (asks) PrefetchResult(args, tile, col);
+        Ahead ahead = AheadOfTile(args, tile, terms);
+        ahead.at += col * static_cast<int64_t>(sizeof(Element));
+        acc.SetZero();
+        for (const GemmSegment* segment = args.segments; segment != end; ++segment) {
+          AddSegment<kInPairs>(args, rows, *segment, args.b + col, acc, nullptr, ahead);
+        }
+        StoreTile(args, tile, col, acc);
+        if (kPanels) col += args.num_cols;
       }
-      StoreTile(args, tile, acc);
     }
   }
 
@@ -185,17 +200,17 @@ class Tile {
            (!kOfPairs<Element> && args.num_cols > (kVectors - 1) * lanes);
   }
 
-  // The result of a tile of one block.
-  static HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile,
+  // The result of a tile of one block, from column `col` on.
+  static HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile, int64_t col,
                                    const Accumulators& acc) {
     if (args.stream) {
-      StoreRows<true>(args, tile, acc);
+      StoreRows<true>(args, tile, col, acc);
     } else {
-      StoreRows<false>(args, tile, acc);
+      StoreRows<false>(args, tile, col, acc);
     }
   }
   template <bool kStream>
-  static HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile,
+  static HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col,
                                    const Accumulators& acc) {
     const D d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -211,11 +226,12 @@ class Tile {
           continue;
         }
       }
+      const int64_t row = c_rows[i] + col;
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors - 1; ++v) {
-        StoreWhole<kStream>(d, OnlyBlock<Element>(d, acc.whole[i][v]), args, c_rows[i] + v * lanes);
+        StoreWhole<kStream>(d, OnlyBlock<Element>(d, acc.whole[i][v]), args, row + v * lanes);
       }
-      const int64_t last = c_rows[i] + (kVectors - 1) * lanes;
+      const int64_t last = row + (kVectors - 1) * lanes;
       if constexpr (kEndsInHalf) {
         StoreUpTo(Half(), OnlyBlock<Element>(Half(), acc.half[i]), args.c + last, last_cols);
       } else if (last_cols < lanes) {
@@ -261,11 +277,12 @@ class Tile {
   // than asking takes, they are not.
   // A call: the loop over terms is to have all registers.
   static constexpr int64_t kFewTerms = 8;
-  static HWY_NOINLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
+  static HWY_NOINLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile,
+                                          int64_t col) {
     if constexpr (std::is_same_v<Element, BFloat16Pair>) {
-      if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed);
+      if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed + col);
     }
-    PrefetchRows(args, tile, args.c);
+    PrefetchRows(args, tile, args.c + col);
   }
   template <class Result>
   static HWY_INLINE void PrefetchRows(const GemmTileArgs<Element>& args, int64_t tile,
@@ -280,9 +297,9 @@ class Tile {
 
   template <bool kInPairs>
   static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const Rows& rows,
-                                    const GemmSegment& segment, Accumulators& acc,
-                                    WaitingBlock<T>* waiting, Ahead& ahead) {
-    const Element* b = args.b + segment.b;
+                                    const GemmSegment& segment, const Element* columns,
+                                    Accumulators& acc, WaitingBlock<T>* waiting, Ahead& ahead) {
+    const Element* b = columns + segment.b;
     int64_t at = segment.a;
     int64_t back = 1;
     if (kInPairs && segment.length > 1) {  // one on, one back, three on, ...

@@ -38,11 +38,14 @@ struct TileRow {
   const T* first;
   int64_t stride;    // between columns
   bool left, right;  // the first and the last are on the row
+  int64_t ahead;     // what is fetched with each lies so far behind it
 };
 
 // Adds one row of the source to the rows of results that are not finished: row j meets it with
-// the row of taps kTop - j * kStride.
-template <int64_t kTop, int64_t kStride, class D, class T, class V, size_t kLive, size_t kWidth>
+// the row of taps kTop - j * kStride. kFetches: what the tile before has not fetched, the same
+// columns further on.
+template <int64_t kTop, int64_t kStride, bool kFetches, class D, class T, class V, size_t kLive,
+          size_t kWidth>
 HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V>& weights,
                              V (&sums)[kLive][kWidth]) {
   constexpr int64_t kSpan = TileSpan(kRowsTaps, kStride, 1, kWidth);
@@ -50,6 +53,9 @@ HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V>& w
 #pragma GCC unroll 16
   for (int64_t col = 0; col < kSpan; ++col, at += row.stride) {
     if ((col == 0 && !row.left) || (col == kSpan - 1 && !row.right)) continue;
+    if constexpr (kFetches) {
+      if (col >= kRowsTaps - kStride) __builtin_prefetch(at + row.ahead);
+    }
     const V x = InRegister(LoadPart<0>(d, at));
 #pragma GCC unroll 4
     for (int64_t j = 0; j * kStride <= kTop; ++j) {
@@ -99,9 +105,9 @@ HWY_INLINE void StoreEnded(D d, V sum, T* to) {
 }
 
 // All rows of kWidth columns of one vector of channels, from result column first_out on.
-template <int64_t kWidth, int64_t kStride, class T>
-HWY_NOINLINE void ForwardDownRows(const DepthwiseRows<T>& rows, int64_t first_out,
-                                  int64_t channel) {
+template <int64_t kWidth, int64_t kStride, bool kFetches, class T>
+HWY_NOINLINE void ForwardDownRows(const DepthwiseRows<T>& rows, int64_t first_out, int64_t channel,
+                                  int64_t ahead) {
   const hn::ScalableTag<ComputeType<T> > d;
   using V = hn::Vec<decltype(d)>;
   constexpr int64_t kLive = LiveRows(kStride);
@@ -118,10 +124,10 @@ HWY_NOINLINE void ForwardDownRows(const DepthwiseRows<T>& rows, int64_t first_ou
   TileRow<T> row = {
       rows.source + next * rows.source_row_step + first_col * rows.source_stride + channel,
       rows.source_stride, first_col >= 0,
-      first_col + TileSpan(kRowsTaps, kStride, 1, kWidth) <= rows.num_cols};
+      first_col + TileSpan(kRowsTaps, kStride, 1, kWidth) <= rows.num_cols, ahead};
   const auto add = [&](auto top) HWY_ATTR {
     if (static_cast<uint64_t>(next) < static_cast<uint64_t>(rows.num_source_rows)) {
-      AddSourceRow<top(), kStride>(d, row, weights, sums);
+      AddSourceRow<top(), kStride, kFetches>(d, row, weights, sums);
     }
     ++next;
     row.first += rows.source_row_step;
@@ -270,8 +276,8 @@ HWY_INLINE void WithWidth(int64_t width, const Body& body) {
   }
 }
 
-// Calls body(width as a constant, first column, first channel) for all of `count` columns and
-// `channels`, in nearly equal tiles, so that none is narrow.
+// Calls body(width as a constant, first column, first channel, how far the next vector's is) for
+// all of `count` columns and `channels`, in nearly equal tiles, so that none is narrow.
 template <class T, class Body>
 HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
   constexpr int64_t kSize = kGroupSize<T>;
@@ -284,18 +290,30 @@ HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
       const int64_t first = count * tile / num_tiles;
       WithWidth(count * (tile + 1) / num_tiles - first, [&](auto width) HWY_ATTR {
         for (int64_t slot = begin; slot < end; slot += kSize) {
-          body(width, first, FirstChannel(slot / kSize, kSize, channels));
+          const int64_t channel = FirstChannel(slot / kSize, kSize, channels);
+          const int64_t next = FirstChannel(slot / kSize + 1, kSize, channels);
+          body(width, first, channel, slot + kSize < channels ? next - channel : 0);
         }
       });
     }
   }
 }
 
+// Columns down the rows are nothing that a machine fetches by itself. Where two vectors share a
+// line, the second one, whose own lines are there, fetches those of the next vector.
 template <int64_t kStride, class T>
 void ForwardRowsOfStride(const DepthwiseRows<T>& rows) {
-  ForTiles<T>(rows.count, rows.channels, [&](auto width, int64_t first, int64_t channel) HWY_ATTR {
-    ForwardDownRows<width(), kStride>(rows, first, channel);
-  });
+  constexpr int64_t kVectorBytes = kGroupSize<T> * static_cast<int64_t>(sizeof(T));
+  constexpr bool kSharesLines = 2 * kVectorBytes == LinesAhead::kLineBytes;
+  ForTiles<T>(rows.count, rows.channels,
+              [&](auto width, int64_t first, int64_t channel, int64_t ahead) HWY_ATTR {
+                const bool second = channel / kGroupSize<T> % 2 != 0;
+                if (kSharesLines && second && ahead != 0) {
+                  ForwardDownRows<width(), kStride, kSharesLines>(rows, first, channel, ahead);
+                } else {
+                  ForwardDownRows<width(), kStride, false>(rows, first, channel, 0);
+                }
+              });
 }
 
 template <class T>
@@ -307,9 +325,9 @@ void DepthwiseForwardRows(const DepthwiseRows<T>& rows) {
 template <class T>
 void DepthwiseSpreadRows(const DepthwiseRows<T>& rows) {
   const int64_t begin = rows.origin / 2, end = (rows.origin + rows.count + 1) / 2;
-  ForTiles<T>(end - begin, rows.channels, [&](auto width, int64_t first, int64_t channel) HWY_ATTR {
-    SpreadDownRows<width()>(rows, begin + first, channel);
-  });
+  ForTiles<T>(end - begin, rows.channels,
+              [&](auto width, int64_t first, int64_t channel, int64_t)
+                  HWY_ATTR { SpreadDownRows<width()>(rows, begin + first, channel); });
 }
 
 // None for vectors in two parts: twice the sums don't fit the registers.

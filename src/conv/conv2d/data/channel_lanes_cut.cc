@@ -69,22 +69,21 @@ bool ServeThreads(const TapSum& sum, const std::vector<ChannelLanesStage>& own, 
 
 // How many shares of a chunk's tiles threads take. Each thread should have equally many tasks,
 // which are shares with one panel each, and some for who is done early, but a panel may come from
-// the third-level cache for each of them: a share has some tiles, unless threads would have
-// nothing.
+// the third-level cache for each of them: a share has some tiles, unless threads would then have
+// far from equally many.
 int64_t SharesOfChunks(const TapSum& sum, const ChannelLanesNeeds& needs,
                        const ChannelLanesStages& stages) {
   if (needs.num_threads == 1 || stages.own) return 1;
   constexpr int64_t kFewestPixels = 48, kLeastPixels = 12, kTasksPerThread = 4;
-  constexpr double kEven = 1.03;  // the most tasks of a thread, of the mean
+  constexpr double kEven = 1.03, kFair = 1.1;  // the most tasks of a thread, of the mean
   const int64_t panels = std::min(needs.num_panels, needs.panels_per_pass);
   const int64_t chunks = std::ssize(stages.all.front().chunks);
   const int64_t pixels = PixelsOf(sum) / (std::ssize(stages.all) * chunks * needs.num_phases);
-  int64_t most = CeilDiv(pixels, kFewestPixels);
-  if (most * chunks * panels < needs.num_threads) most = CeilDiv(pixels, kLeastPixels);
-  most = std::min(most, kTasksPerThread * needs.num_threads);
+  const int64_t fewest = CeilDiv(pixels, kFewestPixels);
+  const int64_t most = std::min(CeilDiv(pixels, kLeastPixels), kTasksPerThread * needs.num_threads);
   int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t shares = 1; shares <= most; ++shares) {
+  for (int64_t shares = 1; shares <= most && (shares <= fewest || least > kFair); ++shares) {
     const int64_t tasks = chunks * shares * panels;
     const double uneven = static_cast<double>(RoundUp(tasks, needs.num_threads)) / Product(tasks);
     if (uneven < least) {

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
@@ -19,6 +18,7 @@
 #include "support/from_environment.h"
 #include "support/operands.h"
 #include "support/random_problem.h"
+#include "support/special_values.h"
 #include "verify/compare/compare.h"
 
 namespace convgrad {
@@ -30,7 +30,7 @@ using testing::RandomTensor;
 using testing::TensorOf;
 using testing::Values;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using testing::kInfinity;
 constexpr DType kTypes[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
 
 Execution ExecutionAt(Precision precision, int num_threads = 1) {

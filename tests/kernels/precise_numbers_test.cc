@@ -3,18 +3,18 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <random>
 #include <vector>
 
 #include "kernels/precise/precise.h"
 #include "order/rounding.h"
+#include "support/special_values.h"
 #include "tensor/dtype.h"
 
 namespace convgrad {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using testing::kInfinity;
 
 template <class Stored>
 class PreciseNumbersTest : public ::testing::Test {};

@@ -2,17 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <random>
 #include <vector>
 
 #include "kernels/precise/screen.h"
+#include "support/special_values.h"
 #include "tensor/dtype.h"
 
 namespace convgrad {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using testing::kInfinity;
 
 bool Has(const ScreenBits& bits, int64_t at) {
   return (bits.words[at / 64] >> (at % 64) & 1) != 0;

@@ -3,14 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
+#include "support/special_values.h"
 #include "tensor/dtype.h"
 
 namespace convgrad {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using testing::kInfinity;
 
 // Ties of the shorter format, broken by what the longer one lost.
 TEST(RoundSum, RoundsOnce) {

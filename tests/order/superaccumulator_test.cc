@@ -5,18 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/special_values.h"
 #include "tensor/dtype.h"
 
 namespace convgrad {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using testing::kInfinity;
 
 // A sum as the number of times that each power of two was added.
 class SumOnPaper {

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "conv/compute.h"
 #include "support/operands.h"
+#include "support/special_values.h"
 #include "support/verdict_testing.h"
 #include "verify/compare/compare.h"
 
@@ -19,8 +19,8 @@ using testing::DotProblem;
 using ::testing::HasSubstr;
 using testing::TensorOf;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using testing::kInfinity;
+using testing::kNaN;
 
 TEST(ExactClass, IsAnyPowerOfTwoTimesSmallIntegers) {
   for (const double unit : {1.0, 0x1p-60, 0x1p40}) {

@@ -12,6 +12,7 @@
 
 #include "conv/compute.h"
 #include "support/operands.h"
+#include "support/special_values.h"
 #include "support/verdict_testing.h"
 
 namespace convgrad {
@@ -19,8 +20,8 @@ namespace {
 
 using testing::TensorOf;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using testing::kInfinity;
+using testing::kNaN;
 
 Tensor VectorOf(const std::vector<double>& values, DType dtype = DType::kFloat32) {
   return TensorOf(dtype, {static_cast<int64_t>(values.size())}, values);

@@ -5,21 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <mutex>
 #include <vector>
 
 #include "conv/reference/reference.h"
 #include "support/operands.h"
 #include "support/random_problem.h"
+#include "support/special_values.h"
 
 namespace convgrad {
 namespace {
 
 using testing::TensorOf;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using testing::kInfinity;
+using testing::kNaN;
 
 std::vector<Truth> AllTruths(const Problem& problem, const Tensor& first, const Tensor& second) {
   const Parallel parallel(2);

@@ -38,12 +38,12 @@ struct TileRow {
   const T* first;
   int64_t stride;    // between columns
   bool left, right;  // the first and the last are on the row
-  int64_t ahead;     // what is fetched with each lies so far behind it
+  int64_t ahead;     // the memory that a column asks for lies so far behind it
 };
 
 // Adds one row of the source to the rows of results that are not finished: row j meets it with
-// the row of taps kTop - j * kStride. kFetches: what the tile before has not fetched, the same
-// columns further on.
+// the row of taps kTop - j * kStride. With kFetches each column asks for memory behind itself, but
+// for those that the tile before has asked for.
 template <int64_t kTop, int64_t kStride, bool kFetches, class D, class T, class V, size_t kLive,
           size_t kWidth>
 HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V>& weights,

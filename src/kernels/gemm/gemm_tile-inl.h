@@ -107,15 +107,14 @@ class Tile {
   static void RunPanels(const GemmTileArgs<Element>& args) {
     const bool one_block =
         args.num_blocks == 1 && !args.resume && !args.keep && StoresFromRegisters(args);
-    if (args.num_panels == 1) {
-      return one_block ? RunTilesOfOneBlock<kInPairs, false>(args) : RunTiles<kInPairs>(args);
-    }
+    const auto run = one_block ? RunTilesOfOneBlock<kInPairs, false> : RunTiles<kInPairs>;
+    if (args.num_panels == 1) return run(args);
     if constexpr (kJoinsPanels && !kInPairs) {
       if (one_block) return RunTilesOfOneBlock<false, true>(args);
     }
     GemmTileArgs<Element> panel = args;
     for (int64_t i = 0; i < args.num_panels; ++i) {
-      RunTiles<kInPairs>(panel);
+      run(panel);
       panel.b += args.num_cols;
       panel.c += args.num_cols;
       if (args.ahead != nullptr) {

@@ -237,7 +237,7 @@ HWY_NOINLINE void ForwardManyBlocks(D d, const DepthwiseForwardRow<T>& row, int6
     const double* e = error + p * kLanes;
     const V result = row.round_to_odd ? FoldResult<Finish::kOdd>(d, s, e)
                                       : FoldResult<Finish::kNearest>(d, s, e);
-    StoreChannels(d, result, out + p * row.out_stride, row.channels);
+    StoreUpTo(d, result, out + p * row.out_stride, row.channels);
   }
 }
 

@@ -13,15 +13,6 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-template <class D, class T>
-HWY_INLINE void StoreChannels(D d, hn::Vec<D> value, T* to, int64_t channels) {
-  if (HWY_LIKELY(channels >= static_cast<int64_t>(hn::MaxLanes(d)))) {
-    hn::StoreU(value, d, to);
-  } else {
-    StoreFirstSeldom(d, value, to, channels);
-  }
-}
-
 // The scalar target, whose vectors are too small for it, is never asked to.
 inline constexpr bool kStreams = HWY_TARGET != HWY_SCALAR;
 
@@ -54,7 +45,7 @@ HWY_INLINE void StoreSums(D d, hn::Vec<D> first, hn::Vec<D> last, T* to, int64_t
   if constexpr (kInStorage<T>) {
     StoreParts(d, first, last, to);
   } else {
-    StoreChannels(d, CanonicalNaN(d, first), to, channels);
+    StoreUpTo(d, CanonicalNaN(d, first), to, channels);
   }
 }
 
@@ -113,7 +104,7 @@ HWY_INLINE void StoreTile(D d, const DepthwiseForwardRow<T>& row, int64_t first_
     if (HWY_LIKELY(!MayHaveNaN(d, sums[0]))) {
 #pragma GCC unroll 8
       for (int64_t p = 0; p < kTileSize; ++p) {
-        if (p < count) StoreChannels(d, sums[0][p], out + p * stride, channels);
+        if (p < count) StoreUpTo(d, sums[0][p], out + p * stride, channels);
       }
       return;
     }

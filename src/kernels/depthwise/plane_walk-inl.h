@@ -121,7 +121,7 @@ struct PlaneWalk {
     if (HWY_LIKELY(end - to >= static_cast<int64_t>(hn::MaxLanes(d)))) {
       hn::StoreU(result, d, to);
     } else {
-      StoreFirstSeldom(d, result, to, num_cols);
+      StoreFirst(d, result, to, num_cols);
     }
   }
 

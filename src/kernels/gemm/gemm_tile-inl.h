@@ -50,9 +50,10 @@ class Tile {
   static constexpr bool kIsNarrow = kRows > 8 && kVectors == 1;
   static constexpr bool kFetches = !kIsNarrow || hn::MaxLanes(D()) * sizeof(T) >= 64;
 
-  // Code for panels side by side, which are of whole vectors: not where it would be of little use.
+  // Panels side by side, which are of whole vectors, have code of their own where tiles are small:
+  // what they have little of to compute, a call for each would outweigh.
   static constexpr bool kJoinsPanels =
-      !kEndsInHalf && std::is_same_v<Element, float> && HWY_TARGET != HWY_SCALAR;
+      !kEndsInHalf && kRows <= 8 && std::is_same_v<Element, float> && HWY_TARGET != HWY_SCALAR;
 
   // Half a vector a row takes so little time that finding the rows' addresses would take longer.
   static constexpr int kAtOnce = 8;
@@ -123,7 +124,7 @@ class Tile {
     }
   }
 
-  // Of one panel, whose sums are folded.
+  // This takes one panel, and folds its sums.
   template <bool kInPairs>
   static void RunTiles(const GemmTileArgs<Element>& args) {
     const D d;
@@ -156,8 +157,7 @@ class Tile {
   }
 
   // Their sums are the result. A function of its own, whose loops have all registers: none folds.
-  // With kPanels, all panels of a tile come before the next tile: with few terms a call for each
-  // would take longer than the sums.
+  // With kPanels, all panels of a tile come before the next tile.
   template <bool kInPairs, bool kPanels>
   static HWY_NOINLINE void RunTilesOfOneBlock(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);

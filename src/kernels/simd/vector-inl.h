@@ -56,21 +56,33 @@ HWY_INLINE V CanonicalNaN(D d, V value) {
   return hn::IfThenElse(hn::IsNaN(value), hn::BitCast(d, hn::Set(du, kQuiet)), value);
 }
 
-// The first `count` <= Lanes(d) lanes of `value`, touching no memory behind them. With AVX2 in
-// halves, each of them whole or in halves: its masked store takes AMD's processors forty steps.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
 #if HWY_TARGET == HWY_AVX2
+// AVX2's masked store takes AMD's processors forty steps: here a vector is stored in halves, each
+// of them whole or in halves.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StoreHalves(D d, hn::Vec<D> value, T* to, int64_t count) {
   constexpr int64_t kLanes = hn::MaxLanes(d);
   if constexpr (kLanes == 1) {
     if (count > 0) *to = hn::GetLane(value);
   } else {
     const hn::Half<D> dh;
-    if (count < kLanes / 2) return StoreFirst(dh, hn::LowerHalf(dh, value), to, count);
+    if (count < kLanes / 2) return StoreHalves(dh, hn::LowerHalf(dh, value), to, count);
     hn::StoreU(hn::LowerHalf(dh, value), dh, to);
-    StoreFirst(dh, hn::UpperHalf(dh, value), to + kLanes / 2, count - kLanes / 2);
+    StoreHalves(dh, hn::UpperHalf(dh, value), to + kLanes / 2, count - kLanes / 2);
   }
-#elif defined(__x86_64__)
+}
+
+// The first `count` <= Lanes(d) lanes of `value` are stored, and no memory behind them is touched.
+// It is a call because unrolled tiles would be a fifth larger with it in line.
+template <class D, class T = hn::TFromD<D>>
+HWY_NOINLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
+  StoreHalves(d, value, to, count);
+}
+#else
+// The first `count` <= Lanes(d) lanes of `value` are stored, and no memory behind them is touched.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
+#if defined(__x86_64__)
   hn::BlendedStore(value, hn::FirstN(d, static_cast<size_t>(count)), d, to);
 #else  // the library's masked store writes whole vectors there
   HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
@@ -78,18 +90,7 @@ HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
   std::copy_n(lanes, count, to);
 #endif
 }
-
-// The same where it is seldom: there a call of those halves keeps unrolled tiles a fifth smaller.
-template <class D, class T = hn::TFromD<D>>
-#if HWY_TARGET == HWY_AVX2
-HWY_NOINLINE
-#else
-HWY_INLINE
 #endif
-    void
-    StoreFirstSeldom(D d, hn::Vec<D> value, T* to, int64_t count) {
-  StoreFirst(d, value, to, count);
-}
 
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {

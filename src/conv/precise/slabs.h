@@ -58,10 +58,12 @@ struct SlabSize {
   // Images with more are cut: bands of rows of NHWC, which neighbours in memory make up.
   bool may_cut_images = false;
 
-  // So few for each of the threads that share a slab that they stay in the caches, but no fewer
-  // than the filter has, which is packed or added up anew for each slab.
+  // So few for each of the threads that share a slab that they stay in the caches, with the packed
+  // copies that conv2d's filter gradients make of them, but no fewer than the filter has, which is
+  // packed or added up anew for each slab.
   static SlabSize Cached(const Problem& problem, int num_threads) {
-    const int64_t numbers = (int64_t{1} << 18) * num_threads;
+    const bool has_copies = problem.op == Op::kConv2DBackpropFilter;
+    const int64_t numbers = (int64_t{1} << (has_copies ? 17 : 18)) * num_threads;
     return {std::max(numbers, CountOf(problem.FilterShape())), true};
   }
 };

@@ -125,8 +125,8 @@ TEST_F(ProcessTest, LittleAddressSpaceIsEnoughOrRefused) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the address sanitizer itself needs terabytes of address space";
 #endif
-  // With less than about 22,600 KiB the loader or a library ends the process before main.
-  for (const int kib : {23500, 24500, 28000, 40000, 80000, 300000, 1000000}) {
+  // With less than about 21,500 KiB the loader or a library ends the process before main.
+  for (const int kib : {22500, 24000, 28000, 40000, 80000, 300000, 1000000}) {
     for (const int threads : {1, 2, 64, 1000}) {
       const ShellResult result =
           Sh(fmt::format("ulimit -v {}; {} --threads {} --output y.npy", kib, kSmall, threads));

@@ -23,11 +23,14 @@ void FillWholePlaneKernels(KernelTable& table);
 void FillCompensatedKernels(KernelTable& table);
 void FillMachineLimitKernels(KernelTable& table);
 
-#if defined(__x86_64__) && !(HWY_TARGETS & HWY_AVX2)
-// A build with sanitizers may leave AVX2 out (CMakeLists.txt). No table has it then: this only
+// A build with sanitizers leaves one of these out (CMakeLists.txt). No table has it then: this only
 // gives its name a meaning.
+#if defined(__x86_64__) && !(HWY_TARGETS & HWY_AVX2)
 namespace N_AVX3 {}
 namespace N_AVX2 = N_AVX3;
+#elif defined(__x86_64__) && !(HWY_TARGETS & HWY_AVX3)
+namespace N_AVX2 {}
+namespace N_AVX3 = N_AVX2;
 #endif
 
 }  // namespace convgrad

@@ -27,9 +27,9 @@ bool CanRun(Isa isa) {
                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   if (isa == Isa::kAvx2) return avx2 && (HWY_TARGETS & HWY_AVX2) != 0;
   if (isa == Isa::kAvx512) {
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+    return avx2 && (HWY_TARGETS & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   }
 #else
   if (isa == Isa::kNeon) return true;  // part of every AArch64 processor

@@ -32,7 +32,7 @@ def can_trace():
 
 def trace(command, directory, call, inject=None):
     """Runs the command, which works in `directory`, under strace; returns the finished process."""
-    options = ["-f", "-y", "-qq", "-o", directory / "strace.log", "-e", f"trace={call}"]
+    options = ["-f", "--seccomp-bpf", "-y", "-qq", "-o", directory / "strace.log", "-e", f"trace={call}"]
     if inject:
         options += ["-e", f"inject={call}:{inject}"]
     # The leak sanitizer can't work under a tracer.

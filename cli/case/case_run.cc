@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/deadline.h"
-#include "base/resources.h"
 #include "cli/case/diagnose.h"
 #include "cli/case/images.h"
 #include "cli/case/review.h"
@@ -188,6 +187,10 @@ CheckResult CaseRun::CompareWithReference() const {
 }
 
 CheckResult CaseRun::Compare() {
+  if (spec_.execution.max_memory_bytes > 0) {
+    int64_t& most = spec_.compare.most_scratch_bytes;
+    most = std::min(most, operands_->SpareBytes());
+  }
   const Tensor& first = operands_->first();
   const Tensor& second = operands_->second();
   const FilterBorder border = operands_->border();
@@ -241,7 +244,6 @@ void CaseRun::Diagnose() {
     NameChangedInputs(*golden_->record, operands_->HashedRecords(*parallel_), check);
   }
   if (!yours_ && !(golden_ && golden_->file)) return;
-  const int64_t limit = spec_.execution.max_memory_bytes;
   Doubted doubted = {problem(), operands_->first(), operands_->second(), result_.computed, {}};
   if (rounded_.first) {
     doubted.first = *rounded_.first;
@@ -250,7 +252,7 @@ void CaseRun::Diagnose() {
   }
   doubted.made = yours_ ? yours_->tensor : golden_->tensor;
   doubted.is_yours = yours_.has_value();
-  doubted.spare_bytes = limit > 0 ? limit - entry_.run->memory_bytes : AvailableMemory() / 5 * 4;
+  doubted.spare_bytes = operands_->SpareBytes();
   AddDiagnosis(doubted, spec_, *parallel_, check);
 }
 

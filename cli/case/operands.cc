@@ -236,6 +236,15 @@ void Operands::CheckMemory() const {
                         /*operands_are_allocated=*/false);
 }
 
+int64_t Operands::SpareBytes() const {
+  int64_t bytes = MaxCopiedBytes(spec_.execution.max_memory_bytes);
+  if (spec_.execution.max_memory_bytes == 0) return bytes;
+  for (const Tensor* operand : {&first(), &second()}) {
+    bytes -= operand->is_mapped() ? 0 : operand->num_bytes();
+  }
+  return bytes - problem_->ResultBytes();
+}
+
 void Operands::LoadSource(Source& source, const Parallel& parallel) {
   if (source.fill) {
     source.given = MakeFill(*source.fill, dtype_, *source.shape,

@@ -40,6 +40,8 @@ class Operands {
   void CheckMemory() const;
   // Bytes that the operands themselves take: files that can be mapped take none.
   int64_t CopiedBytes() const;
+  // What the case may take beside the operands, which are there, and a result.
+  int64_t SpareBytes() const;
 
   // Reads, maps and generates.
   void Load(const Parallel& parallel);

@@ -160,5 +160,21 @@ TEST(Screen, SaysWhatEveryElementSays) {
   EXPECT_GT(of_uniform, uniform * 9 / 10);
 }
 
+TEST(Screen, TakesNoMoreMemoryThanItMay) {
+  const Problem problem = ParseProblem(
+      "conv2d float32 NHWC in=2,9,9,8 filter=3,3,8,16 strides=1,1 dilations=1,1 pads=1,1,1,1 "
+      "padding=EXPLICIT");
+  const Tensor first = Filled(problem.dtype, problem.InputShape(), 1, Kind::kUniform);
+  const Tensor second = Filled(problem.dtype, problem.FilterShape(), 2, Kind::kUniform);
+  const Tensor actual = Compute(problem, first, second, Execution{});
+  const DataQuestion question = {problem, first, second, actual, nullptr, false};
+  CompareOptions options;
+  EXPECT_TRUE(CheckScreened(question, options, 2));
+  for (const int64_t most : {-1, 0, 1000}) {
+    options.most_scratch_bytes = most;
+    EXPECT_FALSE(CheckScreened(question, options, 2));
+  }
+}
+
 }  // namespace
 }  // namespace convgrad

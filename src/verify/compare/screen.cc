@@ -70,6 +70,7 @@ class Screen {
          const Parallel& parallel)
       : question_(question),
         oracle_(oracle),
+        most_scratch_bytes_(options.most_scratch_bytes),
         comparison_(question, oracle, options),
         counts_(question.problem),
         kernels_(ScreenKernelsOf<Stored>(SupportedKernels().front().isa)),
@@ -84,7 +85,7 @@ class Screen {
         seen_(static_cast<size_t>(parallel.num_threads())) {}
 
   std::optional<Tally> Run() {
-    const bool is_shown = oracle_.ForEachSized([&](const SizedSums& sums) {
+    const bool is_shown = oracle_.ForEachSized(most_scratch_bytes_, [&](const SizedSums& sums) {
       if (!has_failed_) Look(sums, seen_[static_cast<size_t>(Parallel::ThreadIndex())]);
     });
     if (!is_shown || has_failed_) return std::nullopt;
@@ -259,6 +260,7 @@ class Screen {
 
   const DataQuestion& question_;
   const Oracle& oracle_;
+  const int64_t most_scratch_bytes_;
   const DataComparison comparison_;
   const TermCounts counts_;
   const ScreenKernels<Stored>& kernels_;

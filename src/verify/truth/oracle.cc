@@ -228,12 +228,11 @@ void Oracle::ForEachPiece(const Visit& visit) const {
       });
 }
 
-bool Oracle::ForEachSized(const VisitSizedSums& visit) const {
-  constexpr int64_t kMostScratch = int64_t{1} << 27;
+bool Oracle::ForEachSized(int64_t most_scratch_bytes, const VisitSized& visit) const {
   if (!TakesWidened(problem_) || !problem_.HasTerms()) return false;
   const KernelTable& kernels = SupportedKernels().front();
   const WidenedPlan plan(problem_, kernels, parallel_.num_threads(), WidenedUse::kShownExact);
-  if (plan.ScratchBytes() > kMostScratch) return false;
+  if (plan.ScratchBytes() > most_scratch_bytes) return false;
   const auto& operands = InfoOf(problem_.op).operands;
   const auto operand = [&](Role role) -> const void* {
     if (role == operands[0]) return first_.raw();

@@ -30,18 +30,40 @@ const Json& AllCases() {
   return cases;
 }
 
-// Element i of a fill; tests/data/README.md has the rules.
-double FillValue(const Json& fill, int64_t i) {
-  const std::string rule = fill["rule"];
-  if (rule == "arange") return fill["start"].get<double>() + fill["step"].get<double>() * i;
-  if (rule == "const") return fill["value"];
-  if (rule == "values") return fill["values"][i];
-  uint32_t hash = (static_cast<uint32_t>(i) + fill["seed"].get<uint32_t>()) * 0x9E3779B1u;
-  hash ^= hash >> 15;
-  hash *= 0x85EBCA77u;
-  hash ^= hash >> 13;
-  return static_cast<double>(hash % fill["mod"].get<uint32_t>()) - fill["sub"].get<double>();
-}
+// A fill by the rules of tests/data/README.md, read once for millions of elements.
+class Fill {
+ public:
+  explicit Fill(const Json& fill) {
+    const std::string rule = fill["rule"];
+    if (rule == "arange") {
+      start_ = fill["start"];
+      step_ = fill["step"];
+    } else if (rule == "const") {
+      start_ = fill["value"];
+    } else if (rule == "values") {
+      values_ = fill["values"].get<std::vector<double>>();
+    } else {
+      seed_ = fill["seed"];
+      mod_ = fill["mod"];
+      sub_ = fill["sub"];
+    }
+  }
+
+  double operator[](int64_t i) const {
+    if (!values_.empty()) return values_[static_cast<size_t>(i)];
+    if (mod_ == 0) return start_ + step_ * static_cast<double>(i);
+    uint32_t hash = (static_cast<uint32_t>(i) + seed_) * 0x9E3779B1u;
+    hash ^= hash >> 15;
+    hash *= 0x85EBCA77u;
+    hash ^= hash >> 13;
+    return static_cast<double>(hash % mod_) - sub_;
+  }
+
+ private:
+  double start_ = 0, step_ = 0, sub_ = 0;
+  std::vector<double> values_;
+  uint32_t seed_ = 0, mod_ = 0;
+};
 
 // Numbers of an attribute; those beyond 64 bits become the largest.
 std::vector<int64_t> Numbers(const Json& json) {
@@ -128,11 +150,12 @@ Operand MakeOperand(const Run& run, Role role) {
   const std::vector<int64_t> shape = Numbers(json["shape"]);
   const bool permuted = run.to_nchw && role != Role::kFilter;
   Operand operand{Tensor(run.dtype, permuted ? ToNchw(shape) : shape)};
+  const Fill fill(json["fill"]);
   VisitFloat(run.dtype, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     Stored* data = operand.tensor.mutable_data<Stored>();
     for (int64_t i = 0; i < operand.tensor.num_elements(); ++i) {
-      const double value = FillValue(json["fill"], i);
+      const double value = fill[i];
       const Stored stored = Narrow<Stored>(value);
       operand.is_exact &= Widen(stored) == value;
       data[permuted ? NchwIndex(i, shape) : i] = stored;

@@ -15,7 +15,7 @@ constexpr int64_t kMegabyte = 1 << 20;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 constexpr int kNoQuota = std::numeric_limits<int>::max();
 
-class CgroupTest : public testing::Test {
+class CgroupTest : public ::testing::Test {
  protected:
   CgroupTest() {
     files_.membership = scratch_ / "membership";

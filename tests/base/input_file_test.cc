@@ -21,7 +21,7 @@
 namespace convgrad {
 namespace {
 
-class InputFileTest : public testing::Test {
+class InputFileTest : public ::testing::Test {
  protected:
   std::string OpenCode(const std::string& path) {
     return CaughtCode([&] { InputFile::Open(path); });

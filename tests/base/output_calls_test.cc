@@ -21,7 +21,7 @@
 namespace convgrad {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using testing::IsEmpty;
 
 // The calls below log here what they did, and find what they shall do.
@@ -107,7 +107,7 @@ namespace {
 
 constexpr int kFarMoreTries = 100'000;
 
-class OutputCallsTest : public testing::Test {
+class OutputCallsTest : public ::testing::Test {
  protected:
   OutputCallsTest() { calls = {}; }
   ~OutputCallsTest() override { calls = {}; }

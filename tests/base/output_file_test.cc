@@ -18,11 +18,11 @@
 namespace convgrad {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::IsEmpty;
 
-class OutputFileTest : public testing::Test {
+class OutputFileTest : public ::testing::Test {
  protected:
   std::string OpenCode(const std::string& path, bool no_clobber = false) {
     return CaughtCode([&] { CheckOutputPath(path, {.no_clobber = no_clobber}); });

@@ -31,7 +31,7 @@ struct RowsCase {
   }
 };
 
-RowsCase RandomCase(std::mt19937_64& random) {
+RowsCase RandomRowsCase(std::mt19937_64& random) {
   const auto draw = [&](int64_t least, int64_t most) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
   };
@@ -172,7 +172,7 @@ void Check(const KernelTable& table, const RowsCase& c, uint64_t seed) {
 TEST(DepthwiseRowsKernels, FollowTheFormula) {
   std::mt19937_64 random(5);
   for (uint64_t seed = 0; seed < 600 && !HasFailure(); ++seed) {
-    const RowsCase c = RandomCase(random);
+    const RowsCase c = RandomRowsCase(random);
     for (const KernelTable& table : SupportedKernels()) {
       Check<Float16>(table, c, seed);
       Check<BFloat16>(table, c, seed);

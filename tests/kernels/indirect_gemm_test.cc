@@ -17,6 +17,7 @@
 #include "base/parallel.h"
 #include "kernels/kernel_table.h"
 #include "order/canonical_order.h"
+#include "support/round_to_odd.h"
 
 namespace convgrad {
 namespace {
@@ -133,16 +134,6 @@ struct Product {
   std::vector<Compute> a, b, c;
 };
 
-// Rounded to odd: what a correct rounding to 16 bits can start from.
-float ToOdd(double value) {
-  const float nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
-  const float towards_zero = std::fabs(static_cast<double>(nearest)) > std::fabs(value)
-                                 ? std::nextafterf(nearest, 0)
-                                 : nearest;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(towards_zero) | 1u);
-}
-
 template <class Compute>
 void ExpectProduct(const Product<Compute>& product, const GemmTile<Compute>& tile, bool odd,
                    const std::string& where) {
@@ -150,7 +141,8 @@ void ExpectProduct(const Product<Compute>& product, const GemmTile<Compute>& til
   for (int64_t i = 0; i < product.num_rows; ++i) {
     for (int64_t j = 0; j < product.num_cols; ++j) {
       const double sum = product.Expected(i, j);
-      Compute value = odd ? static_cast<Compute>(ToOdd(sum)) : static_cast<Compute>(sum);
+      Compute value =
+          odd ? static_cast<Compute>(testing::RoundedToOdd(sum)) : static_cast<Compute>(sum);
       if (std::isnan(value)) value = std::numeric_limits<Compute>::quiet_NaN();
       expected[static_cast<size_t>(product.c_rows[static_cast<size_t>(i)] + j)] = value;
     }

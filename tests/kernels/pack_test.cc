@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "kernels/kernel_table.h"
+#include "support/round_to_odd.h"
 #include "tensor/dtype.h"
 
 namespace convgrad {
@@ -36,19 +37,9 @@ bool SameNumber(Number a, Number b) {
   return BitsOf(a) == BitsOf(b) || (a != a && b != b);
 }
 
-// To float with the last bit set if anything was lost.
-float ToOdd(double value) {
-  float nearest = static_cast<float>(value);
-  if (std::isnan(value) || nearest == value) return nearest;
-  if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) {
-    nearest = std::nextafter(nearest, 0.0f);
-  }
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(nearest) | 1u);
-}
-
 template <class Stored>
-struct PackTest : testing::Test {};
-using StoredTypes = testing::Types<Float16, BFloat16, float, double>;
+struct PackTest : ::testing::Test {};
+using StoredTypes = ::testing::Types<Float16, BFloat16, float, double>;
 TYPED_TEST_SUITE(PackTest, StoredTypes);
 
 // Doubles of every magnitude that matters, many of them halfway between two 16-bit numbers.
@@ -83,7 +74,7 @@ std::vector<ComputeType<Stored>> SomeComputed(int64_t count) {
   for (const double value : SomeDoubles(count)) {
     values.push_back(std::is_same_v<Stored, double>
                          ? static_cast<ComputeType<Stored>>(value)
-                         : static_cast<ComputeType<Stored>>(ToOdd(value)));
+                         : static_cast<ComputeType<Stored>>(testing::RoundedToOdd(value)));
   }
   std::rotate(values.begin(), values.end() - 14, values.end());  // the special ones first
   values.resize(static_cast<size_t>(count));
@@ -109,7 +100,7 @@ TYPED_TEST(PackTest, NarrowRoundsOnce) {
   const std::vector<double> exact = SomeDoubles(200000);
   std::vector<Compute> sums;
   for (const double value : exact) {
-    sums.push_back(sizeof(TypeParam) == 2 ? static_cast<Compute>(ToOdd(value))
+    sums.push_back(sizeof(TypeParam) == 2 ? static_cast<Compute>(testing::RoundedToOdd(value))
                                           : static_cast<Compute>(value));
   }
   const int64_t count = static_cast<int64_t>(sums.size());

@@ -18,8 +18,8 @@ using testing::kInfinity;
 
 template <class Stored>
 class PreciseNumbersTest : public ::testing::Test {};
-using StoredTypes = ::testing::Types<Float16, BFloat16, float>;
-TYPED_TEST_SUITE(PreciseNumbersTest, StoredTypes);
+using NarrowTypes = ::testing::Types<Float16, BFloat16, float>;
+TYPED_TEST_SUITE(PreciseNumbersTest, NarrowTypes);
 
 template <class Stored>
 std::vector<Stored> RandomNumbers(int64_t count) {

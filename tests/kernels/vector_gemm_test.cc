@@ -16,6 +16,7 @@
 #include "base/parallel.h"
 #include "kernels/kernel_table.h"
 #include "order/canonical_order.h"
+#include "support/round_to_odd.h"
 #include "tensor/dtype.h"
 
 namespace convgrad {
@@ -69,11 +70,11 @@ class RandomElements {
 };
 
 template <class Element>
-class Product : private RandomElements<Element> {
+class VectorProduct : private RandomElements<Element> {
  public:
   using Compute = ComputeType<Element>;
 
-  Product(uint64_t seed, const VectorTile<Element>& tile, int64_t lanes, int64_t num_blocks)
+  VectorProduct(uint64_t seed, const VectorTile<Element>& tile, int64_t lanes, int64_t num_blocks)
       : RandomElements<Element>(seed), cols_(tile.cols), lanes_(lanes) {
     num_rows = 1 + Draw(tile.rows);
     num_cols = 1 + Draw(tile.cols);
@@ -143,24 +144,15 @@ class Product : private RandomElements<Element> {
   std::vector<Element> a_, b_;
 };
 
-// Rounded to odd: what a correct rounding to 16 bits can start from.
-float ToOdd(double value) {
-  const float nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
-  const bool away = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
-  const float towards_zero = away ? std::nextafterf(nearest, 0) : nearest;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(towards_zero) | 1u);
-}
-
 template <class Compute>
 Compute RoundedAs(double sum, bool odd) {
   if (std::isnan(sum)) return std::numeric_limits<Compute>::quiet_NaN();
-  return odd ? static_cast<Compute>(ToOdd(sum)) : static_cast<Compute>(sum);
+  return odd ? static_cast<Compute>(testing::RoundedToOdd(sum)) : static_cast<Compute>(sum);
 }
 
 template <class Element>
-void ExpectProduct(const Product<Element>& product, int64_t lanes, bool odd,
-                   const std::string& where) {
+void ExpectVectorProduct(const VectorProduct<Element>& product, int64_t lanes, bool odd,
+                         const std::string& where) {
   using Compute = ComputeType<Element>;
   std::vector<Compute> expected(product.c.size(), Compute{77});
   for (int64_t i = 0; i < product.num_rows; ++i) {
@@ -178,7 +170,7 @@ void ExpectProduct(const Product<Element>& product, int64_t lanes, bool odd,
 }
 
 template <class Element>
-void CheckTiles(const KernelTable& table) {
+void CheckVectorTiles(const KernelTable& table) {
   const ScopedFpEnvironment environment;
   const VectorGemmKernels<Element>& kernels = table.VectorGemm<Element>();
   uint64_t seed = 0;
@@ -186,12 +178,12 @@ void CheckTiles(const KernelTable& table) {
     AlignedArray<double> sums(int64_t{tile.rows} * tile.cols * kernels.lanes * 2);
     for (int trial = 0; trial < 40; ++trial) {
       ++seed;
-      Product<Element> product(seed, tile, kernels.lanes, 1 + trial % 4);
+      VectorProduct<Element> product(seed, tile, kernels.lanes, 1 + trial % 4);
       const bool odd = sizeof(Element) == 4 && trial % 3 == 0;
       product.Run(tile, sums.data(), odd);
-      ExpectProduct(product, kernels.lanes, odd,
-                    std::string(NameOf(table.isa)) + " " + std::to_string(tile.rows) + "x" +
-                        std::to_string(tile.cols) + " seed " + std::to_string(seed));
+      ExpectVectorProduct(product, kernels.lanes, odd,
+                          std::string(NameOf(table.isa)) + " " + std::to_string(tile.rows) + "x" +
+                              std::to_string(tile.cols) + " seed " + std::to_string(seed));
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
@@ -328,9 +320,9 @@ TEST(VectorGemm, SlidesByItsFormula) {
 
 TEST(VectorGemm, FollowsItsFormula) {
   for (const KernelTable& table : SupportedKernels()) {
-    CheckTiles<float>(table);
-    CheckTiles<double>(table);
-    if (table.has_bf16_pairs) CheckTiles<BFloat16Pair>(table);
+    CheckVectorTiles<float>(table);
+    CheckVectorTiles<double>(table);
+    if (table.has_bf16_pairs) CheckVectorTiles<BFloat16Pair>(table);
   }
 }
 

@@ -90,7 +90,7 @@ class OuterProducts {
 };
 
 template <class Compute>
-void CheckTiles(const KernelTable& table) {
+void CheckOuterTiles(const KernelTable& table) {
   const VectorOuterKernels<Compute>& kernels = table.VectorOuter<Compute>();
   for (const OuterTile<Compute>& tile : kernels.tiles) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
@@ -106,8 +106,8 @@ void CheckTiles(const KernelTable& table) {
 
 TEST(VectorOuter, FollowsItsFormula) {
   for (const KernelTable& table : SupportedKernels()) {
-    CheckTiles<float>(table);
-    CheckTiles<double>(table);
+    CheckOuterTiles<float>(table);
+    CheckOuterTiles<double>(table);
   }
 }
 

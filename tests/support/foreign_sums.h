@@ -52,7 +52,7 @@ Compute Pairwise(const std::vector<Compute>& terms, size_t begin, size_t end) {
 }
 
 // The terms of a single chain in the order in which it takes them.
-inline std::vector<size_t> Places(size_t n, Order order) {
+inline std::vector<size_t> PlacesIn(size_t n, Order order) {
   std::vector<size_t> places(n);
   std::iota(places.begin(), places.end(), size_t{0});
   if (order == Order::kReversed) std::reverse(places.begin(), places.end());
@@ -83,7 +83,7 @@ Compute Sum(const std::vector<double>& x, const std::vector<double>& y, Order or
     return Pairwise(lanes, 0, 16);
   }
   Compute sum = 0;
-  for (const size_t i : Places(n, order)) {
+  for (const size_t i : PlacesIn(n, order)) {
     sum = order == Order::kFused
               ? std::fma(static_cast<Compute>(x[i]), static_cast<Compute>(y[i]), sum)
               : sum + products[i];

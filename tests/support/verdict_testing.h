@@ -48,7 +48,7 @@ inline double LargestTerm(const Problem& problem, const Operands& operands, int6
   return largest;
 }
 
-// One sum of `terms` products, a 1x1 convolution.
+// A forward 1x1 convolution of one pixel: `terms` channels are the terms, in the order of the sum.
 inline Problem DotProblem(DType dtype, size_t terms) {
   ConvSpec spec;
   spec.op = Op::kConv2D;

@@ -266,7 +266,7 @@ TEST(Diagnosis, NamesMoreOfTheUsualMistakes) {
 
 // --- in pairs ---
 
-bool SwapPads(const Problem& problem, Mistake& mistake) {
+bool SwapUnequalPads(const Problem& problem, Mistake& mistake) {
   ConvGeometry& g = mistake.geometry;
   std::swap(g.pad_top, g.pad_bottom);
   std::swap(g.pad_left, g.pad_right);
@@ -306,9 +306,9 @@ bool Both(const Problem& problem, Mistake& mistake) {
 }
 
 const Mishap kPairs[] = {
-    {"pads-swapped+rectified", Both<SwapPads, Rectify>},
+    {"pads-swapped+rectified", Both<SwapUnequalPads, Rectify>},
     {"padding-ignored+relu6", Both<IgnorePads, Clip>},
-    {"pads-swapped+filter-flipped", Both<SwapPads, Flip>},
+    {"pads-swapped+filter-flipped", Both<SwapUnequalPads, Flip>},
     {"padding-ignored+filter-flipped", Both<IgnorePads, Flip>},
     {"padding-ignored+channels-transposed", Both<IgnorePads, TransposeChannels>},
     {"padding-ignored+batch-mean", Both<IgnorePads, DivideByBatch>},
@@ -318,7 +318,7 @@ const Mishap kPairs[] = {
     {"bias-added+rectified", Both<AddBias, Rectify>},
     {"bias-added+rectified", Both<AddBiasByChannel, Rectify>},
     {"bias-added+padding-ignored", Both<AddBias, IgnorePads>},
-    {"bias-added+pads-swapped", Both<AddBiasByChannel, SwapPads>},
+    {"bias-added+pads-swapped", Both<AddBiasByChannel, SwapUnequalPads>},
 };
 
 TEST(Diagnosis, NamesLikelyPairs) {

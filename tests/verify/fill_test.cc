@@ -19,7 +19,7 @@ Tensor Make(const std::string& spec, DType dtype, const Shape& shape, uint64_t s
   return MakeFill(ParseFill(spec), dtype, shape, seed, role, Parallel(threads));
 }
 
-std::vector<double> Values(const Tensor& tensor) {
+std::vector<double> NumbersOf(const Tensor& tensor) {
   std::vector<double> values;
   VisitFloat(tensor.dtype(), [&](auto tag) {
     const auto* data = tensor.data<typename decltype(tag)::Type>();
@@ -87,12 +87,12 @@ TEST(MakeFill, RefusesWhatTheTensorCannotHold) {
 
 TEST(MakeFill, ElementDependsOnSeedRoleAndPositionAlone) {
   for (const std::string spec : {"integer", "normal", "uniform:-1:1"}) {
-    const auto values = Values(Make(spec, DType::kFloat64, {300'000}, 5));
-    EXPECT_EQ(Values(Make(spec, DType::kFloat64, {300'000}, 5, Role::kInput, 3)), values);
-    const auto smaller = Values(Make(spec, DType::kFloat64, {5, 7, 11}, 5));
+    const auto values = NumbersOf(Make(spec, DType::kFloat64, {300'000}, 5));
+    EXPECT_EQ(NumbersOf(Make(spec, DType::kFloat64, {300'000}, 5, Role::kInput, 3)), values);
+    const auto smaller = NumbersOf(Make(spec, DType::kFloat64, {5, 7, 11}, 5));
     EXPECT_TRUE(std::equal(smaller.begin(), smaller.end(), values.begin()));
-    EXPECT_NE(Values(Make(spec, DType::kFloat64, {300'000}, 6)), values);
-    EXPECT_NE(Values(Make(spec, DType::kFloat64, {300'000}, 5, Role::kFilter)), values);
+    EXPECT_NE(NumbersOf(Make(spec, DType::kFloat64, {300'000}, 6)), values);
+    EXPECT_NE(NumbersOf(Make(spec, DType::kFloat64, {300'000}, 5, Role::kFilter)), values);
   }
 }
 
@@ -110,7 +110,7 @@ TEST(MakeFill, BitsStayTheSameForEver) {
 TEST(MakeFill, IntegerHasSmallIntegersEquallyOften) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
     int counts[5] = {};
-    for (const double value : Values(Make("integer", dtype, {100'000}))) {
+    for (const double value : NumbersOf(Make("integer", dtype, {100'000}))) {
       ASSERT_TRUE(value == std::floor(value) && std::fabs(value) <= 2) << value;
       ++counts[static_cast<int>(value) + 2];
     }
@@ -121,8 +121,8 @@ TEST(MakeFill, IntegerHasSmallIntegersEquallyOften) {
 
 // However long a reduction gets, S = sum of |x*y| stays below 2^24.
 TEST(MakeFill, IntegerThinsOutSoThatSumsStayExact) {
-  const auto x = Values(Make("integer", DType::kFloat16, {1 << 23}, 1, Role::kInput));
-  const auto y = Values(Make("integer", DType::kFloat16, {1 << 23}, 1, Role::kOutBackprop));
+  const auto x = NumbersOf(Make("integer", DType::kFloat16, {1 << 23}, 1, Role::kInput));
+  const auto y = NumbersOf(Make("integer", DType::kFloat16, {1 << 23}, 1, Role::kOutBackprop));
   double sum = 0;
   int64_t zeros[24] = {};  // by the number of bits of the index
   for (size_t i = 0; i < x.size(); ++i) {
@@ -136,7 +136,7 @@ TEST(MakeFill, IntegerThinsOutSoThatSumsStayExact) {
 }
 
 TEST(MakeFill, NormalHasTheMomentsOfANormalDistribution) {
-  const auto values = Values(Make("normal", DType::kFloat64, {1'000'000}));
+  const auto values = NumbersOf(Make("normal", DType::kFloat64, {1'000'000}));
   double moments[5] = {};
   int beyond_three = 0;
   for (const double value : values) {
@@ -153,7 +153,7 @@ TEST(MakeFill, NormalHasTheMomentsOfANormalDistribution) {
 
 TEST(MakeFill, UniformFillsItsRange) {
   double sum = 0, least = 10, largest = -10;
-  for (const double value : Values(Make("uniform:-1:3", DType::kFloat32, {100'000}))) {
+  for (const double value : NumbersOf(Make("uniform:-1:3", DType::kFloat32, {100'000}))) {
     sum += value;
     least = std::min(least, value);
     largest = std::max(largest, value);
@@ -163,15 +163,16 @@ TEST(MakeFill, UniformFillsItsRange) {
   EXPECT_LT(least, -0.999);
   EXPECT_LE(largest, 3);
   EXPECT_GT(largest, 2.999);
-  for (const double value : Values(Make("uniform:-1.5e308:1.5e308", DType::kFloat64, {100}))) {
+  for (const double value : NumbersOf(Make("uniform:-1.5e308:1.5e308", DType::kFloat64, {100}))) {
     EXPECT_TRUE(std::isfinite(value));
   }
 }
 
 TEST(MakeFill, ConstantsAndImpulse) {
-  EXPECT_EQ(Values(Make("zeros", DType::kBFloat16, {3})), (std::vector<double>{0, 0, 0}));
-  EXPECT_EQ(Values(Make("ones", DType::kFloat16, {3})), (std::vector<double>{1, 1, 1}));
-  EXPECT_EQ(Values(Make("impulse:2", DType::kFloat32, {2, 2})), (std::vector<double>{0, 0, 1, 0}));
+  EXPECT_EQ(NumbersOf(Make("zeros", DType::kBFloat16, {3})), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(NumbersOf(Make("ones", DType::kFloat16, {3})), (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(NumbersOf(Make("impulse:2", DType::kFloat32, {2, 2})),
+            (std::vector<double>{0, 0, 1, 0}));
   EXPECT_EQ(Make("normal", DType::kFloat32, {0, 5}).num_elements(), 0);
 }
 

@@ -16,6 +16,7 @@
 #include "conv/compute.h"
 #include "support/from_environment.h"
 #include "support/operands.h"
+#include "support/verdict_testing.h"
 #include "tensor/npy.h"
 #include "verify/compare/compare.h"
 #include "verify/truth/oracle.h"
@@ -23,23 +24,13 @@
 namespace convgrad {
 namespace {
 
+using testing::DotProblem;
 using testing::Operands;
 using testing::TensorOf;
 
 // The errors of the chain and the fold, docs/design/error-bound.md; and of the last rounding.
 constexpr double kProved = 257;
 constexpr double kWithLastRounding = kProved + 1;
-
-// A forward 1x1 convolution of one pixel: `terms` channels are the terms, in the order of the sum.
-Problem DotProblem(DType dtype, int64_t terms) {
-  ConvSpec spec;
-  spec.op = Op::kConv2D;
-  spec.dtype = dtype;
-  spec.padding = Padding::kValid;
-  spec.input = Shape{1, 1, 1, terms};
-  spec.filter = Shape{1, 1, terms, 1};
-  return MakeProblem(spec);
-}
 
 // The errors of a result's elements in u*S; those without terms are left out.
 std::vector<double> ErrorsOf(const Problem& problem, const Operands& operands) {
@@ -109,7 +100,7 @@ TEST(OwnError, IsOfOneOrderAlone) {
 
 using Draw = std::function<double(int64_t i, std::mt19937_64& random)>;
 
-double Normal(std::mt19937_64& random) {
+double NormalTerm(std::mt19937_64& random) {
   return std::normal_distribution<double>()(random);
 }
 double Uniform(double low, double high, std::mt19937_64& random) {
@@ -117,28 +108,29 @@ double Uniform(double low, double high, std::mt19937_64& random) {
 }
 
 // Numbers of the first operand, by their place in the sum; the second's are `factor`.
-struct Kind {
+struct KindOfTerms {
   const char* name;
   Draw term, factor;
 };
 
-const Draw kNormal = [](int64_t, std::mt19937_64& random) { return Normal(random); };
+const Draw kNormal = [](int64_t, std::mt19937_64& random) { return NormalTerm(random); };
 const Draw kPositive = [](int64_t, std::mt19937_64& random) { return Uniform(0.5, 1, random); };
 const Draw kAnyPositive = [](int64_t, std::mt19937_64& random) { return Uniform(0, 1, random); };
 
-const Kind kKinds[] = {
+const KindOfTerms kKindsOfTerms[] = {
     {"normal", kNormal, kNormal},
     {"uniform in (-1, 1)", [](int64_t, std::mt19937_64& random) { return Uniform(-1, 1, random); },
      kNormal},
     {"one sign, in (0.5, 1)", kPositive, kPositive},
     {"one sign, in (0, 1)", kAnyPositive, kAnyPositive},
     {"as after a ReLU, one sign",
-     [](int64_t, std::mt19937_64& random) { return std::max(0.0, Normal(random)); }, kAnyPositive},
+     [](int64_t, std::mt19937_64& random) { return std::max(0.0, NormalTerm(random)); },
+     kAnyPositive},
     {"heavy-tailed, normal cubed",
-     [](int64_t, std::mt19937_64& random) { return std::pow(Normal(random), 3); }, kNormal},
+     [](int64_t, std::mt19937_64& random) { return std::pow(NormalTerm(random), 3); }, kNormal},
     {"heavy-tailed, 2^normal(0, 8)",
      [](int64_t, std::mt19937_64& random) {
-       return std::copysign(std::exp2(8 * Normal(random)), Normal(random));
+       return std::copysign(std::exp2(8 * NormalTerm(random)), NormalTerm(random));
      },
      kNormal},
     {"large terms first, one sign, 1/i",
@@ -152,9 +144,10 @@ const Kind kKinds[] = {
      },
      kNormal},
     {"a giant first",
-     [](int64_t i, std::mt19937_64& random) { return i == 0 ? 1e4 : Normal(random); }, kPositive},
+     [](int64_t i, std::mt19937_64& random) { return i == 0 ? 1e4 : NormalTerm(random); },
+     kPositive},
     {"a giant first in every 256 terms",
-     [](int64_t i, std::mt19937_64& random) { return i % 256 == 0 ? 1e4 : Normal(random); },
+     [](int64_t i, std::mt19937_64& random) { return i % 256 == 0 ? 1e4 : NormalTerm(random); },
      kPositive},
     {"eight large terms first, then small ones of one sign",
      [](int64_t i, std::mt19937_64& random) {
@@ -175,7 +168,7 @@ Problem SumProblem(int64_t terms, bool over_pixels) {
   return problem;
 }
 
-Operands OperandsOf(const Kind& kind, int64_t terms, bool over_pixels, uint64_t seed) {
+Operands OperandsOf(const KindOfTerms& kind, int64_t terms, bool over_pixels, uint64_t seed) {
   std::mt19937_64 random(seed);
   const Problem problem = SumProblem(terms, over_pixels);
   const auto draw = [&](Role role, const Draw& number, bool terms_are_outer) {
@@ -208,7 +201,7 @@ void Report(const char* name, std::vector<double> errors) {
 
 TEST(OwnError, OfManyKindsOfData) {
   const auto rounds = static_cast<uint64_t>(FromEnvironment("CONVGRAD_ERROR_ROUNDS", 2));
-  for (const Kind& kind : kKinds) {
+  for (const KindOfTerms& kind : kKindsOfTerms) {
     std::vector<double> errors;
     for (const int64_t terms : {9, 64, 256, 600, 4'608, 65'536, 1'000'000}) {
       for (uint64_t round = 0; round < rounds; ++round) {

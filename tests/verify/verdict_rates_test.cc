@@ -35,7 +35,7 @@ using testing::RandomOperands;
 using testing::SummedInOrder;
 using testing::Values;
 
-int NumCases() {
+int NumRateCases() {
   return static_cast<int>(FromEnvironment("CONVGRAD_RATE_CASES", 400));
 }
 
@@ -59,7 +59,7 @@ TEST(VerdictRates, RightResultsInAnyOrder) {
   RandomProblems problems(20261121, SmallProblems());
   std::mt19937_64 random(1);
   int64_t failed = 0, suspect = 0;
-  for (int i = 0; i < NumCases(); ++i) {
+  for (int i = 0; i < NumRateCases(); ++i) {
     const Problem problem = problems.Next();
     const auto seed = static_cast<uint64_t>(i);
     const Operands operands = i % 4 == 0 ? IntegerOperands(problem, seed)
@@ -72,8 +72,8 @@ TEST(VerdictRates, RightResultsInAnyOrder) {
     EXPECT_NE(result.status, Verdict::kFailed)
         << "case " << i << ", order " << static_cast<int>(order) << ": " << problem.ToLine();
   }
-  std::printf("right results: %d, FAILED %ld, SUSPECT %ld\n", NumCases(), failed, suspect);
-  EXPECT_LE(suspect * 1000, NumCases());
+  std::printf("right results: %d, FAILED %ld, SUSPECT %ld\n", NumRateCases(), failed, suspect);
+  EXPECT_LE(suspect * 1000, NumRateCases());
 }
 
 // --- wrong results ---
@@ -173,7 +173,7 @@ TEST(VerdictRates, MutationsAreCaught) {
     RandomProblems problems(20261122, SmallProblems());
     std::mt19937_64 random(2);
     int64_t tried = 0, caught = 0;
-    for (int i = 0; i < NumCases() / static_cast<int>(std::size(kMutations)); ++i) {
+    for (int i = 0; i < NumRateCases() / static_cast<int>(std::size(kMutations)); ++i) {
       const Problem problem = problems.Next();
       const auto seed = static_cast<uint64_t>(i);
       const Operands operands = i % 2 == 0 ? IntegerOperands(problem, seed)
@@ -200,7 +200,7 @@ TEST(VerdictRates, MutationsAreCaught) {
 TEST(VerdictRates, FlippedBitsAreCaught) {
   RandomProblems problems(20261123, SmallProblems());
   std::mt19937_64 random(3);
-  const int num_cases = NumCases() / 4;
+  const int num_cases = NumRateCases() / 4;
   int64_t tried = 0;
   for (int i = 0; i < num_cases; ++i) {
     const Problem problem = problems.Next();

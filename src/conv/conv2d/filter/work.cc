@@ -103,8 +103,9 @@ bool Counter::HasCrowdedPlanes() const {
 // Rows that are some numbers of each of many pixels, whose lines every tile reads again.
 bool Counter::HasFarPixels() const {
   constexpr int64_t kLine = 64;
-  const bool planes = cut_.UsesOutputInPlace() && cut_.format == DataFormat::kNCHW;
-  const bool pixels = cut_.inputs_in_lanes ? !planes : cut_.joined || cut_.UsesInputInPlace();
+  const bool planes = cut_.UsesOutputInPlace() && planar_;
+  const bool pixels =
+      cut_.inputs_in_lanes ? !planes : cut_.joined || (cut_.UsesInputInPlace() && !planar_);
   const int64_t channels = cut_.inputs_in_lanes ? g_.out_c : g_.in_c;
   return pixels && channels * tiles_.element_bytes > kLine && cut_.HasManyPixels();
 }

@@ -1,12 +1,12 @@
 // Cycles of each kind of work, written by scripts/fit-cost-model from the times in data/perf:
-//   kWideCosts, xeon avx512: 845 problems held out, mean regret 1.017, 90th percentile 1.014, most 4.49
-//   kWideCosts, zen4 avx512: 1646 problems held out, mean regret 1.016, 90th percentile 1.003, most 3.59
+//   kWideCosts, xeon avx512: 845 problems held out, mean regret 1.017, 90th percentile 1.011, most 4.49
+//   kWideCosts, zen4 avx512: 1646 problems held out, mean regret 1.016, 90th percentile 1.004, most 3.59
 //   kWideCosts, zen5 avx512: 80 problems held out, mean regret 1.018, 90th percentile 1.000, most 1.71
 //   kWideZen4Costs, zen4 avx512: 1646 problems held out, mean regret 1.016, 90th percentile 1.000, most 3.59
 //   kWideZen5Costs, zen5 avx512: 80 problems held out, mean regret 1.008, 90th percentile 1.000, most 1.71
-//   kWideIntelCosts, xeon avx512: 845 problems held out, mean regret 1.021, 90th percentile 1.023, most 4.49
-//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.021, 90th percentile 1.031, most 3.99
-//   kNarrowCosts, zen4 avx2: 1646 problems held out, mean regret 1.030, 90th percentile 1.074, most 4.18
+//   kWideIntelCosts, xeon avx512: 845 problems held out, mean regret 1.021, 90th percentile 1.020, most 4.49
+//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.020, 90th percentile 1.022, most 3.99
+//   kNarrowCosts, zen4 avx2: 1646 problems held out, mean regret 1.030, 90th percentile 1.072, most 4.18
 #pragma once
 
 #include <array>

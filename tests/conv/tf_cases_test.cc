@@ -62,7 +62,7 @@ class Fill {
  private:
   double start_ = 0, step_ = 0, sub_ = 0;
   std::vector<double> values_;
-  uint32_t seed_ = 0, mod_ = 0;
+  uint32_t seed_ = 0, mod_ = 0;  // mod_: 0 where nothing is hashed
 };
 
 // Numbers of an attribute; those beyond 64 bits become the largest.

@@ -31,8 +31,8 @@ struct CompareOptions {
   std::optional<FloatFormat> operand_rounding;
   // Below these odds, of the whole tensor under any order of summation, it is FAILED.
   double odds = kDefaultOdds;
-  // Without odds the comparison takes less time if it may have so much beside the tensors; else a
-  // few MiB for each thread.
+  // The quick way of comparing by data (screen.h) is taken if its scratch is no more than this; the
+  // other has a few MiB for each thread.
   int64_t most_scratch_bytes = int64_t{1} << 27;
   // This program's own result was computed with it.
   Precision precision = Precision::kStandard;

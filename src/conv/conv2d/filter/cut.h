@@ -120,6 +120,13 @@ struct FilterCut {
     constexpr int64_t kFewPixels = 256;
     return NumPixels() > kFewPixels;
   }
+  // Pixels of so many channels, one behind the other, lie on more pages than a processor keeps the
+  // places of at hand, beside those of panels and results.
+  bool LieOnManyPages(int64_t channels) const {
+    constexpr int64_t kPage = 4096, kFewPages = 32;
+    const int64_t bytes = std::clamp<int64_t>(channels * sizes.element_bytes, 1, kPage);
+    return NumPixels() > kFewPages * kPage / bytes;
+  }
   // From one packed pixel of so many numbers to the next.
   int64_t PackedPixel(int64_t numbers) const {
     constexpr int64_t kLineBytes = 64;

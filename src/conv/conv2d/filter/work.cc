@@ -100,14 +100,16 @@ bool Counter::HasCrowdedPlanes() const {
          g_.in_h * g_.in_w * tiles_.element_bytes % kWayBytes == 0;
 }
 
-// Rows that are some numbers of each of many pixels, whose lines every tile reads again.
+// Rows that are some numbers of each of many pixels, whose lines, or pages, every tile has to find
+// again.
 bool Counter::HasFarPixels() const {
   constexpr int64_t kLine = 64;
   const bool planes = cut_.UsesOutputInPlace() && planar_;
   const bool pixels =
       cut_.inputs_in_lanes ? !planes : cut_.joined || (cut_.UsesInputInPlace() && !planar_);
   const int64_t channels = cut_.inputs_in_lanes ? g_.out_c : g_.in_c;
-  return pixels && channels * tiles_.element_bytes > kLine && cut_.HasManyPixels();
+  return pixels && channels * tiles_.element_bytes > kLine &&
+         (cut_.HasManyPixels() || cut_.LieOnManyPages(channels));
 }
 
 void Counter::CountFolds() {

@@ -40,7 +40,7 @@ class Operands {
   void CheckMemory() const;
   // Bytes that the operands themselves take: files that can be mapped take none.
   int64_t CopiedBytes() const;
-  // What the case may take beside the operands, which are there, and a result.
+  // The case may take so many bytes beside its operands, which are loaded, and a result.
   int64_t SpareBytes() const;
 
   // Reads, maps and generates.

@@ -151,7 +151,7 @@ TEST(HostileSpecs, LongRowsArePlannedAtOnce) {
        {"conv2d", "conv2d_backprop_input", "conv2d_backprop_filter", "depthwise_conv2d",
         "depthwise_conv2d_backprop_input", "depthwise_conv2d_backprop_filter"}) {
     const std::string channels = std::string(op).starts_with("depthwise") ? "1" : "32";
-    for (const char* type : {"float32", "bfloat16"}) {
+    for (const char* type : {"float32", "float64", "bfloat16"}) {
       const std::string line = std::string(op) + " " + type +
                                " NHWC in=1,1,500000000,1 filter=1,3,1," + channels +
                                " strides=1,1 dilations=1,1 pads=0,0,1,1 padding=EXPLICIT";

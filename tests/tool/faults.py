@@ -1,5 +1,6 @@
 """Fails a program's system calls, one at a time, with strace."""
 import collections
+import functools
 import os
 import pathlib
 import shutil
@@ -30,9 +31,19 @@ def can_trace():
                                                      capture_output=True).returncode == 0
 
 
+@functools.cache
+def tracing_options():
+    """With them only the calls that are traced stop the program, which halves the time, where the system
+    lets a tracer do that and it says nothing."""
+    options = ["-f", "--seccomp-bpf"]
+    done = subprocess.run(["strace", *options, "-o", "/dev/null", "-e", "trace=read", "true"],
+                          capture_output=True)
+    return options if done.returncode == 0 and not done.stderr else ["-f"]
+
+
 def trace(command, directory, call, inject=None):
     """Runs the command, which works in `directory`, under strace; returns the finished process."""
-    options = ["-f", "--seccomp-bpf", "-y", "-qq", "-o", directory / "strace.log", "-e", f"trace={call}"]
+    options = [*tracing_options(), "-y", "-qq", "-o", directory / "strace.log", "-e", f"trace={call}"]
     if inject:
         options += ["-e", f"inject={call}:{inject}"]
     # The leak sanitizer can't work under a tracer.

@@ -228,7 +228,7 @@ void Oracle::ForEachPiece(const Visit& visit) const {
       });
 }
 
-bool Oracle::ForEachSized(int64_t most_scratch_bytes, const VisitSized& visit) const {
+bool Oracle::ForEachSized(int64_t most_scratch_bytes, const VisitSizedSums& visit) const {
   if (!TakesWidened(problem_) || !problem_.HasTerms()) return false;
   const KernelTable& kernels = SupportedKernels().front();
   const WidenedPlan plan(problem_, kernels, parallel_.num_threads(), WidenedUse::kShownExact);

@@ -52,8 +52,8 @@ class Oracle {
   // At the price of `exact` and less than half as much again: for all elements what is enough for
   // most of them. False, and nothing is shown, for types for which this is not made, and where it
   // takes more than so much memory.
-  using VisitSized = std::function<void(const SizedSums&)>;
-  bool ForEachSized(int64_t most_scratch_bytes, const VisitSized& visit) const;
+  bool ForEachSized(int64_t most_scratch_bytes,
+                    const std::function<void(const SizedSums&)>& visit) const;
 
   Truth At(int64_t element) const;
   // The number that canon-1 gives there at the standard precision, by the definition, term by term.

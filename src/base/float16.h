@@ -34,8 +34,8 @@ inline float ToFloat(Float16 value) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
 
-// `value` rounded once, to nearest even, to a format of `fraction_bits` and least exponent
-// `min_exponent` (of a normal number), as bits; over the largest finite number: infinity.
+// `value` rounded once, to nearest even, to a format with so many bits of fraction and exponent, as
+// bits; over the largest finite number: infinity.
 template <int kFractionBits, int kExponentBits>
 uint16_t NarrowBits(double value) {
   constexpr int kBias = (1 << (kExponentBits - 1)) - 1;

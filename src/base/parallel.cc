@@ -92,9 +92,9 @@ int AffordableThreads(int num_threads) {
   return 1 + workers;
 }
 
-// Helpers wait for so long for the next loop. Waking a thread takes 20 to 100 us (more where the
-// processors are virtual), as long as many a whole convolution; a run's own serial parts and what
-// lies between two runs are mostly shorter than this.
+// Helpers wait for so long for the next loop. Waking a thread takes as long as many a whole
+// convolution, longest where the processors are virtual; a run's own serial parts and what lies
+// between two runs are mostly shorter than this.
 constexpr std::chrono::microseconds kStay{200};
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace convgrad {
 class Digest {
  public:
   Digest() {
-    // The machine's configuration has nothing to say about a digest, and takes 0.3 ms to read.
+    // The machine's configuration has nothing to say about a digest, and takes time to read.
     static const bool ready = OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) == 1;
     if (ready) context_.reset(EVP_MD_CTX_new());
     if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) {

@@ -30,7 +30,7 @@ struct KeptPixels {
   bool all() const { return rows.all() && cols.all(); }
 };
 
-// Rows of fewer kept pixels are not worth being copied apart (1x1 stride 2 9x9: 1.1 times slower).
+// Rows of fewer kept pixels are not worth being copied apart.
 inline constexpr int64_t kFewestKeptCols = 8;
 // Rows of a result with more are not put together from kept ones: up to 16 of 16 planes would have
 // to be held at a time.

@@ -52,7 +52,7 @@ class TapSizes {
   bool IsInside() const { return result_.channels_inside; }
   void MakePixelNorms(const PixelSquares& squares, const Parallel& parallel);
   void MakeBandNorms(const BandSquares& squares);
-  // The bands of the source that the results of a row meet, and more: a place in band_norms_.
+  // The bands of the source that the results of a row meet, and more: a place in norms_.
   int64_t BandsOf(int64_t row) const { return bands_of_row_[static_cast<size_t>(row)]; }
   template <class Visit>
   void VisitRowByPixels(int64_t line, const Visit& visit) const;

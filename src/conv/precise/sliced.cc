@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMostLevels = 2;
 
-// As in certified.cc; a number has several slices, which lie in the caches together.
+// As SlabSize::Cached has it; a number has several slices, which lie in the caches together.
 SlabSize SlicedSize(const Problem& problem) {
   constexpr int64_t kOfFewTerms = int64_t{1} << 16, kNumbers = int64_t{1} << 18;
   const bool has_few = problem.geometry.group_in_c == 1;

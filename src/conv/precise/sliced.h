@@ -16,9 +16,8 @@ namespace convgrad {
 //   x * y = sum of x_k * y_l over k + l < L          exact sums, added with compensation
 //         + sum of x_k * y'_(L-k) over k < L + x'_L * y   sums in double
 // All are cut at the same places, counted from the largest number of a slab, 2^p and 2^q at most. A
-// product of the second line is 2^(p+q-L*b) at most, so its K terms' sum is off by (min(K, 256) +
-// 8)
-// * 2^-53 times K * 2^(p+q-L*b).
+// product of the second line is 2^(p+q-L*b) at most, so its K terms' sum is off by
+//   (min(K, 256) + 8) * 2^-53 * K * 2^(p+q-L*b).
 class SlicedPlan : public Plan {
  public:
   SlicedPlan(const Problem& problem, const KernelTable& kernels, int num_threads);

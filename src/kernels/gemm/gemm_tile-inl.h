@@ -102,8 +102,8 @@ class Tile {
     }
   };
 
-  // In pairs as an instance of its own: the steps back and forth cost 3 % where registers for
-  // addresses are short.
+  // In pairs as an instance of its own: the steps back and forth take registers for addresses,
+  // which are short.
   template <bool kInPairs>
   static void RunPanels(const GemmTileArgs<Element>& args) {
     const bool one_block =

@@ -18,7 +18,7 @@ struct PackKernels {
   // Exact.
   void (*widen)(const Stored* from, Compute* to, int64_t count);
   // Rounds to nearest even; NaN becomes the canonical one. For a 16-bit type `from` holds sums that
-  // were rounded to odd (fold-inl.h), so that this is their only rounding.
+  // were rounded to odd (simd/vector-inl.h), so that this is their only rounding.
   void (*narrow)(const Compute* from, Stored* to, int64_t count);
   // to[col * to_stride + row] = from[row * from_stride + col] for row < rows, col < cols. What lies
   // `ahead` elements behind each number read is fetched into the second cache meanwhile, unless

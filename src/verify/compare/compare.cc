@@ -69,7 +69,7 @@ struct Seen {
 Seen SeenBy(const Problem& problem, const Tensor& given, const CompareOptions& options,
             const Parallel& parallel) {
   if (given.dtype() == problem.dtype) return {given, ""};
-  const DType numbers = NumbersOf(given, problem.dtype, parallel);
+  const DType numbers = TypeOfNumbers(given, problem.dtype, parallel);
   const bool is_widened = numbers != given.dtype();
   std::string detail =
       fmt::format("is {}{}", InfoOf(given.dtype()).name,

@@ -60,13 +60,13 @@ struct WorstElement {
 };
 
 struct CheckResult {
-  std::string
-      policy;  // the level that judged: "bits", "exact class", "bound", or "ulp:4" and so on
+  // The level that judged: "bits", "exact class", "bound", or "ulp:4" and so on.
+  std::string policy;
   Against against = Against::kGolden;
   DType actual_type = DType::kFloat32, expected_type = DType::kFloat32;  // of what was compared
   Verdict status = Verdict::kPassed;
-  std::string
-      reason;  // one sentence; exactly "incomparable" for another shape, or a dtype of integers
+  // One sentence; exactly "incomparable" for another shape, or a dtype of integers.
+  std::string reason;
   std::string detail;  // a second one, for people: what is incomparable, what would help; or empty
 
   struct Counts {
@@ -87,9 +87,9 @@ struct CheckResult {
     double ulp = 0, abs = 0, rel = 0;
   } needs;
 
-  std::string
-      where;  // of the failing, else the suspect elements: "border", "one tap (...)", ...; or ""
-  Box box;    // the same as data
+  // Of the failing, else the suspect elements: "border", "one tap (...)", ...; or "".
+  std::string where;
+  Box box;                         // the same as data
   std::optional<HeatMap> picture;  // of the same elements; none where it would show nothing
   // If asked for: each element's error as a float32, by the measure of the level: of its bound
   // (bound, exact class), in ULP (bits, ulp), absolute, relative, or of what rtol and atol allow.

@@ -44,7 +44,7 @@ bool HasNumbersOf(const Tensor& tensor, DType narrower, const Parallel& parallel
 
 }  // namespace
 
-DType NumbersOf(const Tensor& tensor, DType computed, const Parallel& parallel) {
+DType TypeOfNumbers(const Tensor& tensor, DType computed, const Parallel& parallel) {
   const int bits = InfoOf(tensor.dtype()).fraction_bits;
   for (const DType narrower : {computed, DType::kFloat32}) {
     if (InfoOf(narrower).fraction_bits >= bits) continue;

@@ -10,7 +10,7 @@ namespace convgrad {
 
 // The type whose numbers a tensor of floats holds: `computed`, or else float32, if it is narrower
 // and has every one of them, as where a bfloat16 result was widened; else the tensor's own.
-DType NumbersOf(const Tensor& tensor, DType computed, const Parallel& parallel);
+DType TypeOfNumbers(const Tensor& tensor, DType computed, const Parallel& parallel);
 
 // A tensor of floats in another type, each number rounded once.
 Tensor ConvertTo(const Tensor& tensor, DType dtype, const Parallel& parallel);

@@ -1,14 +1,13 @@
 // The derivation. u is the accumulator's unit roundoff, K the number of terms of the element, S the
 // sum of |x*y|, Q the root of the sum of squares, r the exact sum.
 //
-//  certain  An inner product of K terms, evaluated in any order with each operation rounded once,
-//  is off
-//           by at most K*u*S (Jeannerod and Rump, "Improved error bounds for inner products in
-//           floating-point arithmetic", SIAM J. Matrix Anal. Appl. 34 (2013)). It is gamma_K*S
-//           without the denominator 1 - K*u, which stops meaning anything at K*u = 1 (16-bit
-//           accumulators get there after a few hundred terms). Fused operations round less. A tree
-//           in which a term passes through at most d roundings: d in place of K (Higham, "Accuracy
-//           and stability of numerical algorithms", 2nd ed., section 4.2).
+//  certain  An inner product of K terms, evaluated in any order with each operation rounded
+//           once, is off by at most K*u*S (Jeannerod and Rump, "Improved error bounds for inner
+//           products in floating-point arithmetic", SIAM J. Matrix Anal. Appl. 34 (2013)). It is
+//           gamma_K*S without the denominator 1 - K*u, which stops meaning anything at K*u = 1
+//           (16-bit accumulators get there after a few hundred terms). Fused operations round less.
+//           A tree in which a term passes through at most d roundings: d in place of K (Higham,
+//           "Accuracy and stability of numerical algorithms", 2nd ed., section 4.2).
 //  usual    Rounding errors that are independent and of mean zero add up like sqrt(K) instead of K
 //           (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J.
 //           Sci. Comput. 41 (2019)). 8*sqrt(K)*u*max(Q, |r|): 8 is their constant lambda, at which
@@ -18,8 +17,8 @@
 //  both     + K*eta, eta half the accumulator's least subnormal: products that underflow. A float16
 //           golden may also have stored partial sums as float16: + (K+1)*2^-25.
 //           + half a unit in the last place of the stored type: the last rounding.
-//  compensated  2*(K*u)^2*S in place of K*u*S (Ogita, Rump and Oishi, "Accurate sum and dot
-//  product",
+//  compensated
+//           2*(K*u)^2*S in place of K*u*S (Ogita, Rump and Oishi, "Accurate sum and dot product",
 //           SIAM J. Sci. Comput. 26 (2005), proposition 5.5: gamma_K^2*S).
 //  exact    the exact sum, rounded once, and nothing else.
 #include "verify/truth/bound.h"

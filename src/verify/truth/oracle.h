@@ -19,7 +19,7 @@ struct SizedSums;  // conv/precise/widened.h
 // The sum of one element's products. Finite numbers are kept as value * 2^exponent, so that sums
 // outside double's range stay comparable; the exponent is 0 unless they need it.
 //
-// high + low is the exact sum r but for (K * 2^-53)^2 * S: products are exact, in two parts for
+// high + low is the exact sum r but for 2 * (K * 2^-53)^2 * S: products are exact, in two parts for
 // float64, and summed with compensation (Ogita, Rump and Oishi, "Accurate sum and dot product",
 // SIAM J. Sci. Comput. 26 (2005), algorithm Dot2). `rounded` owes nothing to that: where the bound
 // leaves a doubt it comes from an exact sum (order/superaccumulator.h).

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "cli/batch/batch_options.h"
 #include "cli/manifest/manifest_plan.h"

@@ -15,14 +15,12 @@
 #include "base/deadline.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/parallel.h"
 #include "base/temporary_file.h"
 #include "cli/batch/channel.h"
 #include "cli/batch/worker_main.h"
 #include "cli/batch/worker_messages.h"
 #include "cli/record/pending.h"
 #include "cli/session/session.h"
-#include "cli/text/json.h"
 
 namespace convgrad::cli {
 namespace {

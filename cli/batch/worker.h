@@ -2,7 +2,6 @@
 // of it costs the case that it ran. Must not know how a case is run.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>

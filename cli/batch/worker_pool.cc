@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "base/error.h"
 #include "base/file.h"
 
 namespace convgrad::cli {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "base/error.h"
 #include "base/input_file.h"
 #include "cli/text/json.h"

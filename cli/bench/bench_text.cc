@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <vector>
 
 #include "cli/record/machine.h"
 #include "cli/text/row.h"
+#include "cli/text/values.h"
 
 namespace convgrad::cli {
 namespace {
@@ -53,9 +53,8 @@ std::string DescribeComparison(const Console& console, const ComparisonRecord& r
 
 std::string DescribeSamples(const BenchTiming& bench) {
   const Summary& s = bench.summary;
-  std::string text =
-      fmt::format("{} of {} iteration{} after {} to warm up", s.samples, bench.sample_iterations,
-                  bench.sample_iterations == 1 ? "" : "s", bench.warmup);
+  std::string text = fmt::format("{} of {} after {} to warm up", s.samples,
+                                 Plural(bench.sample_iterations, "iteration"), bench.warmup);
   text +=
       bench.stop_reason == "interval" ? ", until the interval was narrow" : ", until time was up";
   return text + ", caches " + bench.cache;
@@ -82,10 +81,9 @@ class Weights {
     std::string text;
     if (!has_counts_) return text;
     for (const auto& [threads, group] : groups_) {
-      text +=
-          fmt::format("{} calls in all take {}, {} thread{}: {:.3f} of what the machine can do\n",
-                      group.calls, Milliseconds(group.ms), threads, threads == 1 ? "" : "s",
-                      group.ms > 0 ? group.best_ms / group.ms : 0);
+      text += fmt::format("{} calls in all take {}, {}: {:.3f} of what the machine can do\n",
+                          group.calls, Milliseconds(group.ms), Plural(threads, "thread"),
+                          group.ms > 0 ? group.best_ms / group.ms : 0);
       text += LargestParts(group);
     }
     return text;
@@ -151,10 +149,9 @@ std::string Means(std::span<const CaseRecord> entries) {
   std::map<std::string, Group> groups;
   for (const CaseRecord& entry : entries) {
     if (!entry.roofline || !(entry.Share() > 0)) continue;
-    const std::string name =
-        fmt::format("{} {} {}, {} thread{}", InfoOf(entry.problem->op).name,
-                    InfoOf(entry.problem->dtype).name, NameOf(entry.problem->data_format),
-                    entry.run->num_threads, entry.run->num_threads == 1 ? "" : "s");
+    const std::string name = fmt::format(
+        "{} {} {}, {}", InfoOf(entry.problem->op).name, InfoOf(entry.problem->dtype).name,
+        NameOf(entry.problem->data_format), Plural(entry.run->num_threads, "thread"));
     groups[name].log_sum += std::log(entry.Share());
     ++groups[name].count;
   }
@@ -245,8 +242,8 @@ std::string DescribeBench(const Console& console, const CaseRecord& entry) {
     text += Row(name, value);
   };
   row("verified", entry.probe->reason);
-  row("kernel", fmt::format("{}, {}, {} thread{}", run.algorithm, NameOf(run.isa), run.num_threads,
-                            run.num_threads == 1 ? "" : "s"));
+  row("kernel",
+      fmt::format("{}, {}, {}", run.algorithm, NameOf(run.isa), Plural(run.num_threads, "thread")));
   row("median", console.Paint(Color::kBold, Milliseconds(s.median)) +
                     (s.ci ? fmt::format(" (95 % interval {} to {}, +-{})", Milliseconds(s.ci->low),
                                         Milliseconds(s.ci->high), Uncertainty(s))

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "conv/plan/algorithm.h"

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
-#include <span>
 
 #include "base/error.h"
 #include "base/resources.h"

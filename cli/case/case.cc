@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <span>
 #include <string_view>
 #include <vector>
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/resources.h"
 #include "cli/case/diagnose.h"
 #include "cli/case/images.h"
 #include "cli/case/review.h"

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "base/output_file.h"
 #include "cli/console/console.h"

@@ -1,7 +1,5 @@
 #include "cli/case/filter_border.h"
 
-#include <optional>
-
 #include "tensor/permute.h"
 
 namespace convgrad::cli {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -226,7 +225,7 @@ int64_t Operands::CopiedBytes() const {
     bytes += elements * InfoOf(dtype_).bytes;
   }
   if (spec_.conv.filter_format != FilterFormat::kHWIO) {  // its other order is a copy
-    bytes += *CheckedProduct(problem_->FilterShape()) * InfoOf(dtype_).bytes;
+    bytes += problem_->NumElements(Role::kFilter) * InfoOf(dtype_).bytes;
   }
   return bytes;
 }

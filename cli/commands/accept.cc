@@ -12,7 +12,6 @@
 #include "cli/options/commands.h"
 #include "cli/record/pending.h"
 #include "cli/session/session.h"
-#include "cli/text/values.h"
 #include "files/tensor_path.h"
 
 namespace convgrad::cli {

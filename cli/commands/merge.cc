@@ -128,10 +128,10 @@ ExitCode Merge(Session& session) {
   const BadCases bad = FindBadCases(merged);
   Show(session.console, bad, bad.Render(session.console), "");
   const ExitCode code = merged.exit_code();
-  session.console.Note(fmt::format(
-      "merged {} case{} of {} shard{}{}; the worst exit code is {}", merged.num_cases(),
-      merged.num_cases() == 1 ? "" : "s", merged.num_shards(), merged.num_shards() == 1 ? "" : "s",
-      merged.incomplete() ? ", a part of the whole" : "", static_cast<int>(code)));
+  session.console.Note(
+      fmt::format("merged {} of {}{}; the worst exit code is {}",
+                  Plural(merged.num_cases(), "case"), Plural(merged.num_shards(), "shard"),
+                  merged.incomplete() ? ", a part of the whole" : "", static_cast<int>(code)));
   return code;
 }
 

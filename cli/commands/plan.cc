@@ -30,8 +30,8 @@ std::string DescribeShapes(const Problem& problem, FilterFormat filter_format) {
   }
   const Shape result = FilterBorder(problem, filter_format).ResultShape();
   text += Row("result", fmt::format("{} {}", op.result, ToString(result)));
-  text += Row("layout", fmt::format("{}, filters {}, {} group{}", NameOf(problem.data_format),
-                                    NameOf(filter_format), g.groups, g.groups == 1 ? "" : "s"));
+  text += Row("layout", fmt::format("{}, filters {}, {}", NameOf(problem.data_format),
+                                    NameOf(filter_format), Plural(g.groups, "group")));
   text += Row("strides", fmt::format("{},{}", g.stride_h, g.stride_w));
   text += Row("dilations", fmt::format("{},{}", g.dilation_h, g.dilation_w));
   text += Row("pads", fmt::format("top {}, bottom {}, left {}, right {} ({})", g.pad_top,
@@ -55,8 +55,7 @@ std::string DescribeRun(const RunInfo& run) {
   return Row("memory", fmt::format("{}, {} of them scratch", FormatExactBytes(run.memory_bytes),
                                    run.scratch_bytes)) +
          Row("algorithm", fmt::format("{}: {}", run.algorithm, run.why)) +
-         Row("target", fmt::format("{}, {} thread{}", NameOf(run.isa), run.num_threads,
-                                   run.num_threads == 1 ? "" : "s")) +
+         Row("target", fmt::format("{}, {}", NameOf(run.isa), Plural(run.num_threads, "thread"))) +
          Row("tiles", run.tiles.empty() ? "none: no terms" : run.tiles) +
          Row("precision", NameOf(run.precision)) + Row("algo", kAlgo);
 }

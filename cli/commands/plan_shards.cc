@@ -83,8 +83,8 @@ double LongestCase(std::span<const CaseWork> cases, const PlanRecord& plan) {
 
 std::string DescribeShards(const std::string& name, const PlanRecord& plan) {
   std::string text =
-      fmt::format("{}: {} case{}, plan {}\n  {:>12}  {:>10}  predicted\n", name, plan.num_cases,
-                  plan.num_cases == 1 ? "" : "s", plan.sha256.substr(0, 12), "shard", "cases");
+      fmt::format("{}: {}, plan {}\n  {:>12}  {:>10}  predicted\n", name,
+                  Plural(plan.num_cases, "case"), plan.sha256.substr(0, 12), "shard", "cases");
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     text += fmt::format("  {:>12}  {:>10}  {}\n", fmt::format("{}/{}", i + 1, plan.shards.size()),
                         plan.shards[i].num_cases, Seconds(plan.shards[i].seconds));

@@ -1,7 +1,6 @@
 // The command `reduce`: parts of one result put together.
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "base/output_file.h"

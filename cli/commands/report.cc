@@ -12,6 +12,7 @@
 #include "cli/session/session.h"
 #include "cli/text/file_text.h"
 #include "cli/text/json.h"
+#include "cli/text/values.h"
 
 namespace convgrad::cli {
 namespace {
@@ -76,8 +77,8 @@ void AddEvents(const std::string& path, std::string_view text, const Console& co
   for (const std::string_view entry : entries) page.Add(entry);
   if (passed_over == 0) return;
   const std::string note =
-      fmt::format("{} line{} passed over that {} no entry", passed_over,
-                  passed_over == 1 ? "" : "s", passed_over == 1 ? "is" : "are");
+      fmt::format("{} passed over that {} no entry", Plural(passed_over, "line"),
+                  passed_over == 1 ? "is" : "are");
   page.Note(note);
   console.Warn(path + ": " + note);
 }
@@ -116,9 +117,8 @@ ExitCode MakePage(Session& session) {
   }
   file.Write(RenderPage(page));
   file.Commit();
-  session.console.Note(fmt::format("{}: {} case{} of {} report{}", file.name(), page.num_cases(),
-                                   page.num_cases() == 1 ? "" : "s", arguments.operands().size(),
-                                   arguments.operands().size() == 1 ? "" : "s"));
+  session.console.Note(fmt::format("{}: {} of {}", file.name(), Plural(page.num_cases(), "case"),
+                                   Plural(std::ssize(arguments.operands()), "report")));
   return ExitCode::kOk;
 }
 

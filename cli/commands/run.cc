@@ -8,7 +8,6 @@
 #include "cli/options/commands.h"
 #include "cli/parts/part_run.h"
 #include "cli/text/row.h"
-#include "cli/text/values.h"
 
 namespace convgrad::cli {
 namespace {

@@ -144,9 +144,9 @@ ExitCode Tune(Session& session) {
   const size_t measured = TuneAll(session, setting, problems.all(), file);
   WriteTuned(file, setting.isa, setting.num_threads);
   session.console.Result(fmt::format(
-      "{} of {} problems measured on {}, {} thread{}; {} choices are not the default, kept in {}\n",
-      measured, problems.all().size(), NameOf(setting.isa), setting.num_threads,
-      setting.num_threads == 1 ? "" : "s", file.choices.size(), file.path));
+      "{} of {} problems measured on {}, {}; {} choices are not the default, kept in {}\n",
+      measured, problems.all().size(), NameOf(setting.isa), Plural(setting.num_threads, "thread"),
+      file.choices.size(), file.path));
   return ExitCode::kOk;
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
-#include <optional>
 #include <vector>
 
 #include "cli/dialects/conv_descriptor.h"

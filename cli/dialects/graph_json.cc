@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cli/dialects/dialect.h"
 #include "cli/dialects/strided_shape.h"

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "cli/text/json.h"
 #include "cli/text/unicode.h"
+#include "cli/text/values.h"
 
 namespace convgrad::cli {
 namespace {
@@ -19,10 +20,6 @@ constexpr size_t kMaxSourceBytes = 3000;
 
 constexpr const char* kHeader = R"({"schema": "convgrad-manifest/1"})"
                                 "\n";
-
-std::string Plural(int64_t count, const char* word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
 
 std::string Rows(const char* title, const std::map<std::string, LogImport::Tally>& tallies) {
   using Row = std::pair<std::string, LogImport::Tally>;

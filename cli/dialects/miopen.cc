@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "cli/dialects/dialect.h"

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iterator>
 #include <optional>
 #include <vector>
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <utility>
 
 #include "cli/dialects/logged_conv.h"
 #include "cli/dialects/words.h"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/text/values.h"
+
 namespace convgrad::cli {
 namespace {
 
@@ -47,8 +49,8 @@ SpatialPair ToPair(const std::vector<int64_t>& numbers, size_t spatial, int64_t 
   if (spatial == 1 && numbers.size() == 1) return {of_height_one, numbers[0]};
   if (spatial == 2 && numbers.size() == 1) return {numbers[0], numbers[0]};
   if (spatial == 2 && numbers.size() == 2) return {numbers[0], numbers[1]};
-  throw Refusal(kContradiction, fmt::format("{} {} for {} spatial dimension{}", numbers.size(),
-                                            name, spatial, spatial == 1 ? "" : "s"));
+  throw Refusal(kContradiction, fmt::format("{} {} for {}", numbers.size(), name,
+                                            Plural(spatial, "spatial dimension")));
 }
 
 }  // namespace convgrad::cli

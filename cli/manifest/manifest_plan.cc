@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "cli/case/golden.h"
+#include "cli/record/golden_record.h"
 #include "cli/record/pending.h"
 #include "files/tensor_path.h"
 #include "tensor/tensor_hash.h"

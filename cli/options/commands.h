@@ -1,7 +1,6 @@
 // The table of commands. Help, the manual page and dispatch follow from it.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string_view>
 

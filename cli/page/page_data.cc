@@ -1,7 +1,6 @@
 #include "cli/page/page_data.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <utility>
 

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "cli/parts/part_problem.h"
 #include "problem/precision.h"

@@ -79,9 +79,8 @@ void PartRun::CheckMemory() const {
 // A full disk is better met now than after the computation.
 void PartRun::OpenFile() {
   file_.emplace(path_, OutputFileOptions{spec_.write.no_clobber});
-  file_->Reserve(IsSum(problem())
-                     ? *CheckedProduct(problem().ResultShape()) * int64_t{sizeof(uint64_t)}
-                     : problem().ResultBytes());
+  file_->Reserve(IsSum(problem()) ? problem().NumResults() * int64_t{sizeof(uint64_t)}
+                                  : problem().ResultBytes());
 }
 
 void PartRun::Run() {
@@ -228,7 +227,7 @@ ExitCode RunPart(Session& session) {
 
 std::string DescribePartSize(const Problem& problem) {
   if (!IsSum(problem)) return "";
-  const int64_t elements = *CheckedProduct(problem.ResultShape());
+  const int64_t elements = problem.NumResults();
   const int words = WidestWindow(problem.dtype).count;
   const auto bytes = CheckedMul(elements, words * int64_t{sizeof(uint64_t)});
   if (!bytes) return "";

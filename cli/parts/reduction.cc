@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
-#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"

@@ -12,7 +12,6 @@
 #include <fstream>
 
 #include "base/resources.h"
-#include "cli/text/values.h"
 
 namespace convgrad::cli {
 namespace {

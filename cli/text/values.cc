@@ -150,6 +150,10 @@ DType ParseFloatType(const std::string& flag, const std::string& text) {
   return *ParseDType(names[ParseChoice(flag, bare, names)]);
 }
 
+std::string Plural(int64_t count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
 std::string FormatValue(double value, DType dtype) {
   const bool is_narrow = InfoOf(dtype).is_float && dtype != DType::kFloat64;
   return is_narrow ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "tensor/dtype.h"
 
@@ -34,6 +33,9 @@ size_t ParseChoice(const std::string& flag, const std::string& text,
 // "float32", or a name that other programs have for a type: float, f32, torch.float32. Must name
 // one with a point.
 DType ParseFloatType(const std::string& flag, const std::string& text);
+
+// "1 case", "3 cases".
+std::string Plural(int64_t count, std::string_view word);
 
 // The fewest digits that `dtype` reads back as the same value.
 std::string FormatValue(double value, DType dtype);

@@ -26,6 +26,7 @@ list(APPEND CONVGRAD_HEADERS
   base/mapped_file.h
   base/output_file.h
   base/parallel.h
+  base/range.h
   base/temporary_file.h
   conv/plan/algorithm.h
   conv/plan/plan.h

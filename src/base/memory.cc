@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include "base/error.h"
 #include "base/resources.h"

@@ -8,7 +8,8 @@
 
 namespace convgrad {
 
-inline constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
+inline constexpr int64_t kLineBytes = 64;         // of a cache
+inline constexpr size_t kAlignment = kLineBytes;  // the widest vector has as many
 
 struct FreeAligned {
   void operator()(void* memory) const;

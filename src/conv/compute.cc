@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <utility>
-#include <vector>
 
-#include "base/checked.h"
 #include "base/resources.h"
 
 namespace convgrad {

@@ -32,7 +32,7 @@ const KernelTable& KernelsOf(const RunInfo& info) {
 }
 
 int64_t SumBytes(const Problem& problem) {
-  return *CheckedProduct(problem.ResultShape()) * kWordBytes;
+  return problem.NumResults() * kWordBytes;
 }
 
 // Returns what is left for the sums.

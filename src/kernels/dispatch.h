@@ -35,18 +35,10 @@ namespace N_AVX3 = N_AVX2;
 
 }  // namespace convgrad
 
-// Calls function(table) of the namespace that was compiled for table.isa.
+// `name` of the namespace that was compiled for an instruction set.
 #if defined(__x86_64__)
-#define CONVGRAD_FOR_ISA(table, function)              \
-  switch ((table).isa) {                               \
-    case Isa::kAvx512: return N_AVX3::function(table); \
-    case Isa::kAvx2: return N_AVX2::function(table);   \
-    default: return N_SCALAR::function(table);         \
-  }
+#define CONVGRAD_OF_ISA(isa, name) \
+  ((isa) == Isa::kAvx512 ? N_AVX3::name : (isa) == Isa::kAvx2 ? N_AVX2::name : N_SCALAR::name)
 #else
-#define CONVGRAD_FOR_ISA(table, function)            \
-  switch ((table).isa) {                             \
-    case Isa::kNeon: return N_NEON::function(table); \
-    default: return N_SCALAR::function(table);       \
-  }
+#define CONVGRAD_OF_ISA(isa, name) ((isa) == Isa::kNeon ? N_NEON::name : N_SCALAR::name)
 #endif

@@ -18,8 +18,8 @@ int64_t ReachedPositions(int64_t in, int64_t out, int64_t kernel, int64_t stride
   if (in > kMostToCount) return in;
   std::vector<bool> reached(static_cast<size_t>(in));
   for (int64_t pos = 0; pos < out; ++pos) {
-    const TapRange taps = ValidTaps(pos, stride, dilation, pad, kernel, in);
-    for (int64_t k = taps.first; k < taps.last; ++k) {
+    const Range taps = ValidTaps(pos, stride, dilation, pad, kernel, in);
+    for (int64_t k = taps.begin; k < taps.end; ++k) {
       reached[static_cast<size_t>(pos * stride + k * dilation - pad)] = true;
     }
   }

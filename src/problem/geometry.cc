@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "problem/attributes.h"
 #include "problem/explain.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/range.h"
 #include "problem/filter_format.h"
 #include "problem/op.h"
 #include "tensor/dtype.h"
@@ -74,6 +75,8 @@ struct Problem {
   Shape OutputShape() const;  // of the output, and so of out_backprop
   Shape ShapeOf(Role role) const;
   Shape ResultShape() const;
+  int64_t NumElements(Role role) const;
+  int64_t NumResults() const;
 
   // True if there is anything to add up. Without elements on all three sides there isn't, and an
   // empty sum is +0.
@@ -100,11 +103,8 @@ Problem MakeProblem(const ConvSpec& spec);
 Problem ParseProblem(const std::string& line);
 
 // Valid taps of one dimension: those k in [0, kernel) for which 0 <= pos*stride + k*dilation - pad
-// < in, as the half-open range [first, last).
-struct TapRange {
-  int64_t first, last;
-};
-TapRange ValidTaps(int64_t pos, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel,
-                   int64_t in);
+// < in.
+Range ValidTaps(int64_t pos, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel,
+                int64_t in);
 
 }  // namespace convgrad

@@ -121,6 +121,14 @@ int64_t Problem::OperandBytes() const {
   return bytes;
 }
 
+int64_t Problem::NumElements(Role role) const {
+  return *CheckedProduct(ShapeOf(role));
+}
+
+int64_t Problem::NumResults() const {
+  return *CheckedProduct(ResultShape());
+}
+
 int64_t Problem::ResultBytes() const {
   return BytesOf(ResultShape(), dtype);
 }

@@ -131,8 +131,8 @@ int64_t SpatialAxis::MaxPairsOfInput() const {
   });
 }
 
-TapRange ValidTaps(int64_t pos, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel,
-                   int64_t in) {
+Range ValidTaps(int64_t pos, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel,
+                int64_t in) {
   const int64_t origin = pos * stride - pad;
   // Taps k with -origin <= k * dilation < in - origin.
   const int64_t first = std::max<int64_t>(0, FloorDiv(-origin + dilation - 1, dilation));

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <charconv>
-#include <optional>
 
 #include "base/checked.h"
 #include "tensor/npy_descr.h"
@@ -23,10 +22,9 @@ constexpr const char* kRewrite = "write the file again with numpy.save";
 // The text of one key's value.
 struct Value {
   bool present = false;
-  Token first;             // its first, often only, token
-  bool is_scalar = false;  // no brackets
-  std::string_view text;   // all of it
-  int64_t at = 0;          // in the header's text
+  Token first;            // its first, often only, token
+  std::string_view text;  // all of it
+  int64_t at = 0;         // in the header's text
 };
 
 class HeaderParser {
@@ -122,7 +120,6 @@ void HeaderParser::ParseDictionary() {
     value.first = lexer.Next();
     token = SkipValue(lexer, value.first);
     value.present = true;
-    value.is_scalar = value.first.kind != TokenKind::kPunctuation;
     value.at = value.first.at;
     value.text = text_.substr(value.at, token.at - value.at);
     if (token.Is(',')) {

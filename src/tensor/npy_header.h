@@ -26,7 +26,7 @@ NpyHeader ParseNpyHeader(std::string_view text, const NpyHeaderSource& source,
 
 // Throws the data error `code` about the byte at `offset` of the file.
 [[noreturn]] void ThrowNpy(const std::string& name, const std::string& code, int64_t offset,
-                           const std::string& why, const std::string& fix = "");
+                           const std::string& why, const std::string& fix);
 
 // Text of a file in quotes, bytes other than printable ASCII as \xNN, cut after 40 bytes.
 std::string QuoteForMessage(std::string_view text);

@@ -2,7 +2,6 @@
 // elements lie (our own memory or a mapped file) is the storage's business.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -11,7 +11,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 
 #include "base/deadline.h"
 #include "base/output_file.h"

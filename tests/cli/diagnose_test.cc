@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "support/arithmetic_testing.h"
 #include "support/winograd_by_hand.h"
 

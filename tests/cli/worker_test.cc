@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <thread>
 
 #include "cli/batch/worker_main.h"

@@ -239,7 +239,7 @@ TEST(CutShare, GivesEachPixelToOneShare) {
     for (const int64_t count : {1, 2, 3, 7}) {
       std::vector<int64_t> reached(pixels.size());
       for (int64_t index = 0; index < count; ++index) {
-        std::vector<ClassPixels> share;
+        std::vector<Range> share;
         CutShare(phases, slab, kTileRows, {index, count}, share);
         ASSERT_EQ(share.size(), pixels.size());
         int64_t of_share = 0;

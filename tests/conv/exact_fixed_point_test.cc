@@ -24,11 +24,11 @@ __extension__ using WideSize = unsigned __int128;
 
 // A type's numbers are `digits` bits times a power of two, none below 2^least. Operands are
 // integers of up to digits + spread bits times 2^scale, so that sums of their products fit a Wide.
-struct Range {
+struct Domain {
   int digits, least, largest, spread;
   std::vector<int> scales;
 };
-Range RangeOf(DType dtype) {
+Domain DomainOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat16: return {11, -24, 16, 8, {-24, -18, -14, -10, -4}};
     case DType::kBFloat16: return {8, -133, 128, 30, {-133, -100, -84, -76, -40, 0, 40}};
@@ -40,16 +40,16 @@ Range RangeOf(DType dtype) {
 enum class Pattern { kAny, kFewBits, kAlike, kOutliers };
 
 // An integer of at most `digits` significant bits.
-int64_t DrawInteger(Draw& draw, Pattern pattern, const Range& range) {
-  const int64_t top = int64_t{1} << range.digits;
+int64_t DrawInteger(Draw& draw, Pattern pattern, const Domain& domain) {
+  const int64_t top = int64_t{1} << domain.digits;
   const int64_t sign = draw.OneIn(2) ? 1 : -1;
   switch (pattern) {
-    case Pattern::kAny: return sign * (draw(0, top - 1) << draw(0, range.spread));
-    case Pattern::kFewBits: return sign * (draw(0, 7) << draw(0, range.digits));
+    case Pattern::kAny: return sign * (draw(0, top - 1) << draw(0, domain.spread));
+    case Pattern::kFewBits: return sign * (draw(0, 7) << draw(0, domain.digits));
     case Pattern::kAlike:
       return sign * (top * 2 / 3 + draw(-1, 1));  // sums cancel to a few last places
     default:
-      return draw.OneIn(9) ? sign * (draw(0, top - 1) << range.spread) : sign * draw(0, top - 1);
+      return draw.OneIn(9) ? sign * (draw(0, top - 1) << domain.spread) : sign * draw(0, top - 1);
   }
 }
 
@@ -59,12 +59,12 @@ struct Operand {
 };
 
 template <class Stored>
-Operand DrawOperand(Draw& draw, Pattern pattern, const Range& range, Tensor& tensor) {
+Operand DrawOperand(Draw& draw, Pattern pattern, const Domain& domain, Tensor& tensor) {
   Operand operand;
   operand.scale =
-      range.scales[static_cast<size_t>(draw(0, static_cast<int64_t>(range.scales.size()) - 1))];
+      domain.scales[static_cast<size_t>(draw(0, static_cast<int64_t>(domain.scales.size()) - 1))];
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    operand.numbers.push_back(DrawInteger(draw, pattern, range));
+    operand.numbers.push_back(DrawInteger(draw, pattern, domain));
     tensor.mutable_data<Stored>()[i] =
         Narrow<Stored>(std::ldexp(static_cast<double>(operand.numbers.back()), operand.scale));
   }
@@ -72,14 +72,14 @@ Operand DrawOperand(Draw& draw, Pattern pattern, const Range& range, Tensor& ten
 }
 
 // sum * 2^scale, rounded to nearest even.
-double Rounded(Wide sum, int scale, const Range& range) {
+double Rounded(Wide sum, int scale, const Domain& domain) {
   if (sum == 0) return 0.0;
   const bool is_negative = sum < 0;
   auto size = static_cast<WideSize>(is_negative ? -sum : sum);
   const auto high = static_cast<uint64_t>(size >> 64), low = static_cast<uint64_t>(size);
   const int bits = high != 0 ? 128 - std::countl_zero(high) : 64 - std::countl_zero(low);
-  int dropped = bits - range.digits;
-  if (scale + dropped < range.least) dropped = range.least - scale;
+  int dropped = bits - domain.digits;
+  if (scale + dropped < domain.least) dropped = domain.least - scale;
   if (dropped > 127) {
     size = 0;
   } else if (dropped > 0) {
@@ -90,7 +90,7 @@ double Rounded(Wide sum, int scale, const Range& range) {
     scale += dropped;
   }
   double result = std::ldexp(static_cast<double>(size), scale);
-  if (result >= std::ldexp(1.0, range.largest)) result = std::numeric_limits<double>::infinity();
+  if (result >= std::ldexp(1.0, domain.largest)) result = std::numeric_limits<double>::infinity();
   return is_negative ? -result : result;
 }
 
@@ -200,11 +200,11 @@ std::vector<Wide> SumsOf(const Drawn& drawn, const Operand& first, const Operand
 template <class Stored>
 int64_t Compare(const Drawn& drawn, Pattern pattern, Draw& draw) {
   const Problem& problem = drawn.problem;
-  const Range range = RangeOf(problem.dtype);
+  const Domain domain = DomainOf(problem.dtype);
   Tensor first(problem.dtype, problem.ShapeOf(InfoOf(problem.op).operands[0]));
   Tensor second(problem.dtype, problem.ShapeOf(InfoOf(problem.op).operands[1]));
-  const Operand a = DrawOperand<Stored>(draw, pattern, range, first);
-  const Operand b = DrawOperand<Stored>(draw, pattern, range, second);
+  const Operand a = DrawOperand<Stored>(draw, pattern, domain, first);
+  const Operand b = DrawOperand<Stored>(draw, pattern, domain, second);
   Execution execution;
   execution.precision = Precision::kExact;
   execution.num_threads = static_cast<int>(draw(1, 2));
@@ -212,7 +212,7 @@ int64_t Compare(const Drawn& drawn, Pattern pattern, Draw& draw) {
   const std::vector<Wide> sums = SumsOf(drawn, a, b, result.num_elements());
   for (size_t i = 0; i < sums.size(); ++i) {
     const double actual = static_cast<double>(Widen(result.data<Stored>()[i]));
-    const double expected = Rounded(sums[i], a.scale + b.scale, range);
+    const double expected = Rounded(sums[i], a.scale + b.scale, domain);
     if (std::bit_cast<uint64_t>(actual) == std::bit_cast<uint64_t>(expected)) continue;
     ADD_FAILURE() << problem.ToLine() << " element " << i << ": " << actual << " for " << expected;
     break;

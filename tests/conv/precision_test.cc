@@ -63,7 +63,7 @@ template <class Draw>
 Operands DrawnOperands(const Problem& problem, uint64_t seed, Draw draw) {
   std::mt19937_64 random(seed);
   const auto tensor = [&](Role role) {
-    std::vector<double> values(static_cast<size_t>(*CheckedProduct(problem.ShapeOf(role))));
+    std::vector<double> values(static_cast<size_t>(problem.NumElements(role)));
     for (double& value : values) value = draw(random);
     return TensorOf(problem.dtype, problem.ShapeOf(role), values);
   };

@@ -2,7 +2,6 @@
 // exactly or refused with the right class of error, in each type and both layouts.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>

@@ -2,7 +2,6 @@
 // and what is taken for a case is one that a manifest may have. Accepted: a log in which nothing
 // was refused and something taken.
 #include <algorithm>
-#include <optional>
 
 #include "cli/dialects/import.h"
 #include "cli/manifest/manifest.h"

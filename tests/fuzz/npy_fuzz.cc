@@ -1,7 +1,6 @@
 // Any bytes as a .npy file, followed by zeros if it shall be one that is mapped: refused as
 // malformed, or a tensor whose bytes are all there and whose own file is read back the same.
 #include <cstring>
-#include <optional>
 
 #include "fuzz/fuzzing.h"
 #include "tensor/npy.h"

@@ -13,9 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <vector>
 

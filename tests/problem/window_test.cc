@@ -130,13 +130,13 @@ TEST(ValidTaps, AreTheTapsOnTheInput) {
     const SpatialAxis d = {Between(random, 0, 14), Between(random, 1, 14), Between(random, 0, 7),
                            Between(random, 1, 6),  Between(random, 1, 6),  Between(random, 0, 10)};
     const int64_t pos = Between(random, 0, d.out - 1);
-    const TapRange taps = ValidTaps(pos, d.stride, d.dilation, d.pad, d.kernel, d.in);
-    ASSERT_LE(0, taps.first) << Describe(d);
-    ASSERT_LE(taps.first, taps.last) << Describe(d);
-    ASSERT_LE(taps.last, d.kernel) << Describe(d);
+    const Range taps = ValidTaps(pos, d.stride, d.dilation, d.pad, d.kernel, d.in);
+    ASSERT_LE(0, taps.begin) << Describe(d);
+    ASSERT_LE(taps.begin, taps.end) << Describe(d);
+    ASSERT_LE(taps.end, d.kernel) << Describe(d);
     for (int64_t k = 0; k < d.kernel; ++k) {
       const int64_t x = pos * d.stride + k * d.dilation - d.pad;
-      ASSERT_EQ(taps.first <= k && k < taps.last, 0 <= x && x < d.in)
+      ASSERT_EQ(taps.begin <= k && k < taps.end, 0 <= x && x < d.in)
           << Describe(d) << " pos " << pos;
     }
   }
@@ -202,9 +202,9 @@ TEST(SpatialAxis, CountsPairsAtTheLimits) {
     const SpatialAxis d = {w.in, fit.out, w.kernel, w.stride, w.dilation, fit.pad_before};
     int64_t pairs = 0, most = 0;
     for (int64_t pos = 0; pos < d.out; ++pos) {
-      const TapRange taps = ValidTaps(pos, d.stride, d.dilation, d.pad, d.kernel, d.in);
-      pairs += taps.last - taps.first;
-      most = std::max(most, taps.last - taps.first);
+      const Range taps = ValidTaps(pos, d.stride, d.dilation, d.pad, d.kernel, d.in);
+      pairs += taps.size();
+      most = std::max(most, taps.size());
     }
     ASSERT_EQ(d.ValidPairs(), pairs) << Describe(d);
     ASSERT_EQ(d.MaxTapsOfOutput(), most) << Describe(d);

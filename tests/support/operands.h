@@ -1,7 +1,6 @@
 // Operand tensors for tests: ordinary numbers, or sown with the values that break kernels.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>

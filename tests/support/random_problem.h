@@ -8,7 +8,6 @@
 #include <optional>
 #include <ostream>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "problem/geometry.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "support/draw.h"

@@ -3,9 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "problem/geometry.h"
 

@@ -1,5 +1,4 @@
 // `.npz` and `.safetensors` wherever a tensor's path may stand.
-#include <filesystem>
 
 #include "files/tensor_file.h"
 #include "support/archives.h"

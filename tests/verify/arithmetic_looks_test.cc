@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <vector>
 
 #include "support/arithmetic_testing.h"
 #include "support/winograd_by_hand.h"

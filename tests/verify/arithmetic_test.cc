@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "support/arithmetic_testing.h"
@@ -250,22 +248,6 @@ TEST(Arithmetic, NamesNothingElse) {
         << "kind " << kind << ", " << i << ": " << layer.problem.ToLine();
   }
   std::printf("spoilt tensors: tried %d\n", tried);
-}
-
-TEST(Arithmetic, KnowsPlainSums) {
-  const Layer layer =
-      MakeLayer(Op::kConv2DBackpropFilter, DType::kFloat32, {2, 9, 9, 3}, {3, 3, 3, 4}, 9);
-  const Tensor made =
-      layer.Made(DType::kFloat32, [](const Terms& t) { return Lanes(t, 16, true); });
-  for (const int64_t element : {0, 50, 107}) {
-    const float value = made.data<float>()[element];
-    const auto is_plain = [&](double number) {
-      return IsPlainSum(layer.problem, layer.operands.first, layer.operands.second, element,
-                        number);
-    };
-    EXPECT_TRUE(is_plain(value));
-    EXPECT_FALSE(is_plain(value * 1.001F));
-  }
 }
 
 }  // namespace

@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "support/diagnosis_testing.h"

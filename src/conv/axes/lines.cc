@@ -79,8 +79,8 @@ void FindTaps(const Dimension& d, int64_t position, PointTaps* taps) {
   taps->valid.clear();
   if (d.forward) {
     taps->num_taps = d.kernel;
-    const TapRange valid = ValidTaps(position, d.stride, d.dilation, d.pad, d.kernel, d.in);
-    for (int64_t tap = valid.first; tap < valid.last; ++tap) {
+    const Range valid = ValidTaps(position, d.stride, d.dilation, d.pad, d.kernel, d.in);
+    for (int64_t tap = valid.begin; tap < valid.end; ++tap) {
       taps->valid.push_back({tap, tap, position * d.stride + tap * d.dilation - d.pad});
     }
     return;

@@ -23,12 +23,6 @@ struct Dimension {
   int64_t num_sources() const { return forward ? in : out; }
 };
 
-struct Range {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-  bool operator==(const Range&) const = default;
-};
-
 // The source positions that the results of `results` read, at most.
 Range SourcesOf(const Dimension& dimension, Range results);
 

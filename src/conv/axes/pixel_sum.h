@@ -43,10 +43,6 @@ inline bool CanListPixelBlocks(const ConvGeometry& g) {
 // Columns of blocks count pairs from now on.
 void CountInPairs(std::vector<PixelBlock>& blocks);
 
-struct BlockRange {
-  int64_t begin, end;
-};
-
 // Consecutive blocks whose operands are packed together: whole images, or rows of one image.
 struct PixelStage {
   Slab output;
@@ -56,7 +52,7 @@ struct PixelStage {
     return output.num_images() * output.num_rows() * out_w;
   }
   // Those of a run that are in the stage.
-  BlockRange BlocksOf(int64_t run) const {
+  Range BlocksOf(int64_t run) const {
     return {std::max(run * kRunBlocks, block_begin), std::min((run + 1) * kRunBlocks, block_end)};
   }
 };

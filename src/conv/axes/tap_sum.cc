@@ -152,7 +152,7 @@ AxisReach::AxisReach(const std::vector<AxisPhase>& phases)
   if (low > high) low = high = 0;  // no taps at all
 }
 
-RowRange IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end) {
+Range IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end) {
   const auto index = [&](int64_t position) {
     return position <= phase.first
                ? 0
@@ -161,10 +161,10 @@ RowRange IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end) {
   return {index(begin), index(end)};
 }
 
-RowRange SourceRows(const TapSum& sum, const Slab& slab) {
-  RowRange rows{sum.source_h, 0};
+Range SourceRows(const TapSum& sum, const Slab& slab) {
+  Range rows{sum.source_h, 0};
   for (const AxisPhase& phase : sum.row_phases) {
-    const RowRange within = IndicesWithin(phase, slab.row_begin, slab.row_end);
+    const Range within = IndicesWithin(phase, slab.row_begin, slab.row_end);
     for (const AxisClass& c : phase.classes) {
       const int64_t begin = std::max(c.begin, within.begin), end = std::min(c.end, within.end);
       if (begin >= end || c.tap_begin == c.tap_end) continue;
@@ -175,7 +175,7 @@ RowRange SourceRows(const TapSum& sum, const Slab& slab) {
       rows.end = std::max(rows.end, source(end - 1, c.tap_end - 1) + 1);
     }
   }
-  return rows.begin < rows.end ? rows : RowRange{0, 0};
+  return rows.begin < rows.end ? rows : Range{0, 0};
 }
 
 }  // namespace convgrad

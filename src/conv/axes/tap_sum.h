@@ -71,12 +71,8 @@ int64_t TermsOf(const TapSum& sum, const std::vector<TapPhase>& phases);
 // and terms count pairs from now on.
 std::vector<TapPhase> PhasesInPairs(TapSum& sum);
 
-// The source rows that a slab's positions meet, as a half-open range within [0, source_h).
-struct RowRange {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
-RowRange SourceRows(const TapSum& sum, const Slab& slab);
+// The source rows that a slab's positions meet, within [0, source_h).
+Range SourceRows(const TapSum& sum, const Slab& slab);
 
 // Source positions that one axis' taps meet: position p of any phase needs p * step + low to
 // p * step + high.
@@ -85,12 +81,12 @@ struct AxisReach {
 
   explicit AxisReach(const std::vector<AxisPhase>& phases);
   // The source's rows, for positions [begin, end).
-  RowRange Of(int64_t begin, int64_t end) const {
+  Range Of(int64_t begin, int64_t end) const {
     return {begin * step + low, (end - 1) * step + high + 1};
   }
 };
 
 // Indices of a phase's positions that lie in [begin, end) of the axis.
-RowRange IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end);
+Range IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end);
 
 }  // namespace convgrad

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/checked.h"
-#include "conv/axes/lines.h"
+#include "base/range.h"
 
 namespace convgrad {
 
@@ -45,10 +45,5 @@ class ChannelChunks {
 
   int64_t num_channels_ = 0, unit_ = 1, num_units_ = 1, num_chunks_ = 1;
 };
-
-// Part i of `count` nearly equal parts of [0, size).
-inline Range PartOf(int64_t size, int64_t count, int64_t i) {
-  return {size * i / count, size * (i + 1) / count};
-}
 
 }  // namespace convgrad

@@ -13,14 +13,9 @@
 
 namespace convgrad {
 
-// Pixels [begin, end) of those of a class in a slab, row by row, image by image.
-struct ClassPixels {
-  int64_t begin, end;
-};
-
 // The class' rows in a slab, as indices of its phase.
-inline RowRange RowsOfClass(const Slab& slab, const TapPhase& phase, const AxisClass& row_class) {
-  const RowRange within = IndicesWithin(*phase.rows, slab.row_begin, slab.row_end);
+inline Range RowsOfClass(const Slab& slab, const TapPhase& phase, const AxisClass& row_class) {
+  const Range within = IndicesWithin(*phase.rows, slab.row_begin, slab.row_end);
   const int64_t begin = std::max(row_class.begin, within.begin);
   return {begin, std::max(begin, std::min(row_class.end, within.end))};
 }
@@ -47,7 +42,7 @@ void ForEachClassOf(const std::vector<TapPhase>& phases, const Slab& slab, const
 // For every class, phase by phase, its pixels in one share of a slab. Shares have equally many taps
 // of tiles of `tile_rows` pixels.
 inline void CutShare(const std::vector<TapPhase>& phases, const Slab& slab, int64_t tile_rows,
-                     const TileShare& share, std::vector<ClassPixels>& classes) {
+                     const TileShare& share, std::vector<Range>& classes) {
   classes.clear();
   int64_t all = 0;
   ForEachClassOf(phases, slab, [&](int64_t pixels, int64_t taps) {

@@ -24,13 +24,9 @@ struct SegmentSteps {
 // The segments of some blocks for one class of pixels.
 class SegmentList {
  public:
-  // Blocks [begin, end) of a phase.
-  struct Blocks {
-    int64_t begin, end;
-  };
-
+  // `blocks`: of the phase.
   void Build(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
-             const SegmentSteps& steps, const Blocks& blocks) {
+             const SegmentSteps& steps, const Range& blocks) {
     segments_.clear();
     block_ends_.clear();
     const int64_t num_cols = static_cast<int64_t>(phase.cols->taps.size());
@@ -118,9 +114,8 @@ class SegmentTable {
  private:
   static constexpr int64_t kMostKept = 1 << 14;  // segments
 
-  SegmentList::Blocks BlocksOf(size_t phase, int64_t part) const {
-    const int64_t blocks = std::ssize(phases_[phase].blocks);
-    return {blocks * part / parts_[phase], blocks * (part + 1) / parts_[phase]};
+  Range BlocksOf(size_t phase, int64_t part) const {
+    return ShareOf(std::ssize(phases_[phase].blocks), parts_[phase], part);
   }
 
   template <class Body>
@@ -157,12 +152,12 @@ class SegmentTable {
 // Runs the kernel on some pixels of one class in a slab; the offsets are those of the tensors as
 // they lie for it.
 template <class Element>
-void RunClassPixels(const ClassPixels& pixels, const Slab& slab, const TapPhase& phase,
+void RunClassPixels(const Range& pixels, const Slab& slab, const TapPhase& phase,
                     const AxisClass& row_class, const AxisClass& col_class,
                     const PixelOffsets& source, const PixelOffsets& result,
                     RowGatherer<Element>& gatherer) {
   if (pixels.begin == pixels.end) return;
-  const RowRange rows = RowsOfClass(slab, phase, row_class);
+  const Range rows = RowsOfClass(slab, phase, row_class);
   const int64_t num_cols = col_class.end - col_class.begin;
   const auto source_at = [](const AxisPhase& axis, const AxisClass& c, int64_t p) {
     if (c.tap_begin == c.tap_end) return int64_t{0};

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "conv/gemm/tiles.h"
+#include "conv/plan/work.h"
 
 namespace convgrad {
 
@@ -55,7 +56,7 @@ struct TileCounts {
 
  private:
   void Add(int64_t num_tiles, int64_t rows, int64_t tile_vectors, bool halves) {
-    const double waiting = wide ? 4 : 8;  // issued in the four cycles for which a sum waits
+    const double waiting = Product(WaitingSlots(wide));
     const auto tiles = static_cast<double>(num_tiles);
     const auto sums = static_cast<double>(rows * tile_vectors);
     const double slots = std::max(halves ? sums - 0.5 * static_cast<double>(rows) : sums, waiting);

@@ -10,7 +10,6 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
-#include "conv/move/stream_result.h"
 #include "kernels/gemm/indirect_gemm.h"
 
 namespace convgrad {
@@ -138,6 +137,9 @@ int64_t SumsOfTile(const GemmTile<Compute>& tile) {
   return int64_t{tile.rows} * tile.cols * int64_t{sizeof(Compute) / sizeof(float)};
 }
 
+// Tiles of one call of the micro-kernel, at most.
+inline constexpr int64_t kTilesAtOnce = 16;
+
 // Runs the micro-kernel on rows that are handed over one at a time. `args` holds everything but the
 // rows; when its sums are kept, those of all tiles lie one behind the other from args.sums.
 template <class Compute>
@@ -187,8 +189,6 @@ class RowGatherer {
   }
 
  private:
-  static constexpr int64_t kTilesAtOnce = 16;
-
   // From the row `first` on; the last tile has num_rows.
   void RunTiles(const GemmTile<Compute>& tile, int64_t first, int64_t num_tiles, int64_t num_rows) {
     args_.a_rows = a_rows_ + first;

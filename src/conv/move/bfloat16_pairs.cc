@@ -49,7 +49,7 @@ bool PairsAreExact(const ConvArgs& args) {
                          : role == Role::kFilter ? args.filter
                                                  : args.out_backprop;
     const BFloat16Magnitudes magnitudes =
-        MagnitudesOf(args, tensor, *CheckedProduct(args.problem.ShapeOf(role)));
+        MagnitudesOf(args, tensor, args.problem.NumElements(role));
     const int least = magnitudes.least >> kFractionBits;
     if (magnitudes.greatest >= kInfinity || least == 0) return false;
     least_product += least - kBias - kFractionBits;
@@ -81,7 +81,7 @@ void LoadSlabPairs(const Parallel& parallel, const PackPairKernels& kernels, con
 
 void PackFilterPairs(const PackPairKernels& kernels, const Problem& problem, const TapSum& sum,
                      const std::vector<TapPhase>& phases, const BFloat16* filter,
-                     const FilterPanel& panel, const TermRange& terms, BFloat16Pair* to) {
+                     const FilterPanel& panel, const Range& terms, BFloat16Pair* to) {
   const ConvGeometry& g = problem.geometry;
   if (panel.num_channels < panel.cols) {
     std::fill_n(to + terms.begin * panel.cols, (terms.end - terms.begin) * panel.cols,

@@ -9,7 +9,7 @@
 #include "conv/axes/tap_sum.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/staging.h"
-#include "conv/plan/algorithm.h"
+#include "conv/plan/plan.h"
 #include "kernels/pack/pack_pairs.h"
 
 namespace convgrad {
@@ -33,6 +33,6 @@ void LoadSlabPairs(const Parallel& parallel, const PackPairKernels& kernels, con
 // PackFilter for pairs of source channels; `sum` and `phases` count pairs.
 void PackFilterPairs(const PackPairKernels& kernels, const Problem& problem, const TapSum& sum,
                      const std::vector<TapPhase>& phases, const BFloat16* filter,
-                     const FilterPanel& panel, const TermRange& terms, BFloat16Pair* to);
+                     const FilterPanel& panel, const Range& terms, BFloat16Pair* to);
 
 }  // namespace convgrad

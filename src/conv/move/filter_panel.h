@@ -25,12 +25,8 @@ struct FilterPanel {
 // Rows of the filter that are fetched while a square's are turned: the next square's.
 inline constexpr int64_t kRowsAhead = 16;
 
-// Terms [begin, end) in the order [phase][tap][source channel].
-struct TermRange {
-  int64_t begin, end;
-};
-
-// body(panel, terms) for threads that share all terms of some panels.
+// body(panel, terms) for threads that share all terms of some panels. Terms are counted in the
+// order [phase][tap][source channel], here and below.
 template <class Body>
 void ForPanelParts(const Parallel& parallel, int64_t num_panels, int64_t num_terms,
                    const Body& body) {
@@ -40,13 +36,13 @@ void ForPanelParts(const Parallel& parallel, int64_t num_panels, int64_t num_ter
   const int64_t parts = std::clamp<int64_t>(num_terms / kFewestTerms, 1, wanted);
   parallel.For(num_panels * parts, [&](int64_t i) {
     const int64_t part = i % parts;
-    body(i / parts, TermRange{num_terms * part / parts, num_terms * (part + 1) / parts});
+    body(i / parts, ShareOf(num_terms, parts, part));
   });
 }
 
 // body(tap, first source channel, number of channels, first term) for each tap's part of a range.
 template <class Body>
-void ForTapsOf(const TapSum& sum, const std::vector<TapPhase>& phases, const TermRange& terms,
+void ForTapsOf(const TapSum& sum, const std::vector<TapPhase>& phases, const Range& terms,
                const Body& body) {
   int64_t term = 0;
   for (const TapPhase& phase : phases) {
@@ -65,7 +61,7 @@ void ForTapsOf(const TapSum& sum, const std::vector<TapPhase>& phases, const Ter
 template <class Stored>
 void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
                 const std::vector<TapPhase>& phases, const Stored* filter, const FilterPanel& panel,
-                const TermRange& terms, ComputeType<Stored>* to) {
+                const Range& terms, ComputeType<Stored>* to) {
   if (panel.num_channels < panel.cols) {
     std::fill_n(to + terms.begin * panel.cols, (terms.end - terms.begin) * panel.cols,
                 ComputeType<Stored>{0});

@@ -6,7 +6,7 @@ namespace convgrad {
 void PairedColumns::Split(const GridPiece& piece, const BFloat16* row, int64_t column_stride,
                           const ChannelBlocks& blocks, BFloat16Pair* to) const {
   const GridColumns& grid = piece.grid;
-  const GridColumns::Range first = grid.OnRow(0), second = grid.OnRow(grid.apart);
+  const Range first = grid.OnRow(0), second = grid.OnRow(grid.apart);
   const int64_t end = piece.begin + piece.count;
   for (int64_t at = piece.begin; at < end;) {
     int64_t next = end;

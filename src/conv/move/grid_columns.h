@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/checked.h"
+#include "base/range.h"
 #include "kernels/kernel_table.h"
 
 namespace convgrad {
@@ -21,11 +22,7 @@ struct GridColumns {
   GridColumns OfRows(int64_t rows) const {
     return {first, step, apart, rows * width, rows * count};
   }
-  // Positions [begin, end) whose column, moved by `offset`, is on the row.
-  struct Range {
-    int64_t begin, end;
-    bool Has(int64_t i) const { return i >= begin && i < end; }
-  };
+  // Positions whose column, moved by `offset`, is on the row.
   Range OnRow(int64_t offset) const {
     const int64_t at = first + offset;
     const auto position = [&](int64_t column) {
@@ -72,7 +69,7 @@ class WidenedColumns {
   // NHWC: [position][channel], of a whole row.
   void Copy(const GridColumns& grid, const Stored* row, int64_t column_stride, int64_t channels,
             Element* to) const {
-    const GridColumns::Range on = FillOffRow(grid, channels, to);
+    const Range on = FillOffRow(grid, channels, to);
     if (on.begin == on.end) return;
     pack_.copy_widen(row + (grid.first + on.begin * grid.step) * column_stride,
                      grid.step * column_stride, to + on.begin * channels, channels,
@@ -82,7 +79,7 @@ class WidenedColumns {
   // NCHW: the same.
   void CopyTransposed(const GridColumns& grid, const Stored* row, int64_t plane_stride,
                       int64_t channels, Element* to) const {
-    const GridColumns::Range on = FillOffRow(grid, channels, to);
+    const Range on = FillOffRow(grid, channels, to);
     if (on.begin == on.end) return;
     const Stored* from = row + grid.first + on.begin;
     if (channels == 1) return pack_.widen(from, to + on.begin, on.end - on.begin);
@@ -107,8 +104,8 @@ class WidenedColumns {
   }
 
  private:
-  static GridColumns::Range FillOffRow(const GridColumns& grid, int64_t channels, Element* to) {
-    const GridColumns::Range on = grid.OnRow(0);
+  static Range FillOffRow(const GridColumns& grid, int64_t channels, Element* to) {
+    const Range on = grid.OnRow(0);
     std::fill(to, to + on.begin * channels, Element{0});
     std::fill(to + on.end * channels, to + grid.count * channels, Element{0});
     return on;

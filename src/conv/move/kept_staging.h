@@ -104,7 +104,7 @@ inline constexpr int64_t kPlanesTogether = 16;
 // are written around it.
 template <class Stored>
 int64_t RowsTogether(int64_t width, bool stream) {
-  constexpr int64_t kPixels = 256, kLine = kAlignment / int64_t{sizeof(Stored)};
+  constexpr int64_t kPixels = 256, kLine = kLineBytes / int64_t{sizeof(Stored)};
   const int64_t line_rows = stream ? kLine / std::gcd(kLine, width) : 1;
   return RoundUp(std::max<int64_t>(1, kPixels / width), line_rows);
 }

@@ -20,7 +20,7 @@ inline bool IsLine(const void* address) {
 // True if a result that kernels write in place, row by row, is best written around the caches: it
 // is too large to be found there afterwards, and its rows are whole lines.
 inline bool PaysToStream(const void* result, int64_t bytes, int64_t row_bytes) {
-  return bytes >= kLeavesTheCaches && row_bytes % int64_t{kAlignment} == 0 && IsLine(result);
+  return bytes >= kLeavesTheCaches && row_bytes % kLineBytes == 0 && IsLine(result);
 }
 
 }  // namespace convgrad

@@ -33,8 +33,8 @@ constexpr int64_t kNumberBytes =
 int64_t ImagesAtOnceOf(Problem problem, int64_t max_bytes) {
   const int64_t batch = std::max<int64_t>(1, problem.geometry.batch);
   problem.geometry.batch = 1;
-  const int64_t numbers =
-      std::max<int64_t>(1, CountOf(problem.InputShape()) + CountOf(problem.OutputShape()));
+  const int64_t numbers = std::max<int64_t>(
+      1, problem.NumElements(Role::kInput) + problem.NumElements(Role::kOutBackprop));
   const int64_t by_terms = kSlabTerms / std::max<int64_t>(1, problem.MaxTerms());
   int64_t most_numbers = kSlabNumbers;
   if (max_bytes > 0) most_numbers = std::min(most_numbers, max_bytes / 2 / kNumberBytes);
@@ -99,7 +99,7 @@ ExactSums::ExactSums(const Problem& problem, const KernelTable& kernels, int num
 }
 
 void ExactSums::Begin(int64_t max_bytes) {
-  sums_.emplace(CountOf(problem_.ResultShape()), max_bytes);
+  sums_.emplace(problem_.NumResults(), max_bytes);
   num_terms_ = 0;
 }
 
@@ -119,7 +119,7 @@ const ExactSums::Slab& ExactSums::SlabOf(int64_t images) {
 int64_t ExactSums::ScratchBytes() const {
   if (!whole_) return 0;
   const Problem& wide = whole_->problem;
-  const int64_t numbers = CountOf(wide.InputShape()) + CountOf(wide.OutputShape());
+  const int64_t numbers = wide.NumElements(Role::kInput) + wide.NumElements(Role::kOutBackprop);
   return numbers * kNumberBytes + wide.ResultBytes() + whole_->planned.ScratchBytes();
 }
 
@@ -143,8 +143,8 @@ void ExactSums::Add(const void* input, const void* out_backprop, int64_t images,
 template <class Stored>
 void ExactSums::AddStored(const Stored* input, const Stored* out_backprop, const Slab& slab,
                           const Parallel& parallel) {
-  const int64_t num_input = CountOf(slab.problem.InputShape());
-  const int64_t num_out = CountOf(slab.problem.OutputShape());
+  const int64_t num_input = slab.problem.NumElements(Role::kInput);
+  const int64_t num_out = slab.problem.NumElements(Role::kOutBackprop);
   const int64_t terms = slab.problem.MaxTerms();
   num_terms_ += terms;
   if (terms == 0) return;

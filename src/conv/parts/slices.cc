@@ -5,7 +5,6 @@
 #include <cmath>
 #include <mutex>
 #include <numeric>
-#include <utility>
 
 #include "base/checked.h"
 #include "order/superaccumulator.h"

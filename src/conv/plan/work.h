@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace convgrad {
 
@@ -33,6 +34,15 @@ inline constexpr std::array<const char*, kNumWorkKinds> kWorkKindNames = {
     "gemm_fma",   "gemm_load",  "gemm_single", "whole_fma", "whole_load", "row_fma",
     "plane_fma",  "plane_load", "segment",     "fold",      "call",       "copied",
     "transposed", "scattered",  "run",         "task",      "far_line"};
+
+// What stays in the first-level cache while a kernel runs.
+inline constexpr int64_t kFirstCacheBytes = int64_t{32} << 10;
+
+// Multiply-adds of vectors that are issued while a sum waits for its last term, four cycles: one a
+// cycle of 64 bytes, two of narrower ones.
+constexpr int64_t WaitingSlots(bool wide) {
+  return wide ? 4 : 8;
+}
 
 // Multiplies counts whose product an integer may not hold.
 double Product(auto... factors) {

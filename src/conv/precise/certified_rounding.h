@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/memory.h"
 #include "conv/precise/single_elements.h"
 #include "conv/precise/slabs.h"
 #include "kernels/precise/precise.h"
@@ -36,7 +37,6 @@ class NextNumbers {
   }
 
  private:
-  static constexpr int64_t kLineBytes = 64;
   int64_t LineOf(int64_t element) const {
     return static_cast<int64_t>(static_cast<double>(element) * bytes_of_element_) / kLineBytes;
   }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "conv/precise/compensated_engine.h"
+#include "conv/precise/compensated_runner.h"
 #include "conv/precise/single_elements.h"
 
 namespace convgrad {
@@ -14,7 +14,7 @@ template <class Finish>
 void FinishElements(const ConvArgs& args, const Finish& finish) {
   const auto& operands = InfoOf(args.problem.op).operands;
   auto* result = static_cast<double*>(args.result);
-  CompensatedEngine(args.problem, args.kernels)
+  CompensatedRunner(args.problem, args.kernels)
       .ForEachPiece(args.OperandOf(operands[0]), args.OperandOf(operands[1]), args.parallel,
                     [&](int64_t begin, std::span<const ElementSum> sums) {
                       for (const ElementSum& sum : sums) {
@@ -26,7 +26,7 @@ void FinishElements(const ConvArgs& args, const Finish& finish) {
 
 }  // namespace
 
-// The engine multiplies padding with what lies beside it, so that an infinity there may spoil a sum
+// The runner multiplies padding with what lies beside it, so that an infinity there may spoil a sum
 // that it is no part of: such elements follow the chain by themselves.
 void RunCompensated(const ConvArgs& args) {
   const SingleElements<double> elements(args);

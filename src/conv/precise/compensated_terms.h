@@ -1,5 +1,5 @@
 // Which numbers make up the sums of a tile: packs them, from tensors of any layout, in the order of
-// order/compensated_chain.h. All of the engine's geometry is here.
+// order/compensated_chain.h. All of its runner's geometry is here.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,6 @@
 #include "problem/geometry.h"
 
 namespace convgrad {
-
-struct Span {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
 
 // A data tensor: which element is where, and where it ends.
 struct BoundedStrides : DataStrides {
@@ -37,7 +32,7 @@ class TermPacker {
   // Rows that may share a tile have the same key.
   virtual int64_t KeyOf(int64_t) const { return 0; }
   // Terms of each row go to `counts`.
-  virtual void Pack(std::span<const int64_t> rows, int64_t group, Span cols, TileSums& sums,
+  virtual void Pack(std::span<const int64_t> rows, int64_t group, Range cols, TileSums& sums,
                     std::span<int64_t> counts) const = 0;
 };
 
@@ -94,7 +89,7 @@ class TapPacker : public TermPacker<Stored> {
     return rows_.PhaseOf(pixel / result_w_) * cols_.num_phases() + cols_.PhaseOf(pixel % result_w_);
   }
 
-  void Pack(std::span<const int64_t> rows, int64_t group, Span cols, TileSums& sums,
+  void Pack(std::span<const int64_t> rows, int64_t group, Range cols, TileSums& sums,
             std::span<int64_t> counts) const override {
     Pixels pixels(*this, rows, counts);
     const int64_t first = rows.front() % plane_;
@@ -183,7 +178,7 @@ class TapPacker : public TermPacker<Stored> {
   int64_t channels() const { return forward_ ? g_.group_in_c : g_.group_out_c; }
 
   // All channels of the source's group.
-  void PackTap(int64_t r, int64_t t, int64_t group, Span cols, Pixels& pixels,
+  void PackTap(int64_t r, int64_t t, int64_t group, Range cols, Pixels& pixels,
                TileSums& sums) const {
     for (int64_t begin = 0; begin < channels();) {
       const int64_t count = std::min(channels() - begin, sums.room());
@@ -196,7 +191,7 @@ class TapPacker : public TermPacker<Stored> {
     }
   }
 
-  void PackTapOfOne(int64_t r, int64_t t, int64_t group, Span cols, Pixels& pixels,
+  void PackTapOfOne(int64_t r, int64_t t, int64_t group, Range cols, Pixels& pixels,
                     TileSums& sums) const {
     const Stored* channel = source_ + group * layout_.channel;
     if (!pixels.PackCol(cols_.DeltaOf(t), channel, sums.rows(), sums.num_terms())) return;
@@ -206,7 +201,7 @@ class TapPacker : public TermPacker<Stored> {
 
   // kernel[r][t][in channel of the group][out channel]: the columns are out channels, terms in
   // channels, or the other way round.
-  void PackFilter(int64_t r, int64_t t, int64_t group, int64_t begin, int64_t count, Span cols,
+  void PackFilter(int64_t r, int64_t t, int64_t group, int64_t begin, int64_t count, Range cols,
                   TileSums& sums) const {
     PackedItem items[kTileCols];
     const int64_t tap = (r * g_.kernel_w + t) * g_.group_in_c * g_.out_c;
@@ -240,7 +235,7 @@ class PixelPacker : public TermPacker<Stored> {
         in_(BoundedStrides::Of(problem.data_format, g_.in_h, g_.in_w, g_.in_c)),
         out_(BoundedStrides::Of(problem.data_format, g_.out_h, g_.out_w, g_.out_c)) {}
 
-  void Pack(std::span<const int64_t> rows, int64_t group, Span cols, TileSums& sums,
+  void Pack(std::span<const int64_t> rows, int64_t group, Range cols, TileSums& sums,
             std::span<int64_t> counts) const override {
     Tap taps[kTileRows];
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -258,12 +253,12 @@ class PixelPacker : public TermPacker<Stored> {
   // A row of the result: its tap, the output pixels that meet the input there, and where it finds
   // the input's number of output pixel (0, 0) of image 0.
   struct Tap {
-    Span rows, cols;
+    Range rows, cols;
     int64_t offset;
   };
 
   // Output positions whose source position for the tap lies in [0, size).
-  static Span Meeting(int64_t out, int64_t stride, int64_t shift, int64_t size) {
+  static Range Meeting(int64_t out, int64_t stride, int64_t shift, int64_t size) {
     const int64_t begin = std::clamp<int64_t>(-FloorDiv(shift, stride), 0, out);
     const int64_t end = std::clamp<int64_t>(FloorDiv(size - 1 - shift, stride) + 1, begin, out);
     return {begin, end};
@@ -280,8 +275,8 @@ class PixelPacker : public TermPacker<Stored> {
   }
 
   // Output row i of image n, where any tap meets it.
-  void PackRow(int64_t n, int64_t i, std::span<const Tap> taps, Span cols, TileSums& sums) const {
-    Span met = {g_.out_w, 0};
+  void PackRow(int64_t n, int64_t i, std::span<const Tap> taps, Range cols, TileSums& sums) const {
+    Range met = {g_.out_w, 0};
     for (const Tap& tap : taps) {
       if (i < tap.rows.begin || i >= tap.rows.end || tap.cols.size() == 0) continue;
       met = {std::min(met.begin, tap.cols.begin), std::max(met.end, tap.cols.end)};
@@ -295,7 +290,7 @@ class PixelPacker : public TermPacker<Stored> {
   }
 
   void PackPixels(int64_t n, int64_t i, int64_t j, int64_t count, std::span<const Tap> taps,
-                  Span cols, TileSums& sums) const {
+                  Range cols, TileSums& sums) const {
     PackedItem rows[kTileRows];
     const int64_t in_step = g_.stride_w * in_.col;
     const int64_t in_first = n * in_.image + i * g_.stride_h * in_.row + j * in_step;

@@ -7,8 +7,8 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
-#include "conv/precise/compensated_engine.h"
 #include "conv/precise/compensated_packing.h"
+#include "conv/precise/compensated_runner.h"
 #include "kernels/kernel_table.h"
 
 namespace convgrad {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "conv/precise/compensated.h"
-#include "conv/precise/compensated_engine.h"
+#include "conv/precise/compensated_runner.h"
 #include "conv/precise/sliced.h"
 #include "conv/precise/widened.h"
 #include "conv/reference/reference.h"
@@ -26,8 +26,8 @@ bool CanAll(const Problem&, const KernelTable&) {
 class CompensatedPlan : public Plan {
  public:
   CompensatedPlan(const Problem& problem, int num_threads)
-      : scratch_bytes_(CompensatedEngine::ScratchBytes(num_threads)),
-        tiles_(CompensatedEngine::DescribeTiles(problem)) {}
+      : scratch_bytes_(CompensatedRunner::ScratchBytes(num_threads)),
+        tiles_(CompensatedRunner::DescribeTiles(problem)) {}
 
   int64_t ScratchBytes() const override { return scratch_bytes_; }
   std::string Tiles() const override { return tiles_; }
@@ -39,18 +39,6 @@ class CompensatedPlan : public Plan {
  private:
   const int64_t scratch_bytes_;
   const std::string tiles_;
-};
-
-// One element at a time, by the visitor of a precision.
-template <void (*kRun)(const ConvArgs&)>
-class VisitPlan : public Plan {
- public:
-  int64_t ScratchBytes() const override { return 0; }
-  std::string Tiles() const override { return kReferenceTiles; }
-  bool Run(const ConvArgs& args) const override {
-    kRun(args);
-    return true;
-  }
 };
 
 void VisitCompensated(const ConvArgs& args) {

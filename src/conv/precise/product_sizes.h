@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "base/checked.h"
 #include "conv/precise/squares.h"
 
 namespace convgrad {

@@ -1,5 +1,5 @@
 // Single elements of a result by their own terms: what settles those that a coarser bound leaves in
-// doubt, in twice double's precision with the bound of compensated_engine.h, and exactly where even
+// doubt, in twice double's precision with the bound of compensated_runner.h, and exactly where even
 // that is not enough.
 #pragma once
 
@@ -10,8 +10,8 @@
 #include <type_traits>
 
 #include "base/checked.h"
-#include "conv/plan/algorithm.h"
-#include "conv/precise/compensated_engine.h"
+#include "conv/plan/plan.h"
+#include "conv/precise/compensated_runner.h"
 #include "conv/precise/product_unit.h"
 #include "order/compensated_chain.h"
 #include "order/exact_sum.h"
@@ -27,7 +27,7 @@ inline double CompensatedBound(double magnitude, int64_t num_terms, bool may_und
   return 2 * relative * relative * magnitude + (may_underflow ? terms * 0x1p-1074 : 0);
 }
 
-// The engine's sum rounded once, if its bound says how.
+// The runner's sum rounded once, if its bound says how.
 template <class Stored>
 std::optional<Stored> RoundCertified(const ElementSum& sum, const ProductUnit& unit) {
   // TwoSum is only exact while nothing in it overflows.
@@ -109,9 +109,8 @@ class SingleElements {
   const ProductUnit& Unit() const {
     std::call_once(has_unit_, [&] {
       const auto& operands = InfoOf(problem_.op).operands;
-      unit_ =
-          ProductUnit::Of(problem_.dtype, first_, *CheckedProduct(problem_.ShapeOf(operands[0])),
-                          second_, *CheckedProduct(problem_.ShapeOf(operands[1])), parallel_);
+      unit_ = ProductUnit::Of(problem_.dtype, first_, problem_.NumElements(operands[0]), second_,
+                              problem_.NumElements(operands[1]), parallel_);
     });
     return unit_;
   }

@@ -13,7 +13,8 @@ namespace {
 // As many in each, from the first on; a function of sizes alone.
 int64_t ImagesOf(const Problem& problem, int64_t numbers) {
   const int64_t batch = std::max<int64_t>(1, problem.geometry.batch);
-  const int64_t elements = CountOf(problem.InputShape()) + CountOf(problem.OutputShape());
+  const int64_t elements =
+      problem.NumElements(Role::kInput) + problem.NumElements(Role::kOutBackprop);
   return std::clamp<int64_t>(numbers / std::max<int64_t>(1, elements / batch), 1, batch);
 }
 
@@ -24,10 +25,6 @@ bool SameSlab(const ConvGeometry& a, const ConvGeometry& b) {
 
 }  // namespace
 
-int64_t CountOf(const Shape& shape) {
-  return *CheckedProduct(shape);
-}
-
 Problem InFloat(Problem problem) {
   problem.dtype = DType::kFloat32;
   return problem;
@@ -36,7 +33,7 @@ Problem InFloat(Problem problem) {
 int64_t WideSlab::OffsetIn(const Problem& whole, Role role) const {
   if (role == Role::kFilter || whole.geometry.batch == 0) return 0;
   const bool is_input = role == Role::kInput;
-  const int64_t image = CountOf(whole.ShapeOf(role)) / whole.geometry.batch;
+  const int64_t image = whole.NumElements(role) / whole.geometry.batch;
   const int64_t rows = is_input ? whole.geometry.in_h : whole.geometry.out_h;
   return first_image * image + (is_input ? in : out).begin * (image / rows);
 }
@@ -56,8 +53,9 @@ Slabs::Slabs(const Problem& problem, const SlabSize& size)
   const bool is_input = InfoOf(problem.op).direction == Direction::kBackpropInput;
   band_rows_ = rows_ = is_input ? g.in_h : g.out_h;
   if (size.may_cut_images && images_ == 1 && problem.data_format == DataFormat::kNHWC) {
-    const int64_t numbers = (CountOf(problem.InputShape()) + CountOf(problem.OutputShape())) /
-                            std::max<int64_t>(1, g.batch);
+    const int64_t numbers =
+        (problem.NumElements(Role::kInput) + problem.NumElements(Role::kOutBackprop)) /
+        std::max<int64_t>(1, g.batch);
     const int64_t bands = std::clamp<int64_t>(CeilDiv(numbers, size.numbers), 1, rows_);
     // Every band of an input gradient begins in the same phase.
     band_rows_ = RoundUp(CeilDiv(rows_, bands), is_input ? g.stride_h : 1);
@@ -82,7 +80,7 @@ Slabs::Slabs(const Problem& problem, const SlabSize& size, const KernelTable& ke
       kinds_.back().in_float = Planned::Best(InFloat(wide), kernels, num_threads);
     }
     const auto numbers_of = [](const Kind& kind) {
-      return CountOf(kind.problem.InputShape()) + CountOf(kind.problem.OutputShape());
+      return kind.problem.NumElements(Role::kInput) + kind.problem.NumElements(Role::kOutBackprop);
     };
     if (numbers_of(kinds_.back()) > numbers_of(kinds_[widest_])) widest_ = kinds_.size() - 1;
   }
@@ -99,7 +97,7 @@ bool Slabs::CanCut() const {
 
 int Slabs::NumWorkers(const Problem& problem, const SlabSize& size, int num_threads) {
   const bool is_filter = InfoOf(problem.op).direction == Direction::kBackpropFilter;
-  if (is_filter && CountOf(problem.FilterShape()) > size.numbers / 4) return 1;
+  if (is_filter && problem.NumElements(Role::kFilter) > size.numbers / 4) return 1;
   return Count(problem, size) >= 4 * num_threads ? num_threads : 1;
 }
 
@@ -171,13 +169,13 @@ bool Slabs::AreFolded() const {
 
 int64_t Slabs::MostOf(Role role) const {
   int64_t most = 0;
-  for (const Kind& kind : kinds_) most = std::max(most, CountOf(kind.problem.ShapeOf(role)));
+  for (const Kind& kind : kinds_) most = std::max(most, kind.problem.NumElements(role));
   return most;
 }
 
 int64_t Slabs::MostOfResult() const {
   int64_t most = 0;
-  for (const Kind& kind : kinds_) most = std::max(most, CountOf(kind.problem.ResultShape()));
+  for (const Kind& kind : kinds_) most = std::max(most, kind.problem.NumResults());
   return most;
 }
 

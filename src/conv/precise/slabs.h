@@ -16,7 +16,6 @@
 
 namespace convgrad {
 
-int64_t CountOf(const Shape& shape);
 Problem InFloat(Problem problem);
 
 // body(begin, end) for pieces of [0, count), as many numbers as a thread takes at a time.
@@ -33,11 +32,6 @@ inline bool AreMany(int64_t doubts, int64_t elements) {
   return doubts > elements / kFewOf + kAlwaysFew;
 }
 
-// Rows of a tensor's images; all of them, unless a slab is part of one image.
-struct Rows {
-  int64_t begin, end;
-};
-
 // Some images, or some rows of the output of one: a float64 problem of its own, and how it is
 // computed.
 struct WideSlab {
@@ -45,7 +39,7 @@ struct WideSlab {
   const Planned& planned;
   const Planned* in_float;  // how the same is in float32, where slabs were asked for that
   int64_t first_image;
-  Rows in, out;
+  Range in, out;  // rows of each image; all, unless the slab is part of one
 
   // The slab's part of a tensor begins there.
   int64_t OffsetIn(const Problem& whole, Role role) const;
@@ -64,7 +58,7 @@ struct SlabSize {
   static SlabSize Cached(const Problem& problem, int num_threads) {
     const bool has_copies = problem.op == Op::kConv2DBackpropFilter;
     const int64_t numbers = (int64_t{1} << (has_copies ? 17 : 18)) * num_threads;
-    return {std::max(numbers, CountOf(problem.FilterShape())), true};
+    return {std::max(numbers, problem.NumElements(Role::kFilter)), true};
   }
 };
 
@@ -106,7 +100,7 @@ class Slabs {
   };
   struct Place {
     int64_t first_image, images;
-    Rows in, out;
+    Range in, out;
   };
   Slabs(const Problem& problem, const SlabSize& size);  // the cut alone
   Place PlaceOf(int64_t index) const;

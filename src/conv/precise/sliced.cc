@@ -7,11 +7,10 @@
 #include <bit>
 #include <cmath>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "conv/precise/compensated.h"
-#include "conv/precise/compensated_engine.h"
+#include "conv/precise/compensated_runner.h"
 #include "conv/precise/single_elements.h"
 #include "kernels/precise/precise.h"
 #include "order/canonical_order.h"
@@ -25,7 +24,7 @@ constexpr int kMostLevels = 2;
 SlabSize SlicedSize(const Problem& problem) {
   constexpr int64_t kOfFewTerms = int64_t{1} << 16, kNumbers = int64_t{1} << 18;
   const bool has_few = problem.geometry.group_in_c == 1;
-  return {std::max(has_few ? kOfFewTerms : kNumbers, CountOf(problem.FilterShape())),
+  return {std::max(has_few ? kOfFewTerms : kNumbers, problem.NumElements(Role::kFilter)),
           /*may_cut_images=*/true};
 }
 
@@ -171,7 +170,7 @@ class SlicedRun {
     const bool is_data = second_ == Role::kFilter;
     CutNumbers& y = is_data ? filter_ : worker.y;
     const auto cut = [&](Role role, CutNumbers& numbers) {
-      return numbers.Cut(ElementsOf(role, slab), CountOf(slab.problem.ShapeOf(role)), kernels_,
+      return numbers.Cut(ElementsOf(role, slab), slab.problem.NumElements(role), kernels_,
                          args_.parallel);
     };
     if (!cut(first_, worker.x) || (!is_data && !cut(second_, y))) return false;
@@ -181,7 +180,7 @@ class SlicedRun {
     // For the roundings of low when sums are added to sums.
     const double size = is_zero ? 0 : std::ldexp(static_cast<double>(terms_), top);
     const double bound = is_zero ? 0 : slicing_.Bound(terms_, top) + size * 0x1p-98;
-    const int64_t count = CountOf(slab.problem.ResultShape());
+    const int64_t count = slab.problem.NumResults();
     if (is_data) {
       return Finish(worker.sums, bound, slab.OffsetInResult(args_.problem), count);
     }
@@ -196,7 +195,7 @@ class SlicedRun {
   void AddProducts(SlicedWorker& worker, const WideSlab& slab, const CutNumbers& y) {
     const int levels = slicing_.levels;
     PairSums& sums = worker.sums;
-    const int64_t count = CountOf(slab.problem.ResultShape());
+    const int64_t count = slab.problem.NumResults();
     Multiply(slab, worker.x.Tail(levels), y.Tail(0), sums.low.data());
     for (int k = 0; k < levels; ++k) {
       Multiply(slab, worker.x.Slice(k), y.Tail(levels - k), worker.more.data());
@@ -302,7 +301,7 @@ int64_t SlicedPlan::ScratchBytes() const {
   const int64_t numbers = shared + num_workers_ * (of_worker + doubts);
   const int64_t sliced =
       numbers * static_cast<int64_t>(sizeof(double)) + num_workers_ * slabs_.ScratchBytes();
-  return std::max(sliced, CompensatedEngine::ScratchBytes(num_threads_));
+  return std::max(sliced, CompensatedRunner::ScratchBytes(num_threads_));
 }
 
 bool SlicedPlan::Run(const ConvArgs& args) const {

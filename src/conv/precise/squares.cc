@@ -1,5 +1,7 @@
 #include "conv/precise/squares.h"
 
+#include "base/checked.h"
+
 namespace convgrad {
 namespace {
 

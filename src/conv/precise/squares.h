@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/checked.h"
 #include "conv/plan/plan.h"
 #include "kernels/precise/precise.h"
 
@@ -31,7 +30,6 @@ class BandSquares {
  public:
   explicit BandSquares(const DataSizes& sizes);
 
-  int64_t num_bands() const { return bands_; }
   int64_t BandOf(int64_t row) const { return row / band_rows_; }
   // The squares of a band, channel by channel.
   const double* Of(int64_t image, int64_t band) const {

@@ -6,9 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <vector>
 
-#include "base/checked.h"
 #include "base/memory.h"
 #include "conv/precise/certified_rounding.h"
 #include "conv/precise/product_sizes.h"
@@ -209,8 +207,7 @@ class WidenedRun {
     return {worker.rounded.data(), first, count};
   }
   Target TargetOf(const WideSlab& slab, Worker<Stored>& worker) const {
-    return TargetAt(slab.OffsetInResult(args_.problem), CountOf(slab.problem.ResultShape()),
-                    worker);
+    return TargetAt(slab.OffsetInResult(args_.problem), slab.problem.NumResults(), worker);
   }
 
   void ForSlabs(const Body& body) {
@@ -239,16 +236,16 @@ class WidenedRun {
   }
   // The slab after this one of the same worker will have these numbers; another may take it.
   std::span<const Stored> NextOfSource(const WideSlab& slab) const {
-    const int64_t count = CountOf(slab.problem.ShapeOf(source_));
+    const int64_t count = slab.problem.NumElements(source_);
     const int64_t begin = slab.OffsetIn(args_.problem, source_) + num_workers_ * count;
-    const int64_t left = CountOf(args_.problem.ShapeOf(source_)) - begin;
+    const int64_t left = args_.problem.NumElements(source_) - begin;
     if (left <= 0) return {};
     const auto* source = static_cast<const Stored*>(args_.OperandOf(source_));
     return {source + begin, static_cast<size_t>(std::min(count, left))};
   }
   void Widen(Role role, Worker<Stored>& worker, const WideSlab& slab) const {
     WidenNumbers(args_, ElementsOf(role, slab), worker.Of(role).data(),
-                 CountOf(slab.problem.ShapeOf(role)));
+                 slab.problem.NumElements(role));
   }
   void Compute(const WideSlab& slab, Worker<Stored>& worker, const AlignedArray<double>& filter,
                std::optional<SlabSums>& sums) const {
@@ -266,7 +263,7 @@ class WidenedRun {
     for (const Role role : InfoOf(args_.problem.op).operands) {
       if (role == Role::kFilter) continue;
       TakeFloatSizes(ElementsOf(role, slab), sizes.data.Of(role).data(),
-                     CountOf(slab.problem.ShapeOf(role)));
+                     slab.problem.NumElements(role));
     }
     const bool has_filter = float_filter_.size() > 0;
     slab.in_float->Run({InFloat(slab.problem), sizes.data.Of(Role::kInput).data(),

@@ -58,7 +58,7 @@ void VisitElements(const ConvArgs& args) {
   const auto* first = static_cast<const Stored*>(args.OperandOf(operands[0]));
   const auto* second = static_cast<const Stored*>(args.OperandOf(operands[1]));
   Stored* result = static_cast<Stored*>(args.result);
-  const int64_t num_elements = *CheckedProduct(args.problem.ResultShape());
+  const int64_t num_elements = args.problem.NumResults();
   constexpr int64_t kPiece = 64;
   args.parallel.For(CeilDiv(num_elements, kPiece), [&](int64_t piece) {
     const int64_t end = std::min(num_elements, (piece + 1) * kPiece);
@@ -69,5 +69,17 @@ void VisitElements(const ConvArgs& args) {
     }
   });
 }
+
+// One element at a time, by a visitor.
+template <void (*kRun)(const ConvArgs&)>
+class VisitPlan : public Plan {
+ public:
+  int64_t ScratchBytes() const override { return 0; }
+  std::string Tiles() const override { return kReferenceTiles; }
+  bool Run(const ConvArgs& args) const override {
+    kRun(args);
+    return true;
+  }
+};
 
 }  // namespace convgrad

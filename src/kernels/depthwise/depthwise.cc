@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillDepthwiseKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillDepthwise);
+  CONVGRAD_OF_ISA(table.isa, FillDepthwise)(table);
 }
 
 }  // namespace convgrad

@@ -14,6 +14,7 @@
 
 #include "kernels/depthwise/depthwise_store-inl.h"
 #include "kernels/depthwise/depthwise_tile-inl.h"
+#include "kernels/kernel_table.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {

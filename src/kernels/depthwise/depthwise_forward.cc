@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillDepthwiseForwardKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillDepthwiseForward);
+  CONVGRAD_OF_ISA(table.isa, FillDepthwiseForward)(table);
 }
 
 }  // namespace convgrad

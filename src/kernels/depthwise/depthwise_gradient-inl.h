@@ -12,6 +12,7 @@
 
 #include "kernels/depthwise/depthwise_short_rows-inl.h"
 #include "kernels/depthwise/depthwise_tile-inl.h"
+#include "kernels/kernel_table.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {

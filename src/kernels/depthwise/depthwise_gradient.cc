@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillDepthwiseGradientKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillDepthwiseGradient);
+  CONVGRAD_OF_ISA(table.isa, FillDepthwiseGradient)(table);
 }
 
 }  // namespace convgrad

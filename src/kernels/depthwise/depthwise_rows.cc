@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillDepthwiseRowsKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillDepthwiseRows);
+  CONVGRAD_OF_ISA(table.isa, FillDepthwiseRows)(table);
 }
 
 }  // namespace convgrad

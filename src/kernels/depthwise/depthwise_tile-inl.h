@@ -9,7 +9,7 @@
 
 #include <type_traits>
 
-#include "kernels/kernel_table.h"
+#include "kernels/depthwise/depthwise.h"
 #include "kernels/simd/convert-inl.h"
 #include "kernels/simd/vector-inl.h"
 

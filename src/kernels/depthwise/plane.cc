@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillPlaneKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillPlane);
+  CONVGRAD_OF_ISA(table.isa, FillPlane)(table);
 }
 
 }  // namespace convgrad

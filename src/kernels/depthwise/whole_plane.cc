@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillWholePlaneKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillWholePlane);
+  CONVGRAD_OF_ISA(table.isa, FillWholePlane)(table);
 }
 
 }  // namespace convgrad

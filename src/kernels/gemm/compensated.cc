@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillCompensatedKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillCompensated);
+  CONVGRAD_OF_ISA(table.isa, FillCompensated)(table);
 }
 
 }  // namespace convgrad

@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillIndirectGemmKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillIndirectGemm);
+  CONVGRAD_OF_ISA(table.isa, FillIndirectGemm)(table);
 }
 
 }  // namespace convgrad

@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillTapRowKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillTapRow);
+  CONVGRAD_OF_ISA(table.isa, FillTapRow)(table);
 }
 
 }  // namespace convgrad

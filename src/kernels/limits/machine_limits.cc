@@ -10,7 +10,7 @@
 namespace convgrad {
 
 void FillMachineLimitKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillMachineLimits);
+  CONVGRAD_OF_ISA(table.isa, FillMachineLimits)(table);
 }
 
 }  // namespace convgrad

@@ -11,11 +11,11 @@
 namespace convgrad {
 
 void FillPackKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillPack);
+  CONVGRAD_OF_ISA(table.isa, FillPack)(table);
 }
 
 void FillPackPairKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillPackPairs);
+  CONVGRAD_OF_ISA(table.isa, FillPackPairs)(table);
 }
 
 }  // namespace convgrad

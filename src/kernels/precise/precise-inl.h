@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "kernels/precise/precise.h"

@@ -13,34 +13,16 @@ namespace convgrad {
 
 template <class Stored>
 const PreciseKernels<Stored>& PreciseKernelsOf(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return N_AVX3::kPrecise<Stored>;
-  if (isa == Isa::kAvx2) return N_AVX2::kPrecise<Stored>;
-#else
-  if (isa == Isa::kNeon) return N_NEON::kPrecise<Stored>;
-#endif
-  return N_SCALAR::kPrecise<Stored>;
+  return CONVGRAD_OF_ISA(isa, kPrecise<Stored>);
 }
 
 const PairKernels& PairKernelsOf(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return N_AVX3::kPairs;
-  if (isa == Isa::kAvx2) return N_AVX2::kPairs;
-#else
-  if (isa == Isa::kNeon) return N_NEON::kPairs;
-#endif
-  return N_SCALAR::kPairs;
+  return CONVGRAD_OF_ISA(isa, kPairs);
 }
 
 template <class Stored>
 const ScreenKernels<Stored>& ScreenKernelsOf(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return N_AVX3::kScreen<Stored>;
-  if (isa == Isa::kAvx2) return N_AVX2::kScreen<Stored>;
-#else
-  if (isa == Isa::kNeon) return N_NEON::kScreen<Stored>;
-#endif
-  return N_SCALAR::kScreen<Stored>;
+  return CONVGRAD_OF_ISA(isa, kScreen<Stored>);
 }
 
 template const ScreenKernels<Float16>& ScreenKernelsOf<Float16>(Isa);

@@ -11,11 +11,11 @@
 namespace convgrad {
 
 void FillVectorGemmKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillVectorGemm);
+  CONVGRAD_OF_ISA(table.isa, FillVectorGemm)(table);
 }
 
 void FillVectorOuterKernels(KernelTable& table) {
-  CONVGRAD_FOR_ISA(table, FillVectorOuter);
+  CONVGRAD_OF_ISA(table.isa, FillVectorOuter)(table);
 }
 
 }  // namespace convgrad

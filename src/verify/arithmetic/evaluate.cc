@@ -1,7 +1,6 @@
 #include "verify/arithmetic/evaluate.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/checked.h"
@@ -60,7 +59,7 @@ void Evaluation::Divide(const Model& model) {
     case Split::kTiles: by_length(model.parts); break;
     case Split::kBalanced:
       for (int64_t i = 0; i < model.parts; ++i) {
-        ranges_.push_back({n * i / model.parts, n * (i + 1) / model.parts});
+        ranges_.push_back(ShareOf(n, model.parts, i));
       }
       break;
     case Split::kOuter: by_begins(terms_.outer); break;

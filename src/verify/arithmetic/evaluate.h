@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/range.h"
 #include "verify/arithmetic/model.h"
 #include "verify/arithmetic/terms.h"
 
@@ -22,10 +23,6 @@ class Evaluation {
   std::span<const double> Of(const Model& model);
 
  private:
-  struct Range {
-    int64_t begin, end;
-  };
-
   void Divide(const Model& model);
   void Deal(const Model& model);
   void AddPrefixes(const double* x, const double* y);

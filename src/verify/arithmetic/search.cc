@@ -358,24 +358,4 @@ ArithmeticSearch FindArithmetic(const Problem& problem, const Tensor& first, con
   return search;
 }
 
-bool IsPlainSum(const Problem& problem, const Tensor& first, const Tensor& second, int64_t element,
-                double value) {
-  const TermSource source(problem, first, second);
-  const Terms terms = source.Of(element);
-  const Format stored = StoredFormat(problem.dtype);
-  for (const LoopOrder& order : source.Orders()) {
-    for (const bool reversed : {false, true}) {
-      const Sequence sequence = {Format::kFloat64, order, reversed, false};
-      const Arranged arranged = Arrange(terms, sequence);
-      Evaluation evaluation(arranged);
-      for (const Model& model :
-           ModelsOf(Family::kPlain, sequence, {problem.dtype, arranged.size(), 1, 1})) {
-        if (KindOf(model, problem.dtype).name != KindOf(Model(), problem.dtype).name) continue;
-        if (Round(stored, evaluation.Of(model).front()) == value) return true;
-      }
-    }
-  }
-  return false;
-}
-
 }  // namespace convgrad

@@ -25,9 +25,4 @@ struct ArithmeticSearch {
 ArithmeticSearch FindArithmetic(const Problem& problem, const Tensor& first, const Tensor& second,
                                 const Tensor& made, const Parallel& parallel);
 
-// True if a single sum in float32 (float64 for float64), in any of the orders that kernels' loops
-// take, in lanes or pairwise, gives `value` as element `element`.
-bool IsPlainSum(const Problem& problem, const Tensor& first, const Tensor& second, int64_t element,
-                double value);
-
 }  // namespace convgrad

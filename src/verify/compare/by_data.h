@@ -2,8 +2,6 @@
 // element's own terms; then what odds the whole has.
 #pragma once
 
-#include <cstdint>
-
 #include "base/parallel.h"
 #include "tensor/tensor.h"
 #include "verify/compare/compare.h"

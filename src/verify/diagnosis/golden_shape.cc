@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"

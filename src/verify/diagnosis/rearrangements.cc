@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "verify/diagnosis/axes.h"

@@ -1,9 +1,7 @@
 // Mistaken memory: the numbers of another layout, or one place off, under the right shape.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <utility>
 
 #include "base/checked.h"
 #include "verify/diagnosis/axes.h"

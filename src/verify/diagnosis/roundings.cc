@@ -2,7 +2,6 @@
 // way, or read as another type.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>

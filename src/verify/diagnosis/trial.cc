@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iterator>
 #include <mutex>
-#include <vector>
 
 #include "base/checked.h"
 #include "verify/truth/distance.h"
@@ -143,8 +142,7 @@ int64_t Trial::CopiedBytes() const {
 int64_t Trial::SeenBytes(const View& view, int operand) const {
   if (!view.source && !view.change) return 0;
   const Problem& problem = alternative_.problem;
-  return *CheckedProduct(problem.ShapeOf(InfoOf(problem.op).operands[operand])) *
-         InfoOf(problem.dtype).bytes;
+  return problem.NumElements(InfoOf(problem.op).operands[operand]) * InfoOf(problem.dtype).bytes;
 }
 
 TermWalk Trial::InPlainOrder(const Alternative& alternative) {

@@ -6,8 +6,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "order/term_walk.h"
 #include "tensor/tensor.h"

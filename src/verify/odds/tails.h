@@ -3,8 +3,6 @@
 // size). Each is an upper bound for every distribution of that kind, not an estimate.
 #pragma once
 
-#include <cstdint>
-
 namespace convgrad {
 
 // That the worst of `count` errors is `sizes` of its sizes or more, in either direction.

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "base/error.h"
 #include "verify/truth/distance.h"

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "base/parallel.h"
 #include "conv/compute.h"
 #include "problem/geometry.h"
 #include "verify/compare/compare.h"

@@ -5,10 +5,9 @@
 #include <limits>
 #include <optional>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
-#include "conv/precise/compensated_engine.h"
+#include "conv/precise/compensated_runner.h"
 #include "conv/precise/single_elements.h"
 #include "conv/precise/widened.h"
 #include "conv/reference/reference.h"
@@ -34,7 +33,7 @@ Problem WithoutPairs(Problem problem) {
   return problem;
 }
 
-// As CompensatedEngine has it, for a single element.
+// As CompensatedRunner has it, for a single element.
 template <class Stored>
 class SumVisitor {
  public:
@@ -138,7 +137,7 @@ class Oracle::Elements {
  public:
   virtual ~Elements() = default;
   virtual int unit() const = 0;
-  // `sum` as CompensatedEngine gives it.
+  // `sum` as CompensatedRunner gives it.
   virtual Truth Of(int64_t element, const ElementSum& sum) const = 0;
   virtual Truth At(int64_t element) const = 0;
   virtual double InCanonicalOrder(int64_t element) const = 0;
@@ -198,7 +197,7 @@ class Oracle::ElementsOf : public Oracle::Elements {
   const Stored* const first_;
   const Stored* const second_;
   const SingleElements<Stored> single_;
-  const TermWalk plain_walk_;  // in the order of CompensatedEngine
+  const TermWalk plain_walk_;  // in the order of CompensatedRunner
   const ProductUnit unit_;
 };
 
@@ -218,7 +217,7 @@ int Oracle::unit_exponent() const {
 }
 
 void Oracle::ForEachPiece(const Visit& visit) const {
-  CompensatedEngine(problem_).ForEachPiece(
+  CompensatedRunner(problem_).ForEachPiece(
       first_.raw(), second_.raw(), parallel_, [&](int64_t begin, std::span<const ElementSum> sums) {
         std::vector<Truth> truths(sums.size());
         for (size_t i = 0; i < sums.size(); ++i) {

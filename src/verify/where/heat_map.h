@@ -3,7 +3,6 @@
 // count, so that a patch in one image and channel shows as such.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -114,7 +114,7 @@ Shape Layout::IndexOf(int64_t element) const {
 }
 
 void Whereabouts::Add(const Layout& layout, int64_t element) {
-  constexpr Range kNone = {kMaxElements, -1};
+  constexpr Extremes kNone = {kMaxElements, -1};
   if (count_ == 0) {
     ranges_.assign(layout.shape_.size(), kNone);
     patterns_.resize(layout.shape_.size());
@@ -156,7 +156,7 @@ void Whereabouts::Join(const Whereabouts& other) {
 std::optional<HeatMap> Whereabouts::Picture(const Layout& layout) const {
   if (count_ < 2) return std::nullopt;  // one element is better told
   Shape extents;
-  for (const Range& range : ranges_) extents.push_back(range.last - range.first + 1);
+  for (const Extremes& range : ranges_) extents.push_back(range.last - range.first + 1);
   return grids_.Telling(layout.grids_, layout.axis_names_, extents);
 }
 
@@ -180,7 +180,7 @@ std::string Whereabouts::Describe(const Layout& layout) const {
   if (count_ == 0) return "";
   if (count_ == 1) {
     Shape index;
-    for (const Range& range : ranges_) index.push_back(range.first);
+    for (const Extremes& range : ranges_) index.push_back(range.first);
     const bool border = layout.has_inside_ && at_border_ == 1;
     return fmt::format("one element {}{}", ToString(index), border ? " at the border" : "");
   }
@@ -210,7 +210,7 @@ std::string Whereabouts::Describe(const Layout& layout) const {
 
 std::optional<std::string> Whereabouts::OneTap(const Layout& layout) const {
   if (!layout.row_axis_) return std::nullopt;
-  const Range row = ranges_[*layout.row_axis_], col = ranges_[*layout.col_axis_];
+  const Extremes row = ranges_[*layout.row_axis_], col = ranges_[*layout.col_axis_];
   const int64_t taps = layout.shape_[*layout.row_axis_] * layout.shape_[*layout.col_axis_];
   if (taps == 1 || row.first != row.last || col.first != col.last) return std::nullopt;
   return fmt::format("one tap (row {}, column {})", row.first, col.first);

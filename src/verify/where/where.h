@@ -63,14 +63,14 @@ class Whereabouts {
   std::optional<HeatMap> Picture(const Layout& layout) const;
 
  private:
-  struct Range {
+  struct Extremes {
     int64_t first, last;
   };
   std::optional<std::string> OneTap(const Layout& layout) const;
 
   int64_t count_ = 0;
   int64_t at_border_ = 0;
-  std::vector<Range> ranges_;  // by axis: the least and the largest position
+  std::vector<Extremes> ranges_;  // by axis: the least and the largest position
   std::vector<AxisPattern> patterns_;
   HeatGrids grids_;
   Shape at_;  // the last element's index; kept for its memory

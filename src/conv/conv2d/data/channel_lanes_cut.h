@@ -26,7 +26,7 @@ namespace convgrad {
 // they are not used where they lie; and its pixels in chunks, over which tiles pass panel by panel.
 struct ChannelLanesStage {
   Slab result;
-  RowRange source_rows;
+  Range source_rows;
   std::vector<Slab> chunks;
 
   Slab Source() const {
@@ -155,7 +155,7 @@ bool ChannelLanesCut<Stored, Element>::Crowds(const TapSum& sum) {
   const int64_t step = sum.col_phases.empty() ? 1 : sum.col_phases.front().source_step;
   return !kPairs && sum.groups > 1 && sum.kernel_h * sum.kernel_w > 1 &&
          step * sum.groups * group_bytes % kFewSetsStride == 0 &&
-         group_bytes <= kFewLines * int64_t{kAlignment};
+         group_bytes <= kFewLines * kLineBytes;
 }
 
 // In a forward pass the terms of a panel are rows of the filter, one behind the other, which few
@@ -168,7 +168,7 @@ bool ChannelLanesCut<Stored, Element>::FilterServesInPlace() const {
   const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
   constexpr int64_t kFewSetsStride = 1024, kFewPixels = 16, kMostPixels = 128;
   const bool crowds = sum.result_c * sum.groups * int64_t{sizeof(Element)} % kFewSetsStride == 0;
-  if (panels.cols * int64_t{sizeof(Element)} % int64_t{kAlignment} == 0) {
+  if (panels.cols * int64_t{sizeof(Element)} % kLineBytes == 0) {
     return pixels <= (crowds ? kFewPixels : kMostPixels);
   }
   return pixels <= kFewPixels && TermsOf(sum, phases) <= (crowds ? 512 : 2048);

@@ -53,7 +53,7 @@ class ChannelLanesRunner {
   };
   struct ThreadScratch {
     SegmentList segments;
-    std::vector<ClassPixels> classes;
+    std::vector<Range> classes;
     AlignedArray<double> sums;
     Slabs slabs;  // of the thread's own stages
   };
@@ -122,7 +122,7 @@ class ChannelLanesRunner {
   // To the beginning of the packed panels, unless they are read where the filter lies.
   void PackPanels(int64_t first, int64_t count) {
     const int64_t num_terms = TermsOf(cut_.sum, cut_.phases);
-    ForPanelParts(args_.parallel, count, num_terms, [&](int64_t i, const TermRange& terms) {
+    ForPanelParts(args_.parallel, count, num_terms, [&](int64_t i, const Range& terms) {
       const FilterPanel panel = PanelAt(first + i);
       if (!ReadsInPlace(panel)) PackPanel(panel, terms, PackedPanel(i));
     });
@@ -133,7 +133,7 @@ class ChannelLanesRunner {
     return {DataFormat::kNHWC, shape.h, shape.w, channels};
   }
   bool StreamsResult() const;
-  void PackPanel(const FilterPanel& panel, const TermRange& terms, Element* to) const;
+  void PackPanel(const FilterPanel& panel, const Range& terms, Element* to) const;
   Operands Load(const ChannelLanesStage& stage, int64_t task, Slabs& slabs) const;
   void LoadSource(const Slab& slab, int64_t task, Element* to) const;
   void Store(const ChannelLanesStage& stage, int64_t task, const Operands& operands) const;
@@ -153,14 +153,14 @@ template <class Stored, class Element>
 bool ChannelLanesRunner<Stored, Element>::StreamsResult() const {
   if (cut_.result_staged) return false;
   constexpr int64_t kStored = sizeof(Stored);
-  return cut_.panels.cols * kStored % int64_t{kAlignment} == 0 &&
+  return cut_.panels.cols * kStored % kLineBytes == 0 &&
          PaysToStream(args_.result, cut_.sum.batch * cut_.result.Image() * kStored,
                       cut_.sum.result_c * kStored);
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::PackPanel(const FilterPanel& panel,
-                                                    const TermRange& terms, Element* to) const {
+void ChannelLanesRunner<Stored, Element>::PackPanel(const FilterPanel& panel, const Range& terms,
+                                                    Element* to) const {
   const auto* filter = static_cast<const Stored*>(args_.filter);
   if constexpr (Cut::kPairs) {
     PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, cut_.sum, cut_.phases, filter,
@@ -286,13 +286,13 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
   tile.stream = StreamsResult();
   const auto tiles = TilesOfWidth(cut_.kernels, panel.num_channels);
   CutShare(cut_.phases, chunk, tiles.front().rows, share, scratch.classes);
-  const ClassPixels* of_phase = scratch.classes.data();
+  const Range* of_phase = scratch.classes.data();
   for (size_t i = 0; i < cut_.phases.size(); ++i) {
     const int64_t parts = cut_.segments.PartsOf(i);
     for (int64_t part = 0; part < parts; ++part) {
       tile.resume = part > 0;
       tile.keep = part + 1 < parts;
-      const ClassPixels* pixels = of_phase;
+      const Range* pixels = of_phase;
       RowGatherer<Element> gatherer(tiles, tile);
       segment_table->ForClasses(
           i, part, scratch.segments,

@@ -27,7 +27,6 @@ template <class Element>
 void AddPanels(Work& work, const IndirectGemmKernels<Element>& kernels, double times,
                int64_t num_rows, int64_t num_cols, const Panels& panels, int64_t panel_calls,
                const TileTerms& sums) {
-  constexpr int64_t kTilesAtOnce = 16;
   const TileCounts tiles(kernels, panels, num_rows, num_cols, /*same_rows=*/false);
   work.Add(WorkKind::kGemmFma, times * sums.terms * tiles.added);
   work.Add(WorkKind::kGemmLoad, times * sums.terms * tiles.loaded);
@@ -129,7 +128,7 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
   }
   if (sum.groups > 1 && !cut.groups_apart) {  // a group's part of pixels where they lie
     const auto lines = [&](int64_t h, int64_t w, int64_t channels) {
-      const int64_t of_pixel = CeilDiv(channels * int64_t{sizeof(Element)}, int64_t{kAlignment});
+      const int64_t of_pixel = CeilDiv(channels * int64_t{sizeof(Element)}, kLineBytes);
       return Product(sum.batch, sum.groups, h, w, of_pixel);
     };
     work.Add(WorkKind::kFarLine, lines(sum.source_h, sum.source_w, sum.source_c) +
@@ -143,9 +142,8 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
 template <class Stored, class Element>
 double FarLinesOfPanel(const PixelLanesCut<Stored, Element>& cut, const Panels& panels,
                        double terms) {
-  constexpr double kFirstCache = 32 << 10;
   const double bytes = Product(panels.cols, sizeof(Element));
-  if (terms * bytes <= kFirstCache) return 0;
+  if (terms * bytes <= Product(kFirstCacheBytes)) return 0;
   const double multiply_adds =
       Product(std::min<int64_t>(cut.tile_rows, cut.sum.result_c), panels.cols / cut.kernels.lanes);
   return terms * Product(cut.row_blocks) *
@@ -224,9 +222,8 @@ void AddClass(Work& work, const ImageLanesCut<Stored, Element>& cut, const TapPh
               const AxisClass& rows, const AxisClass& cols) {
   const ImageLanesParts& parts = cut.parts;
   const double num_rows = Product(rows.end - rows.begin), num_cols = Product(cols.end - cols.begin);
-  // Issued in the four cycles for which a sum waits, as in TileCounts.
-  const double waiting =
-      cut.kernels.lanes * sizeof(ComputeType<Stored>) == size_t{kAlignment} ? 4 : 8;
+  const bool wide = cut.kernels.lanes * sizeof(ComputeType<Stored>) == size_t{kAlignment};
+  const double waiting = Product(WaitingSlots(wide));
   const TileTerms sums = TermsOfClass(cut.sum, phase, rows.tap_end - rows.tap_begin,
                                       cols.tap_end - cols.tap_begin, parts.chunk_groups == 1);
   const auto add = [&](double count, double tile_rows, double tile_cols) {

@@ -27,7 +27,7 @@ class ImageLanesRunner {
   // False where the filter forbids to multiply rows off the image.
   bool Run() {
     if constexpr (!Cut::kPairs) {  // exact pairs are finite
-      const int64_t filter_size = *CheckedProduct(args_.problem.ShapeOf(Role::kFilter));
+      const int64_t filter_size = args_.problem.NumElements(Role::kFilter);
       if (!cut_.parts.whole_images() && !IsFinite<Stored>(args_.filter, filter_size)) return false;
     }
     filter_ = AlignedArray<Element>(cut_.FilterElements());
@@ -63,7 +63,7 @@ template <class Stored, class Element>
 void ImageLanesRunner<Stored, Element>::PackTerms(const FilterPanel& block, Element* to) const {
   const auto* filter = static_cast<const Stored*>(args_.filter);
   const TapSum& sum = cut_.sum;
-  const TermRange all{0, TermsOf(sum, cut_.phases)};
+  const Range all{0, TermsOf(sum, cut_.phases)};
   if constexpr (Cut::kPairs) {
     PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, sum, cut_.phases, filter, block,
                     all, to);

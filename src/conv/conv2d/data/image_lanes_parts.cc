@@ -173,13 +173,13 @@ ImageLanesPart ImageLanesParts::PartAt(int64_t index) const {
   return part;
 }
 
-RowRange ImageLanesParts::SourceCols(const ImageLanesPart& part) const {
-  const RowRange range = cols.Of(part.col_begin, part.col_end);
+Range ImageLanesParts::SourceCols(const ImageLanesPart& part) const {
+  const Range range = cols.Of(part.col_begin, part.col_end);
   const int64_t begin = std::clamp<int64_t>(range.begin, 0, source_w);
   return {begin, std::clamp(range.end, begin, source_w)};
 }
 
-RowRange ImageLanesParts::ResultCols(const ImageLanesPart& part) const {
+Range ImageLanesParts::ResultCols(const ImageLanesPart& part) const {
   return {part.col_begin * result_col_step, std::min(part.col_end * result_col_step, result_w)};
 }
 

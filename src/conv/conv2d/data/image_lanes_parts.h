@@ -2,13 +2,10 @@
 // the rows, columns and groups of channels are cut so that what is worked on stays in a cache.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "conv/axes/tap_sum.h"
 #include "conv/move/staging.h"
-#include "kernels/kernel_table.h"
 #include "problem/geometry.h"
 
 namespace convgrad {
@@ -43,8 +40,8 @@ struct ImageLanesParts {
 
   int64_t NumParts() const { return bands.lane_groups * num_chunks * col_blocks * row_parts; }
   ImageLanesPart PartAt(int64_t index) const;
-  RowRange SourceCols(const ImageLanesPart& part) const;
-  RowRange ResultCols(const ImageLanesPart& part) const;
+  Range SourceCols(const ImageLanesPart& part) const;
+  Range ResultCols(const ImageLanesPart& part) const;
   bool whole_images() const { return bands.count == 1; }
 
   AxisReach rows, cols;

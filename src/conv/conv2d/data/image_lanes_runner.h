@@ -6,10 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <type_traits>
-#include <vector>
 
-#include "base/checked.h"
 #include "base/memory.h"
 #include "conv/conv2d/data/image_lanes_cut.h"
 #include "conv/conv2d/data/sliding_rows_runner.h"
@@ -72,17 +69,16 @@ class ImageLanesPartRunner {
 
   int64_t lanes() const { return cut_.kernels.lanes; }
   bool Place(int64_t lane, int64_t& image, int64_t& band) const;
-  void PackRows(RowRange rows);
-  void PackRun(RowRange rows);
+  void PackRows(Range rows);
+  void PackRun(Range rows);
   using Places = std::array<const Stored*, kMostImageLanes>;
   void GatherChannels(const Places& from, int64_t count, Element* to) const;
   void GatherPlane(const Places& from, int64_t pixels, Element* to) const;
   void RunStrip(int64_t begin, int64_t end);
-  void RunClass(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols,
-                RowRange strip);
+  void RunClass(const TapPhase& phase, const AxisClass& rows, const AxisClass& cols, Range strip);
   void RunTiles(Pixels& pixels);
-  void StoreRows(RowRange rows);
-  void StoreRun(RowRange rows);
+  void StoreRows(Range rows);
+  void StoreRun(Range rows);
 
   const ConvArgs& args_;
   const ImageLanesCut<Stored, Element>& cut_;
@@ -91,7 +87,7 @@ class ImageLanesPartRunner {
   const Element* filter_;  // [group][channel block][terms][tile columns]
   const ImageLanesPart part_;
   Scratch& scratch_;
-  const RowRange source_cols_, result_cols_;
+  const Range source_cols_, result_cols_;
   const int64_t source_c_, result_c_;  // channels of the chunk
 
   int64_t source_row_ = 0;  // the first row in scratch, relative to a band's
@@ -136,7 +132,7 @@ bool ImageLanesPartRunner<Stored, Element>::Place(int64_t lane, int64_t& image,
 
 // Rows relative to a band's first. Whole images in whole rows are one run.
 template <class Stored, class Element>
-void ImageLanesPartRunner<Stored, Element>::PackRows(RowRange rows) {
+void ImageLanesPartRunner<Stored, Element>::PackRows(Range rows) {
   if (source_cols_.begin == source_cols_.end) return;
   if (cut_.parts.whole_images()) {
     rows = {std::max<int64_t>(rows.begin, 0), std::min(rows.end, cut_.source.h)};
@@ -150,7 +146,7 @@ void ImageLanesPartRunner<Stored, Element>::PackRows(RowRange rows) {
 
 // Rows whose pixels follow each other in the tensor and in scratch.
 template <class Stored, class Element>
-void ImageLanesPartRunner<Stored, Element>::PackRun(RowRange rows) {
+void ImageLanesPartRunner<Stored, Element>::PackRun(Range rows) {
   const DataShape& shape = cut_.source;
   const auto* source =
       static_cast<const Stored*>(cut_.sum.forward ? args_.input : args_.out_backprop);
@@ -234,10 +230,10 @@ void ImageLanesPartRunner<Stored, Element>::RunStrip(int64_t begin, int64_t end)
 // The pixels of one class in these rows.
 template <class Stored, class Element>
 void ImageLanesPartRunner<Stored, Element>::RunClass(const TapPhase& phase, const AxisClass& rows,
-                                                     const AxisClass& cols, RowRange strip) {
-  const RowRange row_range = {std::max(rows.begin, strip.begin), std::min(rows.end, strip.end)};
-  const RowRange col_range = {std::max(cols.begin, part_.col_begin),
-                              std::min(cols.end, part_.col_end)};
+                                                     const AxisClass& cols, Range strip) {
+  const Range row_range = {std::max(rows.begin, strip.begin), std::min(rows.end, strip.end)};
+  const Range col_range = {std::max(cols.begin, part_.col_begin),
+                           std::min(cols.end, part_.col_end)};
   if (row_range.begin >= row_range.end || col_range.begin >= col_range.end) return;
   const int64_t source_w = source_cols_.end - source_cols_.begin;
   const int64_t result_w = result_cols_.end - result_cols_.begin;
@@ -290,7 +286,7 @@ void ImageLanesPartRunner<Stored, Element>::RunTiles(Pixels& pixels) {
 }
 
 template <class Stored, class Element>
-void ImageLanesPartRunner<Stored, Element>::StoreRows(RowRange rows) {
+void ImageLanesPartRunner<Stored, Element>::StoreRows(Range rows) {
   if (cut_.parts.whole_images()) {
     rows.end = std::min(rows.end, cut_.result.h);
     if (result_cols_.end - result_cols_.begin == cut_.result.w) {
@@ -303,7 +299,7 @@ void ImageLanesPartRunner<Stored, Element>::StoreRows(RowRange rows) {
 
 // The inverse of PackRun.
 template <class Stored, class Element>
-void ImageLanesPartRunner<Stored, Element>::StoreRun(RowRange rows) {
+void ImageLanesPartRunner<Stored, Element>::StoreRun(Range rows) {
   const DataShape& shape = cut_.result;
   const int64_t width = result_cols_.end - result_cols_.begin;
   const int64_t pixels = (rows.end - rows.begin) * width;

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/memory.h"
 #include "conv/axes/padded_planes.h"
 #include "conv/axes/tap_sum.h"
 #include "conv/gemm/tiles.h"
@@ -162,14 +163,14 @@ int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
 // ones, with fewer multiply-adds to a load, lose more.
 template <class Stored, class Element>
 bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
-  constexpr int64_t kLine = 64, kNear = 1024, kFewChannels = 64;
+  constexpr int64_t kNear = 1024, kFewChannels = 64;
   constexpr int64_t kFewBlocks = 25, kFewBlocksOfNarrow = 8;
   const int64_t plane_bytes = source.h * source.w * int64_t{sizeof(Compute)};
   const int64_t past = plane_bytes % kNear;
-  const bool spread = std::min(past, kNear - past) >= kLine;
+  const bool spread = std::min(past, kNear - past) >= kLineBytes;
   const int64_t vector_bytes = kernels.lanes * int64_t{sizeof(Compute)};
   const bool across_lines = plane_bytes % vector_bytes != 0;
-  const bool loses_more = vector_bytes < kLine && across_lines;
+  const bool loses_more = vector_bytes < kLineBytes && across_lines;
   return row_blocks < (loses_more ? kFewBlocksOfNarrow : kFewBlocks) &&
          (sum.source_c <= kFewChannels || spread);
 }

@@ -16,6 +16,7 @@
 #include "conv/gemm/tiles.h"
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
+#include "conv/move/stream_result.h"
 #include "conv/plan/algorithm.h"
 
 namespace convgrad {
@@ -59,7 +60,7 @@ class PixelLanesRunner {
     int64_t ahead_step = 0;
   };
   void RunPart(int64_t image, int64_t part);
-  void PackFilterBlock(const FilterPanel& block, const TermRange& terms, Element* to) const;
+  void PackFilterBlock(const FilterPanel& block, const Range& terms, Element* to) const;
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
   void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
@@ -82,12 +83,12 @@ template <class Stored, class Element>
 bool PixelLanesRunner<Stored, Element>::Run() {
   const TapSum& sum = cut_.sum;
   if constexpr (!kPairs) {  // exact pairs are finite
-    const int64_t filter_size = *CheckedProduct(args_.problem.ShapeOf(Role::kFilter));
+    const int64_t filter_size = args_.problem.NumElements(Role::kFilter);
     if (cut_.multiplies_padding && !IsFinite<Stored>(args_.filter, filter_size)) return false;
   }
   filter_ = AlignedArray<Element>(cut_.FilterElements());
   threads_ = std::vector<ThreadScratch>(static_cast<size_t>(args_.parallel.num_threads()));
-  const auto pack = [&](int64_t i, const TermRange& terms) {
+  const auto pack = [&](int64_t i, const Range& terms) {
     const int64_t first = i % cut_.row_blocks * cut_.tile_rows;
     PackFilterBlock({i / cut_.row_blocks, first, std::min(cut_.tile_rows, sum.result_c - first),
                      cut_.tile_rows},
@@ -101,7 +102,7 @@ bool PixelLanesRunner<Stored, Element>::Run() {
 
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::PackFilterBlock(const FilterPanel& block,
-                                                        const TermRange& terms, Element* to) const {
+                                                        const Range& terms, Element* to) const {
   const auto* filter = static_cast<const Stored*>(args_.filter);
   if constexpr (kPairs) {
     PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, cut_.sum, cut_.phases, filter,
@@ -278,7 +279,6 @@ PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& p
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,
                                                  const PanelSource& from) const {
-  constexpr int64_t kLine = 64;
   args.b = from.data;
   args.b_step = from.term_step;
   args.segments = from.terms->segments.data();
@@ -286,10 +286,10 @@ void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,
   args.num_blocks = std::ssize(from.terms->block_ends);
   int64_t row = 0;
   if (from.ahead != nullptr) {
-    const int64_t lines = CeilDiv(args.num_cols * int64_t{sizeof(Stored)}, kLine);
+    const int64_t lines = CeilDiv(args.num_cols * int64_t{sizeof(Stored)}, kLineBytes);
     args.ahead = from.ahead;
     args.ahead_step = from.ahead_step;
-    args.ahead_tile_step = args.ahead_bytes = kLine * CeilDiv(lines, cut_.row_blocks);
+    args.ahead_tile_step = args.ahead_bytes = kLineBytes * CeilDiv(lines, cut_.row_blocks);
     row = std::min(lines * cut_.tile_rows, cut_.sum.result_c);
     RunRows(args, 0, row);
     args.ahead = nullptr;

@@ -26,7 +26,7 @@ class SlidingRows {
 
  private:
   void RunClass(const TapPhase& phase, const AxisClass& cols, std::span<const SlidingPiece> pieces,
-                RowRange steps);
+                Range steps);
   void RunTile(const SlidingTile<Element>& tile, SlidingTileArgs<Element> args);
 
   int64_t lanes() const { return cut_.kernels.lanes; }
@@ -35,7 +35,7 @@ class SlidingRows {
   const ImageLanesPart& part_;
   const Element* filter_;
   Scratch& scratch_;
-  const RowRange source_cols_, result_cols_;
+  const Range source_cols_, result_cols_;
   const int64_t source_c_;  // channels of the chunk
   int64_t num_sums_ = 0;    // vectors of sums in flight, of the strip's tiles so far
 };
@@ -59,8 +59,8 @@ SlidingRows<Stored, Element>::SlidingRows(const ImageLanesCut<Stored, Element>& 
 template <class Stored, class Element>
 void SlidingRows<Stored, Element>::Run(int64_t begin, int64_t end) {
   const int64_t taps_before_last = cut_.parts.rows.high - cut_.parts.rows.low;
-  const RowRange steps{begin == part_.row_begin ? 0 : begin - part_.row_begin + taps_before_last,
-                       end - part_.row_begin + taps_before_last};
+  const Range steps{begin == part_.row_begin ? 0 : begin - part_.row_begin + taps_before_last,
+                    end - part_.row_begin + taps_before_last};
   num_sums_ = 0;
   cut_.ListsOf(part_).pieces->ForClasses(
       [&](const TapPhase& phase, const AxisClass& cols, std::span<const SlidingPiece> pieces) {
@@ -71,7 +71,7 @@ void SlidingRows<Stored, Element>::Run(int64_t begin, int64_t end) {
 // The columns of one class.
 template <class Stored, class Element>
 void SlidingRows<Stored, Element>::RunClass(const TapPhase& phase, const AxisClass& cols,
-                                            std::span<const SlidingPiece> pieces, RowRange steps) {
+                                            std::span<const SlidingPiece> pieces, Range steps) {
   const AxisPhase& axis = *phase.cols;
   const int64_t result_w = result_cols_.end - result_cols_.begin;
   SlidingTileArgs<Element> args{};

@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "conv/conv2d/filter/cut.h"
-#include "conv/plan/algorithm.h"
+#include "conv/plan/plan.h"
 
 namespace convgrad {
 

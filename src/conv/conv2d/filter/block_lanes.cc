@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/checked.h"
 #include "base/memory.h"
 #include "conv/axes/pixel_sum.h"
 #include "conv/conv2d/filter/algorithms.h"
@@ -21,7 +20,7 @@ namespace convgrad {
 namespace {
 
 template <class Stored>
-class BlockLanesEngine;
+class BlockLanesRunner;
 
 // How blocks become lanes, for one type.
 template <class Stored>
@@ -51,7 +50,7 @@ class BlockLanesPlan final : public Plan {
                        cut_.unit_groups);
   }
   bool Run(const ConvArgs& args) const override {
-    BlockLanesEngine<Stored>(args, *this).Run();
+    BlockLanesRunner<Stored>(args, *this).Run();
     return !HasNaN<Stored>(args.result, cut_.num_rows() * cut_.geometry.out_c);
   }
 
@@ -66,11 +65,11 @@ class BlockLanesPlan final : public Plan {
 };
 
 template <class Stored>
-class BlockLanesEngine {
+class BlockLanesRunner {
  public:
   using Compute = ComputeType<Stored>;
 
-  BlockLanesEngine(const ConvArgs& args, const BlockLanesPlan<Stored>& plan)
+  BlockLanesRunner(const ConvArgs& args, const BlockLanesPlan<Stored>& plan)
       : plan_(plan),
         cut_(plan.cut()),
         sums_(plan.sums()),
@@ -133,7 +132,7 @@ class BlockLanesEngine {
 };
 
 template <class Stored>
-auto BlockLanesEngine<Stored>::PieceOfThread() -> Piece& {
+auto BlockLanesRunner<Stored>::PieceOfThread() -> Piece& {
   std::unique_ptr<Piece>& piece = pieces_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (piece == nullptr) piece = std::make_unique<Piece>(cut_, sums_, pack_, lanes_);
   return *piece;
@@ -141,7 +140,7 @@ auto BlockLanesEngine<Stored>::PieceOfThread() -> Piece& {
 
 // All tiles of a group.
 template <class Stored>
-void BlockLanesEngine<Stored>::Multiply(Piece* piece, int64_t group) const {
+void BlockLanesRunner<Stored>::Multiply(Piece* piece, int64_t group) const {
   const ConvGeometry& g = cut_.geometry;
   OuterTileArgs<Compute> call = {};
   call.a = piece->input.data() + group * g.group_in_c * lanes_;
@@ -161,7 +160,7 @@ void BlockLanesEngine<Stored>::Multiply(Piece* piece, int64_t group) const {
 
 // The sums of the lanes, one block after the other.
 template <class Stored>
-void BlockLanesEngine<Stored>::FoldBlocks(Piece* piece, double* fold) const {
+void BlockLanesRunner<Stored>::FoldBlocks(Piece* piece, double* fold) const {
   std::vector<const Compute*> from(static_cast<size_t>(lanes_));
   const int64_t size = sums_.UnitSize();
   for (int64_t first = 0; first < size; first += lanes_) {
@@ -174,7 +173,7 @@ void BlockLanesEngine<Stored>::FoldBlocks(Piece* piece, double* fold) const {
 }
 
 template <class Stored>
-void BlockLanesEngine<Stored>::RunPiece(int64_t unit, int64_t run, double* fold) {
+void BlockLanesRunner<Stored>::RunPiece(int64_t unit, int64_t run, double* fold) {
   Piece& piece = PieceOfThread();
   std::fill_n(fold, plan_.folds().Size(), 0.0);
   const int64_t last = std::min<int64_t>(std::ssize(cut_.blocks), (run + 1) * kRunBlocks);
@@ -190,7 +189,7 @@ void BlockLanesEngine<Stored>::RunPiece(int64_t unit, int64_t run, double* fold)
 
 // The rounded sums of one unit into the result.
 template <class Stored>
-void BlockLanesEngine<Stored>::Finish(int64_t unit, double* total) const {
+void BlockLanesRunner<Stored>::Finish(int64_t unit, double* total) const {
   const int64_t group_c = sums_.cols, unit_c = cut_.unit_out_c();
   AlignedArray<Compute> sums(sums_.UnitSize()), ordered(sums_.rows * unit_c);
   folds_.finish(total, Errors(total), sums.data(), sums.size(), sizeof(Stored) == 2);
@@ -213,7 +212,7 @@ void BlockLanesEngine<Stored>::Finish(int64_t unit, double* total) const {
 }
 
 template <class Stored>
-void BlockLanesEngine<Stored>::Run() {
+void BlockLanesRunner<Stored>::Run() {
   const int64_t num_units = cut_.num_units(), size = plan_.folds().Size();
   plan_.folds().Run(
       folds_,

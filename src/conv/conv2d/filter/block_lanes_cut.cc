@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/memory.h"
 
 namespace convgrad {
 namespace {
@@ -11,7 +12,6 @@ namespace {
 constexpr int64_t kPackedBytes = int64_t{640} << 10;
 constexpr int64_t kMostPackedBytes = int64_t{1} << 20;
 constexpr int64_t kMostSumBytes = int64_t{512} << 10;
-constexpr int64_t kLineBytes = 64;  // also of the widest vector
 
 // Pixels of even numbers of vectors meet in few sets of the first cache.
 int64_t PixelVectors(int64_t channels) {
@@ -20,7 +20,7 @@ int64_t PixelVectors(int64_t channels) {
 
 }  // namespace
 
-RowRange BlockLanesOperand::OnImage(const PixelBlock& block) const {
+Range BlockLanesOperand::OnImage(const PixelBlock& block) const {
   const int64_t first = block.col_begin * col_step + col_first;
   const int64_t begin = std::clamp<int64_t>(-first, 0, cols);
   return {begin, std::clamp<int64_t>(shape.w - first, begin, cols)};

@@ -33,7 +33,7 @@ struct BlockLanesOperand {
 
   int64_t Vectors(int64_t images) const { return images * rows * cols * pixel; }
   // The columns of a block's row that are on the image, counted from the row's first.
-  RowRange OnImage(const PixelBlock& block) const;
+  Range OnImage(const PixelBlock& block) const;
 };
 
 struct BlockLanesSums;
@@ -90,8 +90,7 @@ struct BlockLanesSums {
   BlockLanesSums(const BlockLanesCut& plan, const VectorOuterKernels<Compute>& kernels)
       : BlockLanesSums(plan) {
     const std::span<const OuterTile<Compute>> tiles = kernels.tiles;
-    // Multiply-adds of vectors that are issued while a sum waits for its last one.
-    const int64_t waiting = kernels.lanes == most_lanes ? 4 : 8;
+    const int64_t waiting = WaitingSlots(kernels.lanes == most_lanes);
     double least = HUGE_VAL;
     for (const OuterTile<Compute>& tile : tiles) {
       const double cost = CostOf(tile.rows, tile.cols, waiting);

@@ -75,7 +75,7 @@ template <class Stored>
 const Stored* BlockLanesPacker<Stored>::PutBetweenZeros(const PixelBlock& block, int64_t lane,
                                                         const Stored* row) {
   in_tensor_ = false;
-  const RowRange cols = form_->OnImage(block);
+  const Range cols = form_->OnImage(block);
   const int64_t size = form_->whole_pixels ? form_->channels : 1;
   const int64_t first = block.col_begin * form_->col_step + form_->col_first;
   // The output's columns behind a block's last belong to the next one.
@@ -112,7 +112,7 @@ const Stored* BlockLanesPacker<Stored>::RowOf(const PixelBlock& block, int64_t l
 template <class Stored>
 bool BlockLanesPacker<Stored>::LiesAsPacked(const PixelBlock& block) const {
   if (form_ == &cut_.output) return block.col_end - block.col_begin == form_->cols;
-  const RowRange cols = form_->OnImage(block);
+  const Range cols = form_->OnImage(block);
   return cols.begin == 0 && cols.end == form_->cols;
 }
 
@@ -132,8 +132,8 @@ template <class Stored>
 void BlockLanesPacker<Stored>::PackRow(int64_t image, int64_t row, Compute* to) {
   constexpr int64_t kPixelsAhead = 8;
   const DataShape& shape = form_->shape;
-  const RowRange on_image =
-      cut_.whole_rows ? form_->OnImage(cut_.blocks.front()) : RowRange{0, form_->cols};
+  const Range on_image =
+      cut_.whole_rows ? form_->OnImage(cut_.blocks.front()) : Range{0, form_->cols};
   const int64_t pixels = on_image.end - on_image.begin;
   to += on_image.begin * form_->pixel * lanes_;
   if (shape.format == DataFormat::kNCHW) {

@@ -307,7 +307,7 @@ int64_t FilterCut::MostStageSegments() const {
 
 int64_t FilterCut::UnfinishedElements() const {
   if (inputs_in_lanes) return ResultRows() * geometry.out_c;
-  return RoundsResult() ? ResultRows() * ResultColumns(passes.front()).count() : 0;
+  return RoundsResult() ? ResultRows() * ResultColumns(passes.front()).size() : 0;
 }
 
 int64_t FilterCut::ScratchBytes() const {

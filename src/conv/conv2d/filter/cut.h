@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory.h"
 #include "conv/axes/pixel_sum.h"
 #include "conv/gemm/tile_counts.h"
 #include "conv/move/grid_columns.h"
@@ -79,11 +80,7 @@ struct FilterCut {
     }
   };
   // The columns of the result that a pass makes, unless inputs are in lanes.
-  struct Columns {
-    int64_t begin, end;
-    int64_t count() const { return end - begin; }
-  };
-  Columns ResultColumns(const Pass& pass) const {
+  Range ResultColumns(const Pass& pass) const {
     const int64_t group_out_c = geometry.group_out_c, panel_cols = sizes.panels.cols;
     return {
         pass.group_begin * group_out_c + pass.panel_begin * panel_cols,
@@ -129,7 +126,6 @@ struct FilterCut {
   }
   // From one packed pixel of so many numbers to the next.
   int64_t PackedPixel(int64_t numbers) const {
-    constexpr int64_t kLineBytes = 64;
     return numbers + (PixelsCrowd(numbers) ? kLineBytes / sizes.element_bytes : 0);
   }
   // Rows of tiles are planes.
@@ -170,9 +166,9 @@ struct FilterCut {
   // often, for the little that they compute with them, else a cache line, so that packing moves
   // whole lines.
   int64_t ChannelBlock() const {
-    constexpr int64_t kLine = 64;
     const bool often = 10 * tile_taps * sizes.panels.count > PanelBytes();
-    return std::min(geometry.group_in_c, often ? sizes.tile_rows : kLine / sizes.element_bytes);
+    return std::min(geometry.group_in_c,
+                    often ? sizes.tile_rows : kLineBytes / sizes.element_bytes);
   }
   // Numbers that a stage holds of one pixel of the input's grid, and of one of out_backprop, when
   // they are packed.

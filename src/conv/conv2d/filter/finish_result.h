@@ -10,11 +10,11 @@ namespace convgrad {
 
 // Rounds these columns of the result's matrix, which `from` has without gaps.
 template <class Stored>
-void RoundColumns(const ConvArgs& args, const FilterCut& cut, const FilterCut::Columns& columns,
+void RoundColumns(const ConvArgs& args, const FilterCut& cut, const Range& columns,
                   const ComputeType<Stored>* from) {
   constexpr int64_t kRows = 64;  // at a time
   const auto narrow = args.kernels.template Pack<Stored>().narrow;
-  const int64_t out_c = cut.geometry.out_c, cols = columns.count();
+  const int64_t out_c = cut.geometry.out_c, cols = columns.size();
   args.parallel.For(CeilDiv(cut.ResultRows(), kRows), [&](int64_t i) {
     const int64_t end = std::min(cut.ResultRows(), (i + 1) * kRows);
     const int64_t step = cols == out_c ? end - i * kRows : 1;  // whole rows follow each other

@@ -9,7 +9,7 @@
 #include "conv/conv2d/filter/cut.h"
 #include "conv/conv2d/filter/places.h"
 #include "conv/move/staging.h"
-#include "conv/plan/algorithm.h"
+#include "conv/plan/plan.h"
 
 namespace convgrad {
 

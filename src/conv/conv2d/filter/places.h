@@ -185,7 +185,7 @@ class StageLists {
     const int64_t runs = CeilDiv(stage.block_end, kRunBlocks) - first_run;
     parallel.For(runs * tile_taps_, [&](int64_t i) {
       const int64_t tap = i % tile_taps_;
-      const BlockRange blocks = stage.BlocksOf(first_run + i / tile_taps_);
+      const Range blocks = stage.BlocksOf(first_run + i / tile_taps_);
       for (int64_t block = blocks.begin; block < blocks.end; block += cut.chunk_blocks) {
         const int64_t end = std::min(blocks.end, block + cut.chunk_blocks);
         lists_[IndexOf(block - stage.block_begin, tap)].Build(cut, places, block, end, tap);

@@ -49,16 +49,15 @@ class FilterGradientRunner {
   // Row blocks from this one on that one call of the micro-kernel may take: those of its size.
   int64_t BlocksAlike(const Place& place) const;
   // From one row of the result's matrix to the next.
-  int64_t RowPitch() const { return cut_.inputs_in_lanes ? num_cols_ : held_.count(); }
+  int64_t RowPitch() const { return cut_.inputs_in_lanes ? num_cols_ : held_.size(); }
   // True if the micro-kernel writes the result around the caches: then it is whole lines.
   bool StreamsResult() const {
-    constexpr auto kLine = static_cast<int64_t>(kAlignment);
     const ConvGeometry& g = cut_.geometry;
     const auto bytes = [](int64_t numbers) {
       return numbers * static_cast<int64_t>(sizeof(Element));
     };
     return cut_.sizes.stores_compute_type && !cut_.inputs_in_lanes &&
-           bytes(g.group_out_c) % kLine == 0 && cut_.PanelBytes() % kLine == 0 &&
+           bytes(g.group_out_c) % kLineBytes == 0 && cut_.PanelBytes() % kLineBytes == 0 &&
            PaysToStream(result_, bytes(cut_.ResultRows() * g.out_c), bytes(g.out_c));
   }
   // Sets the places of so many row blocks.
@@ -103,7 +102,7 @@ class FilterGradientRunner {
   // turned (finish_result.h).
   AlignedArray<Compute> unfinished_;
   Compute* result_ = nullptr;
-  FilterCut::Columns held_;  // that are in result_, unless it is turned
+  Range held_;  // that are in result_, unless it is turned
   bool streams_ = false;
   std::vector<PixelList> lists_;  // of each thread
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kAheadBytes = 64 << 10;  // of out_backprop where it lies
 
 template <class Stored>
-class TapRowsEngine;
+class TapRowsRunner;
 
 template <class Stored>
 class TapRowsPlan final : public Plan {
@@ -47,7 +47,7 @@ class TapRowsPlan final : public Plan {
   Work CountWork() const override { return cut_.CountWork(); }
   std::string Tiles() const override { return cut_.Tiles(); }
   bool Run(const ConvArgs& args) const override {
-    TapRowsEngine<Stored>(args, *this).Run();
+    TapRowsRunner<Stored>(args, *this).Run();
     return true;
   }
 
@@ -58,11 +58,11 @@ class TapRowsPlan final : public Plan {
 };
 
 template <class Stored>
-class TapRowsEngine {
+class TapRowsRunner {
  public:
   using Compute = ComputeType<Stored>;
 
-  TapRowsEngine(const ConvArgs& args, const TapRowsPlan<Stored>& plan)
+  TapRowsRunner(const ConvArgs& args, const TapRowsPlan<Stored>& plan)
       : plan_(plan),
         cut_(plan.cut()),
         parallel_(args.parallel),
@@ -98,18 +98,11 @@ class TapRowsEngine {
       return ((image - first_image) * rows + row - first_row) * row_step;
     }
   };
-  // Rows of taps, panel after panel.
-  struct Units {
-    int64_t begin, end;
-  };
-  struct TapRows {  // of one panel
-    int64_t begin, end;
-  };
-
-  // `sums`: of all panels.
-  void RunPiece(int64_t run, Units units, double* sums);
-  void RunStage(const TapRowsCut::Stage& stage, Units units, double* sums);
-  void RunBlock(const PixelBlock& block, TapRows taps, const Operand& input, const Operand& output,
+  // `units`: rows of taps, panel after panel; `taps`: rows of taps of one panel; `sums`: of all
+  // panels.
+  void RunPiece(int64_t run, Range units, double* sums);
+  void RunStage(const TapRowsCut::Stage& stage, Range units, double* sums);
+  void RunBlock(const PixelBlock& block, Range taps, const Operand& input, const Operand& output,
                 double* sums);
   Operand InputOf(const Slab& rows, Scratch& scratch) const;
   Operand OutputOf(int64_t panel, const PixelBlock& block, Scratch& scratch) const;
@@ -130,7 +123,7 @@ class TapRowsEngine {
 };
 
 template <class Stored>
-auto TapRowsEngine<Stored>::InputOf(const Slab& rows, Scratch& scratch) const -> Operand {
+auto TapRowsRunner<Stored>::InputOf(const Slab& rows, Scratch& scratch) const -> Operand {
   const ConvGeometry& g = cut_.geometry;
   const int64_t row_step = g.in_w * g.in_c;
   if constexpr (std::is_same_v<Stored, Compute>) {
@@ -143,7 +136,7 @@ auto TapRowsEngine<Stored>::InputOf(const Slab& rows, Scratch& scratch) const ->
 
 // The output of the block's columns alone, where they are packed.
 template <class Stored>
-auto TapRowsEngine<Stored>::OutputOf(int64_t panel, const PixelBlock& block, Scratch& scratch) const
+auto TapRowsRunner<Stored>::OutputOf(int64_t panel, const PixelBlock& block, Scratch& scratch) const
     -> Operand {
   const ConvGeometry& g = cut_.geometry;
   const int64_t channel = panel * cut_.tile.cols, channels = cut_.PanelCols(panel);
@@ -174,7 +167,7 @@ auto TapRowsEngine<Stored>::OutputOf(int64_t panel, const PixelBlock& block, Scr
 }
 
 template <class Stored>
-void TapRowsEngine<Stored>::RunStage(const TapRowsCut::Stage& stage, Units units, double* sums) {
+void TapRowsRunner<Stored>::RunStage(const TapRowsCut::Stage& stage, Range units, double* sums) {
   const ConvGeometry& g = cut_.geometry;
   const int64_t first_panel = units.begin / g.kernel_h;
   const int64_t last_panel = CeilDiv(units.end, g.kernel_h);
@@ -188,8 +181,8 @@ void TapRowsEngine<Stored>::RunStage(const TapRowsCut::Stage& stage, Units units
   for (int64_t panel = first_panel; panel < last_panel; ++panel) {
     const Operand output = OutputOf(panel, stage.whole, scratch);
     const int64_t unit = panel * g.kernel_h;
-    const TapRows taps{std::max(units.begin - unit, int64_t{0}),
-                       std::min(units.end - unit, g.kernel_h)};
+    const Range taps{std::max(units.begin - unit, int64_t{0}),
+                     std::min(units.end - unit, g.kernel_h)};
     for (int64_t i = stage.block_begin; i < stage.block_end; ++i) {
       RunBlock(cut_.blocks[static_cast<size_t>(i)], taps, input, output,
                sums + panel * plan_.folds().Size());
@@ -199,7 +192,7 @@ void TapRowsEngine<Stored>::RunStage(const TapRowsCut::Stage& stage, Units units
 
 // Adds up one panel.
 template <class Stored>
-void TapRowsEngine<Stored>::RunBlock(const PixelBlock& block, TapRows taps, const Operand& input,
+void TapRowsRunner<Stored>::RunBlock(const PixelBlock& block, Range taps, const Operand& input,
                                      const Operand& output, double* sums) {
   const ConvGeometry& g = cut_.geometry;
   std::vector<GemmSegment>& segments =
@@ -237,12 +230,12 @@ void TapRowsEngine<Stored>::RunBlock(const PixelBlock& block, TapRows taps, cons
 }
 
 template <class Stored>
-void TapRowsEngine<Stored>::RunPiece(int64_t run, Units units, double* sums) {
+void TapRowsRunner<Stored>::RunPiece(int64_t run, Range units, double* sums) {
   for (const TapRowsCut::Stage& stage : cut_.StagesOfRun(run)) RunStage(stage, units, sums);
 }
 
 template <class Stored>
-void TapRowsEngine<Stored>::Finish(int64_t panel, double* total) const {
+void TapRowsRunner<Stored>::Finish(int64_t panel, double* total) const {
   const int64_t cols = cut_.tile.cols, out_c = cut_.geometry.out_c;
   AlignedArray<Compute> sums(cut_.NumSums());
   folds_.finish(total, Errors(total), sums.data(), sums.size(), sizeof(Stored) == 2);
@@ -253,7 +246,7 @@ void TapRowsEngine<Stored>::Finish(int64_t panel, double* total) const {
 }
 
 template <class Stored>
-void TapRowsEngine<Stored>::Run() {
+void TapRowsRunner<Stored>::Run() {
   const int64_t units = cut_.num_panels * cut_.geometry.kernel_h;
   const int64_t parts = plan_.PartsOfRun(), run_size = cut_.num_panels * plan_.folds().Size();
   plan_.folds().Run(
@@ -262,8 +255,7 @@ void TapRowsEngine<Stored>::Run() {
         std::fill_n(sums, num_runs * run_size, 0.0);
         parallel_.For(num_runs * parts, [&](int64_t i) {
           const int64_t run = i / parts, part = i % parts;
-          RunPiece(first + run, {units * part / parts, units * (part + 1) / parts},
-                   sums + run * run_size);
+          RunPiece(first + run, ShareOf(units, parts, part), sums + run * run_size);
         });
       },
       [&](int64_t panel, double* total) { Finish(panel, total); });

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "conv/axes/pixel_sum.h"
+#include "conv/plan/work.h"
 
 namespace convgrad {
 namespace {
@@ -14,11 +14,6 @@ namespace {
 constexpr int64_t kTapRowsStageBytes = 256 << 10;
 
 using Tile = TapRowsCut::Tile;
-
-// Multiply-adds that are issued while a sum waits for its last term.
-int64_t WaitingSlots(bool wide) {
-  return wide ? 4 : 8;
-}
 
 // The one with these numbers that takes the fewest cycles for a column of all panels.
 template <class Compute>
@@ -49,10 +44,8 @@ Tile ChooseTile(const Problem& problem, const KernelTable& kernels) {
   return ChooseTile(kernels.tap_row_f32, numbers, g.out_c, wide);
 }
 
-using Positions = TapRowsCut::Positions;
-
 // Output positions of [0, out) that a tap at this distance from the first one meets; maybe none.
-Positions OnImage(int64_t tap, int64_t stride, int64_t pad, int64_t in, int64_t out) {
+Range OnImage(int64_t tap, int64_t stride, int64_t pad, int64_t in, int64_t out) {
   const int64_t at = tap - pad;  // of position 0
   const int64_t first = at >= 0 ? 0 : CeilDiv(-at, stride);
   const int64_t last = at >= in ? 0 : CeilDiv(in - at, stride);
@@ -63,9 +56,9 @@ Positions OnImage(int64_t tap, int64_t stride, int64_t pad, int64_t in, int64_t 
 std::vector<TapRowRange> RangesOf(const ConvGeometry& g, int64_t begin, int64_t end) {
   std::vector<TapRowRange> ranges;
   for (int64_t i = begin; i < end; ++i) {
-    const TapRange taps = ValidTaps(i, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, g.in_w);
+    const Range taps = ValidTaps(i, g.stride_w, g.dilation_w, g.pad_left, g.kernel_w, g.in_w);
     ranges.push_back(
-        {static_cast<int32_t>(taps.first * g.in_c), static_cast<int32_t>(taps.last * g.in_c)});
+        {static_cast<int32_t>(taps.begin * g.in_c), static_cast<int32_t>(taps.end * g.in_c)});
   }
   return ranges;
 }
@@ -96,8 +89,8 @@ TapRowsCut::TapRowsCut(const Problem& problem_in, const KernelTable& kernels)
 
 auto TapRowsCut::MakeColumns() const -> MetColumns {
   const ConvGeometry& g = geometry;
-  const Positions of_first = OnImage(0, g.stride_w, g.pad_left, g.in_w, g.out_w);
-  const Positions of_last = OnImage(g.kernel_w - 1, g.stride_w, g.pad_left, g.in_w, g.out_w);
+  const Range of_first = OnImage(0, g.stride_w, g.pad_left, g.in_w, g.out_w);
+  const Range of_last = OnImage(g.kernel_w - 1, g.stride_w, g.pad_left, g.in_w, g.out_w);
   const bool some_whole = of_first.begin < of_last.end;
   const int64_t whole_begin = some_whole ? of_first.begin : of_first.end;
   const int64_t whole_end = some_whole ? of_last.end : of_first.end;
@@ -105,9 +98,9 @@ auto TapRowsCut::MakeColumns() const -> MetColumns {
           RangesOf(g, whole_end, of_first.end)};
 }
 
-auto TapRowsCut::MakeRows() const -> std::vector<Positions> {
+auto TapRowsCut::MakeRows() const -> std::vector<Range> {
   const ConvGeometry& g = geometry;
-  std::vector<Positions> all;
+  std::vector<Range> all;
   for (int64_t tap = 0; tap < g.kernel_h; ++tap) {
     all.push_back(OnImage(tap * g.dilation_h, g.stride_h, g.pad_top, g.in_h, g.out_h));
   }
@@ -182,7 +175,7 @@ Slab TapRowsCut::InputRows(const PixelBlock& block, int64_t tap_begin, int64_t t
 }
 
 Slab TapRowsCut::RowsOfTap(const PixelBlock& block, int64_t tap) const {
-  const Positions& rows = met_rows[static_cast<size_t>(tap)];
+  const Range& rows = met_rows[static_cast<size_t>(tap)];
   const int64_t begin = std::max(block.row_begin, rows.begin);
   return {block.image_begin, block.image_end, begin,
           std::max(begin, std::min(block.row_end, rows.end))};

@@ -74,10 +74,6 @@ struct TapRowsCut {
   const Tile tile;
   const int64_t num_panels;
   const std::vector<PixelBlock> blocks;
-  // Output positions; maybe none.
-  struct Positions {
-    int64_t begin, end;
-  };
   // Columns from met_begin on meet some numbers of a row of taps, [whole_begin, whole_end) all of
   // them; what those before and behind meet, which are fewer than twice the taps of a row.
   struct MetColumns {
@@ -85,14 +81,14 @@ struct TapRowsCut {
     std::vector<TapRowRange> before, behind;
   };
   const MetColumns met_columns;
-  const std::vector<Positions> met_rows;  // by each row of taps
+  const std::vector<Range> met_rows;  // rows of the output, maybe none, by each row of taps
   const std::vector<Stage> stages;
   // Elements that a thread packs, at most.
   const int64_t input_elements, output_elements;
 
  private:
   MetColumns MakeColumns() const;
-  std::vector<Positions> MakeRows() const;
+  std::vector<Range> MakeRows() const;
   std::vector<Stage> CutStages() const;
   int64_t InputElements() const;
   int64_t OutputElements() const;

@@ -87,7 +87,7 @@ class TilesPlan final : public Plan {
       return true;
     }
     widened_.Run(args);
-    const int64_t count = *CheckedProduct(problem_.ResultShape());
+    const int64_t count = problem_.NumResults();
     return !(cut().joined && HasPadding() && HasNaN<Stored>(args.result, count));
   }
 

@@ -1,6 +1,7 @@
 // The work of a filter gradient by tiles, counted for the cost model.
 #include <algorithm>
 
+#include "base/memory.h"
 #include "conv/conv2d/filter/cut.h"
 #include "conv/move/bfloat16_pairs.h"
 
@@ -103,12 +104,11 @@ bool Counter::HasCrowdedPlanes() const {
 // Rows that are some numbers of each of many pixels, whose lines, or pages, every tile has to find
 // again.
 bool Counter::HasFarPixels() const {
-  constexpr int64_t kLine = 64;
   const bool planes = cut_.UsesOutputInPlace() && planar_;
   const bool pixels =
       cut_.inputs_in_lanes ? !planes : cut_.joined || (cut_.UsesInputInPlace() && !planar_);
   const int64_t channels = cut_.inputs_in_lanes ? g_.out_c : g_.in_c;
-  return pixels && channels * tiles_.element_bytes > kLine &&
+  return pixels && channels * tiles_.element_bytes > kLineBytes &&
          (cut_.HasManyPixels() || cut_.LieOnManyPages(channels));
 }
 
@@ -153,7 +153,7 @@ void Counter::CountOutput(const FilterCut::Pass& pass) {
   const double pixels = rows * Product(cut_.out_cols);
   const bool panels = !cut_.inputs_in_lanes;
   const int64_t channels =
-      panels ? cut_.ResultColumns(pass).count() : pass.num_groups() * g_.group_out_c;
+      panels ? cut_.ResultColumns(pass).size() : pass.num_groups() * g_.group_out_c;
   MovePixels(pixels, rows, channels, panels ? tiles_.panels.cols : channels);
 }
 

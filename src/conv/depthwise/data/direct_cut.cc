@@ -147,11 +147,12 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
 // In place, where results of a task are whole lines, and sources and results together are too large
 // for the caches; of several threads larger ones, since these share what memory takes around them.
 bool DepthwiseDataCut::StreamsResult(int num_threads) const {
-  constexpr int64_t kLine = kAlignment, kLeastVector = 16;
+  constexpr int64_t kLeastVector = 16;
   const int64_t unit = ChunkUnit();
   const int64_t pixel_bytes = result.c * stored_bytes, vector_bytes = lanes * element_bytes;
-  const bool whole_lines = chunks.count() == 1 || ResultSize(unit) * element_bytes % kLine == 0;
-  return result_in_place && pixel_bytes % kLine == 0 && whole_lines &&
+  const bool whole_lines =
+      chunks.count() == 1 || ResultSize(unit) * element_bytes % kLineBytes == 0;
+  return result_in_place && pixel_bytes % kLineBytes == 0 && whole_lines &&
          vector_bytes >= kLeastVector && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
          TensorBytes() >= kTensorsLeaveTheCaches + (num_threads == 1 ? 0 : kLeavesTheCaches);
 }
@@ -177,7 +178,7 @@ int64_t DepthwiseDataCut::ResiduesOf(const std::vector<TapLine>& lines) const {
 void DepthwiseDataCut::FindCols() {
   packed_taps = PackedTaps(cols);
   for (int64_t part = 0; part < col_parts; ++part) {
-    const Range results = PartOf(cols.num_results(), col_parts, part);
+    const Range results = ShareOf(cols.num_results(), col_parts, part);
     const Range sources = source_in_place ? Range{0, cols.num_sources()} : SourcesOf(cols, results);
     std::vector<TapLine> lines = LinesOf(cols, results, sources);
     const int64_t residues = ResiduesOf(lines);
@@ -254,7 +255,7 @@ DataTask DepthwiseDataCut::TaskAt(int64_t index) const {
   }
   const int64_t part = chunks_inside ? index / num_chunks % num_parts : index % num_parts;
   return {index / (num_chunks * num_parts), chunks[chunk],
-          PartOf(rows.num_results(), row_parts, part / col_parts), part % col_parts};
+          ShareOf(rows.num_results(), row_parts, part / col_parts), part % col_parts};
 }
 
 DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& kernels,

@@ -13,9 +13,9 @@ namespace convgrad {
 namespace {
 
 template <class Stored>
-class InPlaceEngine {
+class InPlaceRunner {
  public:
-  InPlaceEngine(const ConvArgs& args, const DepthwiseDataCut& cut)
+  InPlaceRunner(const ConvArgs& args, const DepthwiseDataCut& cut)
       : cut_(cut),
         kernels_(args.kernels.DepthwiseRows<Stored>()),
         source_(static_cast<const Stored*>(cut.forward ? args.input : args.out_backprop)),
@@ -52,14 +52,14 @@ class InPlaceEngine {
 };
 
 template <class Stored>
-auto InPlaceEngine<Stored>::WorkerOfThread() -> Worker& {
+auto InPlaceRunner<Stored>::WorkerOfThread() -> Worker& {
   std::unique_ptr<Worker>& worker = workers_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (worker == nullptr) worker = std::make_unique<Worker>(cut_);
   return *worker;
 }
 
 template <class Stored>
-void InPlaceEngine<Stored>::FindPlace(const DataTask& task, RowPlace<Stored>* place) const {
+void InPlaceRunner<Stored>::FindPlace(const DataTask& task, RowPlace<Stored>* place) const {
   const int64_t channel = task.channels.begin;
   place->cols = &cut_.cols_of[static_cast<size_t>(task.col_part)];
   place->channels = task.channels.size();
@@ -73,7 +73,7 @@ void InPlaceEngine<Stored>::FindPlace(const DataTask& task, RowPlace<Stored>* pl
 // The rows behind those that the current row reads; the image's last are followed by the next
 // image's.
 template <class Stored>
-DepthwiseNextRows<Stored> InPlaceEngine<Stored>::NextRows(const RowPlace<Stored>& place,
+DepthwiseNextRows<Stored> InPlaceRunner<Stored>::NextRows(const RowPlace<Stored>& place,
                                                           int64_t image, const TapLine& line,
                                                           int64_t sources_end) const {
   DepthwiseNextRows<Stored> next = {};
@@ -90,7 +90,7 @@ DepthwiseNextRows<Stored> InPlaceEngine<Stored>::NextRows(const RowPlace<Stored>
 
 // All rows of the task in one call.
 template <class Stored>
-void InPlaceEngine<Stored>::RunRows(const DataTask& task) const {
+void InPlaceRunner<Stored>::RunRows(const DataTask& task) const {
   const int64_t channel = task.channels.begin, filter_stride = cut_.result.c;
   const RowsAxis row(cut_.rows), col(cut_.cols);
   DepthwiseRows<Stored> rows = {};
@@ -117,7 +117,7 @@ void InPlaceEngine<Stored>::RunRows(const DataTask& task) const {
 }
 
 template <class Stored>
-void InPlaceEngine<Stored>::RunTask(int64_t index) {
+void InPlaceRunner<Stored>::RunTask(int64_t index) {
   const DataTask task = cut_.TaskAt(index);
   if (cut_.all_rows) return RunRows(task);
   Worker& worker = WorkerOfThread();
@@ -142,8 +142,8 @@ void InPlaceEngine<Stored>::RunTask(int64_t index) {
 
 void RunInPlace(const ConvArgs& args, const DepthwiseDataCut& cut) {
   VisitFloat(args.problem.dtype, [&](auto tag) {
-    InPlaceEngine<typename decltype(tag)::Type> engine(args, cut);
-    args.parallel.For(cut.num_tasks(), [&](int64_t task) { engine.RunTask(task); });
+    InPlaceRunner<typename decltype(tag)::Type> runner(args, cut);
+    args.parallel.For(cut.num_tasks(), [&](int64_t task) { runner.RunTask(task); });
   });
 }
 

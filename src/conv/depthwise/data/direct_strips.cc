@@ -16,11 +16,11 @@ namespace {
 // A run through strips. A task goes down its rows and packs sources and unpacks results as it goes,
 // so that memory works while the kernel does.
 template <class Stored>
-class StripsEngine {
+class StripsRunner {
  public:
   using Compute = ComputeType<Stored>;
 
-  StripsEngine(const ConvArgs& args, const DepthwiseDataCut& cut)
+  StripsRunner(const ConvArgs& args, const DepthwiseDataCut& cut)
       : cut_(cut),
         kernels_(args.kernels.Depthwise<Compute>()),
         row_kernels_(args.kernels.DepthwiseRows<Compute>()),
@@ -101,7 +101,7 @@ class StripsEngine {
 };
 
 template <class Stored>
-StripsEngine<Stored>::Worker::Worker(const DepthwiseDataCut& cut)
+StripsRunner<Stored>::Worker::Worker(const DepthwiseDataCut& cut)
     : memory(cut.worker_bytes()), finder(cut, place) {
   // Lanes beyond the channels are read.
   std::memset(memory.data(), 0, static_cast<size_t>(memory.size()));
@@ -112,7 +112,7 @@ StripsEngine<Stored>::Worker::Worker(const DepthwiseDataCut& cut)
 }
 
 template <class Stored>
-auto StripsEngine<Stored>::WorkerOfThread() -> Worker& {
+auto StripsRunner<Stored>::WorkerOfThread() -> Worker& {
   std::unique_ptr<Worker>& worker = workers_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (worker == nullptr) worker = std::make_unique<Worker>(cut_);
   return *worker;
@@ -120,14 +120,14 @@ auto StripsEngine<Stored>::WorkerOfThread() -> Worker& {
 
 // Planes of NCHW are counted on into later images.
 template <class Stored>
-bool StripsEngine<Stored>::HaveSameWeights(Range channels, Range others) const {
+bool StripsRunner<Stored>::HaveSameWeights(Range channels, Range others) const {
   const int64_t period = cut_.source.format == DataFormat::kNCHW ? cut_.num_channels() : INT64_MAX;
   return channels.size() == others.size() && (channels.begin - others.begin) % period == 0;
 }
 
 // filter[row][packed tap][m, if its terms are apart][lane] for the lanes of the task's results.
 template <class Stored>
-void StripsEngine<Stored>::PackFilter(const Worker& worker) const {
+void StripsRunner<Stored>::PackFilter(const Worker& worker) const {
   const int64_t num_weights = cut_.forward ? cut_.result.c : cut_.source.c;
   Compute* to = worker.filter;
   for (int64_t row = 0; row < cut_.rows.kernel; ++row) {
@@ -140,7 +140,7 @@ void StripsEngine<Stored>::PackFilter(const Worker& worker) const {
 
 // The weights of one tap, num_weights at `from`, for every lane.
 template <class Stored>
-void StripsEngine<Stored>::PackTap(const Worker& worker, const Stored* from, Compute* to) const {
+void StripsRunner<Stored>::PackTap(const Worker& worker, const Stored* from, Compute* to) const {
   const int64_t multiplier = cut_.multiplier, size = worker.channels.size();
   if (cut_.by_plane && cut_.source.format == DataFormat::kNHWC) {
     for (int64_t lane = 0; lane < size; ++lane) {
@@ -165,7 +165,7 @@ void StripsEngine<Stored>::PackTap(const Worker& worker, const Stored* from, Com
 
 // Numbers the source rows that any row of the task reads; the others get no place in the strip.
 template <class Stored>
-void StripsEngine<Stored>::FindSlots(Worker* worker) const {
+void StripsRunner<Stored>::FindSlots(Worker* worker) const {
   RowPlace<Compute>& place = worker->place;
   const Range sources = SourcesOf(cut_.rows, worker->rows);
   place.first_row = sources.begin;
@@ -183,7 +183,7 @@ void StripsEngine<Stored>::FindSlots(Worker* worker) const {
 
 // Sources before row `end_row`, and as many more as are packed together.
 template <class Stored>
-void StripsEngine<Stored>::PackPixels(Worker* worker, int64_t end_row) const {
+void StripsRunner<Stored>::PackPixels(Worker* worker, int64_t end_row) const {
   const int64_t width = cut_.source.w, first = worker->place.first_row * width;
   const int64_t all = std::ssize(worker->place.slots) * width;
   const int64_t wanted = (end_row - worker->place.first_row) * width;
@@ -201,7 +201,7 @@ void StripsEngine<Stored>::PackPixels(Worker* worker, int64_t end_row) const {
 
 // Columns that are `residues` apart, one after the other.
 template <class Stored>
-void StripsEngine<Stored>::PackResidues(const StripPart& part, const RowPlace<Compute>& place,
+void StripsRunner<Stored>::PackResidues(const StripPart& part, const RowPlace<Compute>& place,
                                         Compute* intermediate, Compute* strip) const {
   const int64_t step = place.cols->residues;
   StripPart pixel = part;
@@ -219,7 +219,7 @@ void StripsEngine<Stored>::PackResidues(const StripPart& part, const RowPlace<Co
 
 // The rows before `end_row` that are read, neighbours together.
 template <class Stored>
-void StripsEngine<Stored>::PackRows(Worker* worker, int64_t end_row) const {
+void StripsRunner<Stored>::PackRows(Worker* worker, int64_t end_row) const {
   const RowPlace<Compute>& place = worker->place;
   const Range cols = place.cols->sources;
   for (int64_t& i = worker->packed_rows; i < end_row - place.first_row;) {
@@ -245,7 +245,7 @@ void StripsEngine<Stored>::PackRows(Worker* worker, int64_t end_row) const {
 }
 
 template <class Stored>
-void StripsEngine<Stored>::PackSources(Worker* worker, int64_t end_row) const {
+void StripsRunner<Stored>::PackSources(Worker* worker, int64_t end_row) const {
   const Range cols = worker->place.cols->sources;
   if (cols.size() == 0) return;
   const bool all_rows = worker->place.slots.back() == std::ssize(worker->place.slots) - 1;
@@ -257,7 +257,7 @@ void StripsEngine<Stored>::PackSources(Worker* worker, int64_t end_row) const {
 }
 
 template <class Stored>
-void StripsEngine<Stored>::RunRow(Worker* worker, int64_t row,
+void StripsRunner<Stored>::RunRow(Worker* worker, int64_t row,
                                   const RowCalls<Compute>& calls) const {
   const RowPlace<Compute>& place = worker->place;
   Compute* out =
@@ -279,7 +279,7 @@ void StripsEngine<Stored>::RunRow(Worker* worker, int64_t row,
 // Stores what can be stored of the results before row `end_row`: pixels of planes as soon as they
 // are as many as are stored together, other results when `out` is full.
 template <class Stored>
-void StripsEngine<Stored>::StoreResults(Worker* worker, int64_t end_row) const {
+void StripsRunner<Stored>::StoreResults(Worker* worker, int64_t end_row) const {
   const Range cols = worker->place.cols->results;
   const Range rows = {end_row - worker->waiting_rows, end_row};
   const bool full = worker->waiting_rows == cut_.waiting_rows || end_row == worker->rows.end;
@@ -303,7 +303,7 @@ void StripsEngine<Stored>::StoreResults(Worker* worker, int64_t end_row) const {
 
 // Which task it is, and where its numbers lie.
 template <class Stored>
-void StripsEngine<Stored>::FindPlace(int64_t index, Worker* worker) const {
+void StripsRunner<Stored>::FindPlace(int64_t index, Worker* worker) const {
   const DataTask next = cut_.TaskAt(index);
   RowPlace<Compute>& place = worker->place;
   const ColPart* cols = &cut_.cols_of[static_cast<size_t>(next.col_part)];
@@ -328,7 +328,7 @@ void StripsEngine<Stored>::FindPlace(int64_t index, Worker* worker) const {
 }
 
 template <class Stored>
-void StripsEngine<Stored>::RunTask(int64_t index) {
+void StripsRunner<Stored>::RunTask(int64_t index) {
   Worker& worker = WorkerOfThread();
   FindPlace(index, &worker);
   if (!HaveSameWeights(worker.channels, worker.filter_of)) PackFilter(worker);
@@ -346,8 +346,8 @@ void StripsEngine<Stored>::RunTask(int64_t index) {
 
 void RunThroughStrips(const ConvArgs& args, const DepthwiseDataCut& cut) {
   VisitFloat(args.problem.dtype, [&](auto tag) {
-    StripsEngine<typename decltype(tag)::Type> engine(args, cut);
-    args.parallel.For(cut.num_tasks(), [&](int64_t task) { engine.RunTask(task); });
+    StripsRunner<typename decltype(tag)::Type> runner(args, cut);
+    args.parallel.For(cut.num_tasks(), [&](int64_t task) { runner.RunTask(task); });
   });
 }
 

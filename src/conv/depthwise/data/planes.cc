@@ -26,11 +26,11 @@ namespace {
 constexpr int64_t kMostSplitPlanes = 4, kMostMergedPlanes = 4;
 
 template <class Stored>
-class PlanesEngine {
+class PlanesRunner {
  public:
   using Compute = ComputeType<Stored>;
 
-  PlanesEngine(const ConvArgs& args, const PlanesCut& cut)
+  PlanesRunner(const ConvArgs& args, const PlanesCut& cut)
       : cut_(cut),
         kernels_(args.kernels.Plane<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
@@ -88,7 +88,7 @@ class PlanesEngine {
 
 // One tap of the filter, all channels, at a time.
 template <class Stored>
-void PlanesEngine<Stored>::PackWeights(const Stored* filter) {
+void PlanesRunner<Stored>::PackWeights(const Stored* filter) {
   const int64_t size = cut_.num_channels * cut_.multiplier, planes = cut_.group_sources();
   const int64_t plane_weights = cut_.weights_of_plane;
   AlignedArray<Compute> tap_weights(size);
@@ -118,7 +118,7 @@ void PlanesEngine<Stored>::PackWeights(const Stored* filter) {
 
 // Copies a part's rows of a plane between the zeros.
 template <class Stored>
-void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowPart& part, Compute* dense,
+void PlanesRunner<Stored>::StagePlane(int64_t plane, const RowPart& part, Compute* dense,
                                       Compute* staged) const {
   const int64_t width = cut_.cols.num_sources(), num_rows = part.sources.size();
   const Stored* from = SourceRow(plane, part);
@@ -142,10 +142,9 @@ void PlanesEngine<Stored>::StagePlane(int64_t plane, const RowPart& part, Comput
 // One phase of the results of a part of one plane, from the staged planes. Moves *next past what is
 // fetched.
 template <class Stored>
-void PlanesEngine<Stored>::SumPhase(const RowPart& part, const ColPhase& phase,
+void PlanesRunner<Stored>::SumPhase(const RowPart& part, const ColPhase& phase,
                                     const Compute* weights, const Compute* staged, Compute* out,
                                     uintptr_t* next) const {
-  constexpr int64_t kLineBytes = 64;
   for (const auto& [line, most_live, visits, lines_a_visit] : part.lines) {
     PlaneRows<Compute> call = {};
     call.visits = visits.data();
@@ -170,7 +169,7 @@ void PlanesEngine<Stored>::SumPhase(const RowPart& part, const ColPhase& phase,
 
 // All phases, those after the first one a multiple of a group's planes behind it.
 template <class Stored>
-void PlanesEngine<Stored>::SumPlane(const RowPart& part, const Compute* weights,
+void PlanesRunner<Stored>::SumPlane(const RowPart& part, const Compute* weights,
                                     const Compute* staged, Compute* out, uintptr_t* next) const {
   const int64_t step = cut_.out_planes() / cut_.num_phases() * cut_.out_plane;
   for (const ColPhase& phase : cut_.col_phases) {
@@ -181,7 +180,7 @@ void PlanesEngine<Stored>::SumPlane(const RowPart& part, const Compute* weights,
 
 // A row of results of all planes that are put together: few by merging, more by transposing.
 template <class Stored>
-void PlanesEngine<Stored>::MergeRow(const Compute* row, Compute* dense, Stored* to) const {
+void PlanesRunner<Stored>::MergeRow(const Compute* row, Compute* dense, Stored* to) const {
   const int64_t planes = cut_.out_planes(), width = cut_.cols.num_results();
   const int64_t whole = width / cut_.num_phases();
   if (planes > kMostMergedPlanes) {
@@ -200,7 +199,7 @@ void PlanesEngine<Stored>::MergeRow(const Compute* row, Compute* dense, Stored* 
 
 // Rounds results that were not written directly.
 template <class Stored>
-void PlanesEngine<Stored>::StorePlane(const RowPart& part, const Compute* rows, Compute* dense,
+void PlanesRunner<Stored>::StorePlane(const RowPart& part, const Compute* rows, Compute* dense,
                                       Stored* to) const {
   const int64_t width = cut_.cols.num_results();
   if (cut_.num_phases() > 1) {
@@ -218,7 +217,7 @@ void PlanesEngine<Stored>::StorePlane(const RowPart& part, const Compute* rows, 
 
 // Writes the planes that wait, which end before plane `end_plane`.
 template <class Stored>
-void PlanesEngine<Stored>::StreamPlanes(int64_t end_plane, const RowPart& part,
+void PlanesRunner<Stored>::StreamPlanes(int64_t end_plane, const RowPart& part,
                                         Scratch* scratch) const {
   const int64_t part_size = part.results.size() * cut_.cols.num_results();
   stream_(scratch->streamed, ResultRow(end_plane - scratch->waiting, part.results.begin),
@@ -229,7 +228,7 @@ void PlanesEngine<Stored>::StreamPlanes(int64_t end_plane, const RowPart& part,
 // Rows that hold all channels in turn become rows of planes: few channels by splitting, more by
 // transposing.
 template <class Stored>
-void PlanesEngine<Stored>::StageImage(int64_t image, const RowPart& part,
+void PlanesRunner<Stored>::StageImage(int64_t image, const RowPart& part,
                                       const Scratch& scratch) const {
   const int64_t width = cut_.cols.num_sources(), planes = cut_.staged_planes();
   const bool apart = cut_.num_residues > 1;
@@ -254,7 +253,7 @@ void PlanesEngine<Stored>::StageImage(int64_t image, const RowPart& part,
 
 // The inverse, for the results of a part.
 template <class Stored>
-void PlanesEngine<Stored>::StoreImage(int64_t image, const RowPart& part,
+void PlanesRunner<Stored>::StoreImage(int64_t image, const RowPart& part,
                                       const Scratch& scratch) const {
   const int64_t row_size = cut_.cols.num_results() * cut_.result_planes();
   for (int64_t row = 0; row < part.results.size(); ++row) {
@@ -267,7 +266,7 @@ void PlanesEngine<Stored>::StoreImage(int64_t image, const RowPart& part,
 }
 
 template <class Stored>
-void PlanesEngine<Stored>::StageGroup(int64_t group, const RowPart& part,
+void PlanesRunner<Stored>::StageGroup(int64_t group, const RowPart& part,
                                       const Scratch& scratch) const {
   if (cut_.interleaved) return StageImage(group, part, scratch);
   const int64_t planes = cut_.staged_planes();
@@ -278,7 +277,7 @@ void PlanesEngine<Stored>::StageGroup(int64_t group, const RowPart& part,
 
 // The results of a staged group.
 template <class Stored>
-void PlanesEngine<Stored>::SumGroup(int64_t group, const RowPart& part, Scratch* scratch) const {
+void PlanesRunner<Stored>::SumGroup(int64_t group, const RowPart& part, Scratch* scratch) const {
   const int64_t results = cut_.result_planes();
   const int64_t channel = group * cut_.group_channels % cut_.num_channels;
   const int64_t following = cut_.interleaved ? group + 1 : (group + 1) * cut_.staged_planes();
@@ -307,7 +306,7 @@ void PlanesEngine<Stored>::SumGroup(int64_t group, const RowPart& part, Scratch*
 }
 
 template <class Stored>
-void PlanesEngine<Stored>::RunTask(int64_t index) {
+void PlanesRunner<Stored>::RunTask(int64_t index) {
   AlignedArray<std::byte>& buffer = buffers_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (buffer.size() == 0) {
     buffer = AlignedArray<std::byte>(cut_.task_bytes());
@@ -367,8 +366,8 @@ bool DepthwisePlanesPlan::Run(const ConvArgs& args) const {
     using Stored = typename decltype(tag)::Type;
     const int64_t filter_size = cut_.num_taps() * cut_.num_channels * cut_.multiplier;
     if (cut_.multiplies_padding && !IsFinite<Stored>(args.filter, filter_size)) return false;
-    PlanesEngine<Stored> engine(args, cut_);
-    args.parallel.For(cut_.num_tasks(), [&](int64_t task) { engine.RunTask(task); });
+    PlanesRunner<Stored> runner(args, cut_);
+    args.parallel.For(cut_.num_tasks(), [&](int64_t task) { runner.RunTask(task); });
     return true;
   });
 }

@@ -131,7 +131,7 @@ void PlanesCut::CutPixels(int num_threads) {
     num_parts = std::min(num_rows, CeilDiv(wanted, num_groups));
   }
   for (int64_t part = 0; part < num_parts; ++part) {
-    const Range results = {num_rows * part / num_parts, num_rows * (part + 1) / num_parts};
+    const Range results = ShareOf(num_rows, num_parts, part);
     const Range sources = SourcesOf(rows, results);
     row_parts.push_back({results, sources, {}});
     for (const TapLine& line : LinesOf(rows, results, sources)) {
@@ -152,11 +152,11 @@ void PlanesCut::CutPixels(int num_threads) {
 
 // Small planes are in cache before a fetch would help.
 void PlanesCut::DealLines() {
-  constexpr int64_t kLine = 64, kLeastLines = 32;
+  constexpr int64_t kLeastLines = 32;
   for (RowPart& part : row_parts) {
     const int64_t planes = row_parts.size() == 1 || interleaved ? staged_planes() : 1;
     const int64_t lines =
-        CeilDiv(planes * part.sources.size() * cols.num_sources() * stored_bytes, kLine);
+        CeilDiv(planes * part.sources.size() * cols.num_sources() * stored_bytes, kLineBytes);
     int64_t num_visits = 0;
     for (const VisitedRows& rows_of : part.lines) num_visits += std::ssize(rows_of.visits);
     num_visits *= group_channels * group_results() * num_phases();
@@ -173,11 +173,11 @@ void PlanesCut::ChooseStreaming(int64_t result_bytes, int num_threads) {
   constexpr size_t kLinesInOrder = 2;
   const bool in_order = row_parts[0].lines.size() <= kLinesInOrder;
   if (result_bytes < kLeavesTheCaches || (in_order && !interleaved)) return;
-  constexpr int64_t kLine = kAlignment, kMostBytes = int64_t{128} << 10;
+  constexpr int64_t kMostBytes = int64_t{128} << 10;
   streamed_planes = 1;
   if (interleaved || row_parts.size() > 1) return;
   const int64_t plane_bytes = rows.num_results() * cols.num_results() * stored_bytes;
-  const int64_t planes = kLine / std::gcd(kLine, plane_bytes);
+  const int64_t planes = kLineBytes / std::gcd(kLineBytes, plane_bytes);
   if (planes * plane_bytes > kMostBytes || planes * num_threads * kTasksPerThread > num_groups) {
     return;
   }
@@ -204,7 +204,7 @@ void PlanesCut::MeasureTask() {
   }
   const int64_t part = cols.num_results() * (interleaved ? result_planes() : most_results);
   // Numbers of a narrower type would do with less.
-  streamed_size = RoundUp(streamed_planes * part, int64_t{kAlignment});
+  streamed_size = RoundUp(streamed_planes * part, kLineBytes);
 }
 
 PlanesCut::PlanesCut(const Problem& problem, int num_threads) {

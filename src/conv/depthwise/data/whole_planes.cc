@@ -206,9 +206,9 @@ int64_t WholePlanesPlan<T>::VectorsOfRow(int64_t lanes_of_row) const {
 
 template <class T>
 bool WholePlanesPlan<T>::KeepsWeights() const {
-  constexpr int64_t kLine = 64, kMostKept = 5, kMostKeptSpread = 3;
+  constexpr int64_t kMostKept = 5, kMostKeptSpread = 3;
   const bool apart = image_.spread && image_.stride > 1;
-  return vector_bytes_ >= kLine && image_.size <= (apart ? kMostKeptSpread : kMostKept);
+  return vector_bytes_ >= kLineBytes && image_.size <= (apart ? kMostKeptSpread : kMostKept);
 }
 
 // Left out: that the kernel takes two vectors of 3x3 filters together where registers are few.

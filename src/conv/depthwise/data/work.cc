@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "conv/axes/lines.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/depthwise/depthwise_rows.h"
@@ -14,9 +15,6 @@ namespace {
 
 // Sums that a tile needs lest its loop wait for them.
 constexpr int64_t kLatency = 4;
-constexpr int64_t kLine = 64;
-// So many bytes stay in the first cache while a row is summed.
-constexpr int64_t kFirstCache = int64_t{32} << 10;
 
 // Moving numbers of `bytes` bytes counts as moving so many of 4.
 double Weight(int64_t bytes) {
@@ -26,7 +24,7 @@ double Weight(int64_t bytes) {
 }  // namespace
 
 bool HasWideVectors(const KernelTable& kernels) {
-  return kernels.depthwise_f64.lanes * int64_t{sizeof(double)} >= kLine;
+  return kernels.depthwise_f64.lanes * int64_t{sizeof(double)} >= kLineBytes;
 }
 
 RowTiles::RowTiles(const DepthwiseDataCut& cut) {
@@ -63,7 +61,7 @@ namespace {
 double PackedPixels(const DepthwiseDataCut& cut) {
   int64_t num_rows = 0, num_cols = 0;
   for (int64_t i = 0; i < cut.row_parts; ++i) {
-    num_rows += SourcesOf(cut.rows, PartOf(cut.rows.num_results(), cut.row_parts, i)).size();
+    num_rows += SourcesOf(cut.rows, ShareOf(cut.rows.num_results(), cut.row_parts, i)).size();
   }
   for (const ColPart& part : cut.cols_of) num_cols += part.sources.size();
   return Product(num_rows) * Product(num_cols);
@@ -157,9 +155,9 @@ Work CountDirect(const DepthwiseDataCut& cut, const KernelTable& kernels) {
   }
   const int64_t source_row =
       cut.cols.num_sources() * cut.SourceSize(cut.chunks.widest()) * cut.element_bytes;
-  if (cut.rows.kernel * source_row > kFirstCache) {
+  if (cut.rows.kernel * source_row > kFirstCacheBytes) {
     work.Add(WorkKind::kFarLine, Product(cut.num_images * cut.chunks.count()) * Product(tap_rows) *
-                                     Product(CeilDiv(source_row, kLine)));
+                                     Product(CeilDiv(source_row, kLineBytes)));
   }
   return work;
 }

@@ -129,11 +129,11 @@ void FilterCallFinder<Element>::Find(const FilterUnit& unit, const SpanCalls<Ele
   const Dimension& rows = cut_.rows;
   const int64_t size = cut_.PartSize(unit.channels.size());
   const int64_t first_col = cut_.input_in_place ? 0 : known.place.in_cols.begin;
-  const TapRange valid = ValidTaps(row, rows.stride, rows.dilation, rows.pad, rows.kernel, rows.in);
+  const Range valid = ValidTaps(row, rows.stride, rows.dilation, rows.pad, rows.kernel, rows.in);
   const int64_t origin = block.col_begin * cut_.cols.stride - cut_.cols.pad - first_col;
   call->segments.clear();
-  for (int64_t tap = std::max(valid.first, unit.row_taps.begin);
-       tap < std::min(valid.last, unit.row_taps.end); ++tap) {
+  for (int64_t tap = std::max(valid.begin, unit.row_taps.begin);
+       tap < std::min(valid.end, unit.row_taps.end); ++tap) {
     const int64_t in_row = row * rows.stride + tap * rows.dilation - rows.pad;
     AddSegments(unit, InputRow(unit, known, image, in_row), tap, origin, part, call);
     call->last_input = in_row;

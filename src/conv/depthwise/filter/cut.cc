@@ -28,9 +28,9 @@ constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
 
 FilterUnit DepthwiseFilterCut::UnitAt(int64_t index) const {
   FilterUnit unit;
-  unit.col_taps = PartOf(cols.kernel, col_groups, index % col_groups);
+  unit.col_taps = ShareOf(cols.kernel, col_groups, index % col_groups);
   index /= col_groups;
-  unit.row_taps = PartOf(rows.kernel, row_groups, index % row_groups);
+  unit.row_taps = ShareOf(rows.kernel, row_groups, index % row_groups);
   unit.channels = chunks[index / row_groups];
   return unit;
 }
@@ -80,7 +80,7 @@ std::vector<BlockSpan> DepthwiseFilterCut::SpansOf(Range runs) const {
     const int64_t count = std::min(end, (i / blocks_of_image + 1) * blocks_of_image) - i;
     const int64_t num_spans = CeilDiv(count, blocks_of_span);
     for (int64_t span = 0; span < num_spans; ++span) {
-      const Range part = PartOf(count, num_spans, span);
+      const Range part = ShareOf(count, num_spans, span);
       PixelBlock bounds = blocks[i + part.begin];
       for (int64_t j = i + part.begin; j < i + part.end; ++j) {
         bounds.row_end = blocks[j].row_end;
@@ -201,7 +201,7 @@ void DepthwiseFilterCut::MeasureStrips() {
   const int64_t channels = chunks.widest(), input_pixels = InputPixels(largest);
   // A vector more than the strip, for pixels narrower than a vector.
   const auto size = [&](int64_t pixels, int64_t pixel_size) {
-    return RoundUp(pixels * pixel_size + lanes, int64_t{kAlignment});
+    return RoundUp(pixels * pixel_size + lanes, kLineBytes);
   };
   input_size = input_in_place ? 0 : size(input_pixels, PartSize(channels));
   output_size =
@@ -215,7 +215,7 @@ void DepthwiseFilterCut::DealRuns() {
     pass.runs = {first, std::min(first + runs_at_once, num_runs())};
     const int64_t count = std::min(run_parts, pass.runs.size());
     for (int64_t i = 0; i < count; ++i) {
-      const Range part = PartOf(pass.runs.size(), count, i);
+      const Range part = ShareOf(pass.runs.size(), count, i);
       const Range runs = {first + part.begin, first + part.end};
       pass.parts.push_back({runs, SpansOf(runs)});
     }

@@ -2,7 +2,6 @@
 // output pixels, spans of blocks that share strips, and the memory they take.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 

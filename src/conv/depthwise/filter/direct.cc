@@ -21,11 +21,11 @@ namespace {
 // A run of a plan. Element is what the kernel reads: Stored where both operands are in place, else
 // Compute.
 template <class Stored, class Element>
-class FilterEngine {
+class FilterRunner {
  public:
   using Compute = ComputeType<Stored>;
 
-  FilterEngine(const ConvArgs& args, const DepthwiseFilterCut& cut)
+  FilterRunner(const ConvArgs& args, const DepthwiseFilterCut& cut)
       : args_(args),
         cut_(cut),
         kernels_(args.kernels.Depthwise<Compute>()),
@@ -58,7 +58,7 @@ class FilterEngine {
 };
 
 template <class Stored, class Element>
-auto FilterEngine<Stored, Element>::WorkerOfThread() -> FilterWorker<Stored, Element>& {
+auto FilterRunner<Stored, Element>::WorkerOfThread() -> FilterWorker<Stored, Element>& {
   auto& worker = workers_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (worker == nullptr) {
     worker = std::make_unique<FilterWorker<Stored, Element>>(
@@ -70,7 +70,7 @@ auto FilterEngine<Stored, Element>::WorkerOfThread() -> FilterWorker<Stored, Ele
 
 // The runs of a unit to its total, in order. A single run's sum is the total.
 template <class Stored, class Element>
-void FilterEngine<Stored, Element>::FoldRuns(int64_t slot, int64_t num_runs) {
+void FilterRunner<Stored, Element>::FoldRuns(int64_t slot, int64_t num_runs) {
   if (cut_.num_runs() == 1) return;
   double* total = TotalOf(slot);
   for (int64_t run = 0; run < num_runs; ++run) {
@@ -82,7 +82,7 @@ void FilterEngine<Stored, Element>::FoldRuns(int64_t slot, int64_t num_runs) {
 // Who sums the last part of a unit's runs folds them too: one loop on the threads instead of three,
 // each of which would wait for the slowest.
 template <class Stored, class Element>
-void FilterEngine<Stored, Element>::RunPassOf(Range units, const RunPass& pass) {
+void FilterRunner<Stored, Element>::RunPassOf(Range units, const RunPass& pass) {
   const auto parts = std::ssize(pass.parts);
   for (auto& left : parts_left_) left = pass.parts.size();
   args_.parallel.For(units.size() * parts, [&](int64_t i) {
@@ -99,7 +99,7 @@ void FilterEngine<Stored, Element>::RunPassOf(Range units, const RunPass& pass) 
 }
 
 template <class Stored, class Element>
-void FilterEngine<Stored, Element>::Run() {
+void FilterRunner<Stored, Element>::Run() {
   for (int64_t begin = 0; begin < cut_.num_units(); begin += cut_.units_at_once) {
     const Range units = {begin, std::min(cut_.num_units(), begin + cut_.units_at_once)};
     for (int64_t slot = 0; cut_.num_runs() > 1 && slot < units.size(); ++slot) {
@@ -142,9 +142,9 @@ bool DepthwiseFilterPlan::Run(const ConvArgs& args) const {
   VisitFloat(dtype_, [&](auto tag) {
     using Stored = typename decltype(tag)::Type;
     if (cut_.input_in_place) {
-      FilterEngine<Stored, Stored>(args, cut_).Run();
+      FilterRunner<Stored, Stored>(args, cut_).Run();
     } else {
-      FilterEngine<Stored, ComputeType<Stored>>(args, cut_).Run();
+      FilterRunner<Stored, ComputeType<Stored>>(args, cut_).Run();
     }
   });
   return true;

@@ -1,9 +1,9 @@
 #include "conv/depthwise/filter/work.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "conv/axes/lines.h"
 #include "kernels/depthwise/depthwise.h"
 
@@ -12,15 +12,12 @@ namespace {
 
 // Sums that a tile needs lest its loop wait for them, and outputs of one.
 constexpr int64_t kLatency = 4, kTile = 7;
-constexpr int64_t kLine = 64;
-// So many bytes stay in the first cache while a row is summed.
-constexpr int64_t kFirstCache = int64_t{32} << 10;
 
 // Taps of a row of the filter, as the kernel takes them.
 struct TapSegments {
   explicit TapSegments(const DepthwiseFilterCut& cut) {
     for (int64_t group = 0; group < cut.col_groups; ++group) {
-      const int64_t taps = PartOf(cut.cols.kernel, cut.col_groups, group).size();
+      const int64_t taps = ShareOf(cut.cols.kernel, cut.col_groups, group).size();
       for (int64_t left = taps; left > 0; ++count) {
         const int64_t of_segment = SegmentTaps(left);
         issued += std::max(of_segment, kLatency);
@@ -125,9 +122,9 @@ Work CountFilter(const DepthwiseFilterCut& cut, const KernelTable& kernels) {
   work.Add(WorkKind::kTask, Product(cut.num_units() * tasks));
   CountStrips(cut, Product(cut.stored_bytes), &work);
   const int64_t in_row = cut.input.w * cut.PartSize(cut.chunks.widest()) * cut.element_bytes;
-  if ((cut.rows.kernel + 1) * in_row > kFirstCache) {
+  if ((cut.rows.kernel + 1) * in_row > kFirstCacheBytes) {
     work.Add(WorkKind::kFarLine, tap_rows * Product(cut.chunks.count() * cut.col_groups) *
-                                     Product(CeilDiv(in_row, kLine)));
+                                     Product(CeilDiv(in_row, kLineBytes)));
   }
   return work;
 }

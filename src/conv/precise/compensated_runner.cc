@@ -1,4 +1,4 @@
-#include "conv/precise/compensated_engine.h"
+#include "conv/precise/compensated_runner.h"
 
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ struct ResultMatrix {
 
 // Rows and columns of the result that are summed and shown together.
 struct Piece {
-  Span rows, cols;
+  Range rows, cols;
 };
 
 // How the matrix is cut: enough pieces for all threads, else large ones. What is cut where changes
@@ -88,7 +88,7 @@ class PieceSums {
     return sums_[static_cast<size_t>(matrix_.channels_inside ? i * piece_.cols.size() + j
                                                              : j * piece_.rows.size() + i)];
   }
-  void Show(const CompensatedEngine::Visit& visit) const {
+  void Show(const CompensatedRunner::Visit& visit) const {
     if (!matrix_.channels_inside) return ShowColumns(visit);
     const auto cols = static_cast<size_t>(piece_.cols.size());
     const bool is_whole = piece_.cols.size() == matrix_.cols;
@@ -101,7 +101,7 @@ class PieceSums {
 
  private:
   // Column by column, image by image.
-  void ShowColumns(const CompensatedEngine::Visit& visit) const {
+  void ShowColumns(const CompensatedRunner::Visit& visit) const {
     for (int64_t j = 0; j < piece_.cols.size(); ++j) {
       for (int64_t row = piece_.rows.begin; row < piece_.rows.end;) {
         const int64_t end = std::min(piece_.rows.end, (row / matrix_.plane + 1) * matrix_.plane);
@@ -121,13 +121,13 @@ class PieceSums {
 // The rows of a tile, group by group of the piece's columns.
 template <class Stored>
 void SumRows(const ResultMatrix& matrix, const TermPacker<Stored>& packer,
-             const CompensatedKernels& kernels, std::span<const int64_t> rows, const Span& cols,
+             const CompensatedKernels& kernels, std::span<const int64_t> rows, const Range& cols,
              TileSums& sums, PieceSums& shown) {
   int64_t count_of_row[kTileRows];
   const std::span<int64_t> counts = std::span(count_of_row).first(rows.size());
   for (int64_t col = cols.begin; col < cols.end;) {
     const int64_t group = col / matrix.group_cols;
-    const Span tile = {col, std::min(cols.end, (group + 1) * matrix.group_cols)};
+    const Range tile = {col, std::min(cols.end, (group + 1) * matrix.group_cols)};
     sums.Begin(kernels, static_cast<int64_t>(rows.size()), tile.size());
     packer.Pack(rows, group, tile, sums, counts);
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -143,7 +143,7 @@ void SumRows(const ResultMatrix& matrix, const TermPacker<Stored>& packer,
 template <class Stored>
 void SumPiece(const ResultMatrix& matrix, const TermPacker<Stored>& packer,
               const CompensatedKernels& kernels, const Piece& piece, TileSums& sums,
-              const CompensatedEngine::Visit& visit) {
+              const CompensatedRunner::Visit& visit) {
   std::vector<std::pair<int64_t, int64_t>> keyed;
   for (int64_t row = piece.rows.begin; row < piece.rows.end; ++row) {
     keyed.emplace_back(packer.KeyOf(row), row);
@@ -166,10 +166,10 @@ void SumPiece(const ResultMatrix& matrix, const TermPacker<Stored>& packer,
 
 }  // namespace
 
-CompensatedEngine::CompensatedEngine(const Problem& problem, const KernelTable& kernels)
+CompensatedRunner::CompensatedRunner(const Problem& problem, const KernelTable& kernels)
     : problem_(problem), kernels_(kernels) {}
 
-void CompensatedEngine::ForEachPiece(const void* first, const void* second,
+void CompensatedRunner::ForEachPiece(const void* first, const void* second,
                                      const Parallel& parallel, const Visit& visit) const {
   const ResultMatrix matrix(problem_);
   const bool has_terms = problem_.ValidTerms() > 0;
@@ -188,12 +188,12 @@ void CompensatedEngine::ForEachPiece(const void* first, const void* second,
   });
 }
 
-int64_t CompensatedEngine::ScratchBytes(int num_threads) {
+int64_t CompensatedRunner::ScratchBytes(int num_threads) {
   constexpr int64_t kOfPiece = 2 * kPieceElements * static_cast<int64_t>(sizeof(ElementSum));
   return num_threads * (TileSums::Bytes() + kOfPiece);
 }
 
-std::string CompensatedEngine::DescribeTiles(const Problem& problem) {
+std::string CompensatedRunner::DescribeTiles(const Problem& problem) {
   const ResultMatrix matrix(problem);
   return fmt::format("{}x{} sums, {} terms at a time", std::min(kTileRows, matrix.rows),
                      std::min(kTileCols, matrix.group_cols), kPackedTerms);

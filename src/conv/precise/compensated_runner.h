@@ -25,12 +25,12 @@ struct ElementSum {
   int64_t terms;     // K: products on the input
 };
 
-class CompensatedEngine {
+class CompensatedRunner {
  public:
-  CompensatedEngine(const Problem& problem, const KernelTable& kernels);
+  CompensatedRunner(const Problem& problem, const KernelTable& kernels);
   // With the best kernels of this machine.
-  explicit CompensatedEngine(const Problem& problem)
-      : CompensatedEngine(problem, SupportedKernels().front()) {}
+  explicit CompensatedRunner(const Problem& problem)
+      : CompensatedRunner(problem, SupportedKernels().front()) {}
 
   // visit(begin, sums) for pieces [begin, begin + sums.size()) that cover all elements of the
   // result once, from several threads at once. `first` and `second` are the operands in the order

@@ -25,11 +25,17 @@ std::string WorstLine(const char* measure, const std::optional<WorstElement>& wo
 }
 
 std::string NeedsLine(const CheckResult::Needs& needs) {
-  if (!std::isfinite(needs.ulp) && !std::isfinite(needs.abs) && !std::isfinite(needs.rel)) {
-    return "  would pass        no tolerance\n";
+  std::vector<std::string> tolerances;  // each would do
+  if (std::isfinite(needs.ulp)) tolerances.push_back(fmt::format("ulp:{:.0f}", needs.ulp));
+  if (std::isfinite(needs.abs)) tolerances.push_back(fmt::format("abs:{}", needs.abs));
+  if (std::isfinite(needs.rel)) tolerances.push_back(fmt::format("rel:{}", needs.rel));
+  if (tolerances.empty()) tolerances.push_back("no tolerance");
+  std::string text;
+  for (size_t i = 0; i < tolerances.size(); ++i) {
+    const bool is_last = i + 1 == tolerances.size();
+    text += (i == 0 ? "" : is_last ? " or " : ", ") + tolerances[i];
   }
-  return fmt::format("  would pass        ulp:{:.0f}, abs:{} or rel:{}\n", needs.ulp, needs.abs,
-                     needs.rel);
+  return fmt::format("  would pass        {}\n", text);
 }
 
 std::string SideCounts(const SpecialCounts& counts) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "conv/compute.h"
 #include "support/draw.h"
@@ -168,6 +169,21 @@ TEST_F(OtherTypeTest, DistancesAreThoseOfTheNumbers) {
   EXPECT_EQ(diff(kFloat64, NAN, kFloat16, NAN, "bits").status, Verdict::kPassed);
   EXPECT_EQ(diff(kFloat64, NAN, kFloat16, 1, "abs:9").status, Verdict::kFailed);
   EXPECT_EQ(diff(kFloat32, INFINITY, kBFloat16, INFINITY, "ulp:0").status, Verdict::kPassed);
+  // Apart, though the wider number rounds to the other.
+  for (const auto& [narrow, x, wide, y] : {std::tuple(kFloat16, 2048.0, kFloat32, 2048.9),
+                                           std::tuple(kFloat16, HUGE_VAL, kFloat32, 1e5),
+                                           std::tuple(kFloat32, HUGE_VAL, kFloat64, 1e39),
+                                           std::tuple(kFloat32, 0.0, kFloat64, 1e-60)}) {
+    for (const char* tolerance : {"abs:0", "rel:1e-6", "rtol:1e-6,atol:1e-70"}) {
+      EXPECT_EQ(diff(narrow, x, wide, y, tolerance).status, Verdict::kFailed) << y << tolerance;
+      EXPECT_EQ(diff(wide, y, narrow, x, tolerance).status, Verdict::kFailed) << y << tolerance;
+    }
+    const CheckResult apart = diff(narrow, x, wide, y, "ulp:0");
+    EXPECT_EQ(apart.status, Verdict::kPassed);  // ULP are those of the coarser type
+    EXPECT_EQ(apart.counts.differ, 1);
+    EXPECT_EQ(apart.needs.abs, apart.worst.abs->value);
+    EXPECT_GT(apart.needs.abs, 0);
+  }
 }
 
 TEST_F(OtherTypeTest, IntegersStayIncomparable) {

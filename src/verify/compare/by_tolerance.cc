@@ -89,8 +89,9 @@ Tally TallyByTolerance(const Tensor& actual, const Tensor& expected, const Toler
                        const Layout& layout, ErrorSink& errors, const Parallel& parallel) {
   const auto take = [&](const Distance& distance, double own, double value, DType dtype, int64_t i,
                         Tally& tally) {
-    if (!distance.same_bits && distance.same_value()) {
-      tally.differ += tolerance.kind == Tolerance::Kind::kBits;  // +0 and -0
+    // Both zeros differ by bits; numbers of two types may be apart and round to one.
+    if (!distance.same_bits && distance.ulp == 0) {
+      tally.differ += tolerance.kind == Tolerance::Kind::kBits || !distance.same_value();
     }
     const bool passes = Tolerates(tolerance, distance, value);
     tally.Count(passes ? Verdict::kPassed : Verdict::kFailed, layout, i);

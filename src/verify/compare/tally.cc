@@ -6,6 +6,16 @@
 #include "verify/compare/other_type.h"
 
 namespace convgrad {
+namespace {
+
+// The least double that is no less: a tolerance of it lets the distance through.
+double RoundedUp(uint64_t ulp) {
+  const auto nearest = static_cast<double>(ulp);
+  const bool is_less = nearest < 0x1p64 && static_cast<uint64_t>(nearest) < ulp;
+  return is_less ? std::nextafter(nearest, std::numeric_limits<double>::infinity()) : nearest;
+}
+
+}  // namespace
 
 Distance Tally::MeasureAcross(double actual_value, double expected_value, DType actual_type,
                               DType expected_type, int64_t element) {
@@ -25,12 +35,12 @@ void Tally::MeasureValues(const Distance& distance, double actual_value, double 
     expected.Add(expected_value, expected_type);
   }
   if (distance.same_value()) return;
-  ++differ;
+  differ += distance.ulp != 0;
   abs.Offer(distance.absolute, element);
   rel.Offer(distance.relative, element);
-  ulp.Offer(distance.nan_mismatch ? std::numeric_limits<double>::infinity()
-                                  : static_cast<double>(distance.ulp),
-            element);
+  ulp.Offer(
+      distance.nan_mismatch ? std::numeric_limits<double>::infinity() : RoundedUp(distance.ulp),
+      element);
 }
 
 void Tally::Count(Verdict verdict, const Layout& layout, int64_t element) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "tensor/statistics.h"
 #include "verify/odds/odds_tally.h"
@@ -32,7 +31,7 @@ struct WorstSoFar {
 
 struct Tally {
   int64_t elements = 0;
-  int64_t differ = 0;        // other values
+  int64_t differ = 0;        // other values; of two types: in the coarser one
   int64_t nan = 0, inf = 0;  // on either side
   SpecialCounts actual, expected;
   WorstSoFar bound, abs, rel, ulp;

@@ -60,7 +60,8 @@ struct Distance {
   double relative = 0;  // of |expected|
   uint64_t ulp = 0;     // the largest when one side is NaN
 
-  bool same_value() const { return ulp == 0; }
+  // Numbers of two types may round to one of the coarser and be apart, as 100,000 and infinity.
+  bool same_value() const { return ulp == 0 && absolute == 0; }
 };
 
 template <class Stored>
@@ -100,7 +101,7 @@ inline Distance DistanceIn(DType coarse, double actual, double expected) {
   const bool are_nan = std::isnan(actual) && std::isnan(expected);
   distance.same_bits =
       are_nan || std::bit_cast<uint64_t>(actual) == std::bit_cast<uint64_t>(expected);
-  if (distance.same_value()) return distance;
+  if (are_nan || actual == expected) return distance;
   distance.absolute = std::fabs(actual - expected);
   distance.relative =
       std::isinf(expected) ? distance.absolute : distance.absolute / std::fabs(expected);

@@ -112,6 +112,54 @@ TEST(Diagnosis, KnowsAnotherSummationOrder) {
   EXPECT_TRUE(outcome.Names(kRightGolden));
 }
 
+// An image with a border of zeros, one pixel wide, in NHWC.
+Tensor WithBorder(const Tensor& image) {
+  const Shape& from = image.shape();
+  Tensor padded(DType::kFloat32, {from[0], from[1] + 2, from[2] + 2, from[3]});
+  const int64_t row = from[2] * from[3], padded_row = row + 2 * from[3];
+  std::fill_n(padded.mutable_data<float>(), padded.num_elements(), 0.0F);
+  for (int64_t i = 0; i < from[0] * from[1]; ++i) {
+    const int64_t to = i / from[1] * (from[1] + 2) + i % from[1] + 1;
+    std::copy_n(image.data<float>() + i * row, row,
+                padded.mutable_data<float>() + to * padded_row + from[3]);
+  }
+  return padded;
+}
+
+// Kernels that multiply padding have NaN where it meets an infinity.
+TEST(Diagnosis, KnowsMultipliedPadding) {
+  for (const std::string op : {"conv2d", "conv2d_backprop_filter", "depthwise_conv2d",
+                               "depthwise_conv2d_backprop_filter"}) {
+    const std::string filter = op.starts_with("depthwise") ? "3,3,2,2" : "3,3,2,4";
+    const std::string steps = " filter=" + filter + " strides=1,1 dilations=1,1 pads=";
+    const Problem problem =
+        ParseProblem(op + " float32 NHWC in=2,6,5,2" + steps + "1,1,1,1 padding=SAME");
+    const Problem padded =
+        ParseProblem(op + " float32 NHWC in=2,8,7,2" + steps + "0,0,0,0 padding=VALID");
+    for (const float number : {1.0F, INFINITY, NAN}) {
+      Operands operands = RandomOperands(problem, 3, Values::kOrdinary);
+      std::fill_n(operands.second.mutable_data<float>(), 4, number);
+      const Operands with_border = {WithBorder(operands.first), operands.second};
+      const Tensor golden = MakeMistake(padded, with_border, Mistake(padded));
+      const Outcome outcome = Judge(problem, operands, golden, WideSums(problem.dtype));
+      EXPECT_EQ(outcome.verdict, std::isfinite(number) ? Verdict::kPassed : Verdict::kFailed) << op;
+      EXPECT_EQ(outcome.Names("padding-multiplied"), !std::isfinite(number)) << op;
+    }
+  }
+}
+
+// One number everywhere says nothing of what was written.
+TEST(Diagnosis, DoesNotTakeAConstantForForgotten) {
+  const Problem problem = SquareProblem(0);
+  const Operands operands = RandomOperands(problem, 4, Values::kOrdinary);
+  const Tensor right = MakeMistake(problem, operands, Mistake(problem));
+  const auto names = [&](const Tensor& golden) {
+    return Judge(problem, operands, golden, WideSums(problem.dtype)).Names("unwritten-constant");
+  };
+  EXPECT_FALSE(names(Changed(right, [](int64_t, double) { return 3.0; })));
+  EXPECT_TRUE(names(Changed(right, [](int64_t i, double x) { return i < 5 ? x : 3.0; })));
+}
+
 TEST(Diagnosis, KnowsNumbersReadInTheWrongType) {
   for (const DType dtype : kDTypes) {
     Problem problem = SquareProblem(4);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/statistics.h"
 #include "verify/arithmetic/search.h"
 #include "verify/diagnosis/bias.h"
 #include "verify/diagnosis/hypotheses.h"
@@ -49,6 +50,11 @@ std::vector<int64_t> TellingPositions(const WrongGolden& wrong) {
 
 // --- all of them ---
 
+bool IsFinite(const Tensor& tensor) {
+  const SpecialCounts counts = CountSpecial(tensor);
+  return counts.nan + counts.inf == 0;
+}
+
 class Search {
  public:
   Search(const WrongGolden& wrong, const Parallel& parallel)
@@ -58,7 +64,10 @@ class Search {
         positions_(TellingPositions(wrong)) {}
 
   static std::vector<Hypothesis> HypothesesFor(const WrongGolden& wrong) {
-    std::vector<Hypothesis> all = UnwrittenParts(wrong.problem, wrong.actual, wrong.golden);
+    std::vector<Hypothesis> all;
+    if (!IsFinite(wrong.first) || !IsFinite(wrong.second)) AddMultipliedPadding(wrong.problem, all);
+    std::vector<Hypothesis> unwritten = UnwrittenParts(wrong.problem, wrong.actual, wrong.golden);
+    std::move(unwritten.begin(), unwritten.end(), std::back_inserter(all));
     std::vector<Hypothesis> others = AllHypotheses(wrong.problem);
     std::move(others.begin(), others.end(), std::back_inserter(all));
     std::vector<Hypothesis> lost = LostUpdates(wrong.problem, wrong.actual, wrong.golden);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 #include "verify/truth/float_format.h"
 #include "verify/truth/rounded.h"
@@ -95,8 +94,9 @@ bool Explanation::IsExact(double value, const Truth& truth) const {
 }
 
 double Explanation::Surprise(const Truth& truth) const {
-  constexpr double kMost = 24;
-  if (finish_ == Finish::kTruncated || !std::isfinite(truth.high)) return 1;
+  constexpr double kMost = 24, kNotFinite = 4;
+  if (!std::isfinite(truth.high)) return kNotFinite;
+  if (finish_ == Finish::kTruncated) return 1;
   const Truth scaled = Scaled(truth);
   const double size = std::ldexp(std::max(scaled.norm, std::fabs(scaled.high)), truth.exponent);
   const Judgement judgement = judge_.Of(0, scaled, 0);

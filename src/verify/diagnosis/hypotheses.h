@@ -98,6 +98,9 @@ void AddScalings(const Problem& problem, std::vector<Hypothesis>& hypotheses);
 void AddActivations(const Problem& problem, std::vector<Hypothesis>& hypotheses);
 void AddRoundings(const Problem& problem, std::vector<Hypothesis>& hypotheses);
 
+// Padding as terms, which only shows where an operand is infinite or NaN.
+void AddMultipliedPadding(const Problem& problem, std::vector<Hypothesis>& hypotheses);
+
 // Two mistakes at once, of those that often come together.
 std::vector<Hypothesis> LikelyPairs(const Problem& problem);
 

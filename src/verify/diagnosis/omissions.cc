@@ -147,43 +147,64 @@ constexpr struct {
     {"wrap-padding", Modulo, "the input from its other end on"},
 };
 
-// The operand with its surroundings written out, from the first to the last row and column that a
-// window sees. What an input gradient does with them is another sum, not looked for.
-void AddSurrounds(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
+// The input with its surroundings written out, from the first to the last row and column that a
+// window sees; none where windows see none, or far more of them than of the input. What an input
+// gradient does with them is another sum, not looked for.
+std::optional<Problem> WithSurroundings(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
-  if (InfoOf(problem.op).direction == Direction::kBackpropInput) return;
-  if (g.in_h < 1 || g.in_w < 1) return;
+  if (InfoOf(problem.op).direction == Direction::kBackpropInput) return std::nullopt;
+  if (g.in_h < 1 || g.in_w < 1) return std::nullopt;
   const int64_t rows = (g.out_h - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h + 1;
   const int64_t cols = (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1;
   const bool sees_none = g.pad_top <= 0 && g.pad_left <= 0 && rows - g.pad_top <= g.in_h &&
                          cols - g.pad_left <= g.in_w;
-  if (sees_none || rows > 4 * g.in_h + 64 || cols > 4 * g.in_w + 64) return;
+  if (sees_none || rows > 4 * g.in_h + 64 || cols > 4 * g.in_w + 64) return std::nullopt;
   Problem padded = problem;
   padded.padding = Padding::kExplicit;
   padded.geometry.in_h = rows;
   padded.geometry.in_w = cols;
   padded.geometry.pad_top = padded.geometry.pad_bottom = 0;
   padded.geometry.pad_left = padded.geometry.pad_right = 0;
+  return padded;
+}
+
+// The element of the input that is seen at a position of the padded one; -1: a zero.
+Source SourceOfPadded(const Problem& problem, const Problem& padded, Surround of) {
   const Axes ours = AxesOf(problem, Role::kInput), theirs = AxesOf(padded, Role::kInput);
+  return [=, top = problem.geometry.pad_top, left = problem.geometry.pad_left](int64_t position) {
+    Index index = theirs.IndexOf(position);
+    index[1] = of(index[1] - top, ours.sizes[1]);
+    index[2] = of(index[2] - left, ours.sizes[2]);
+    return index[1] < 0 || index[2] < 0 ? int64_t{-1} : ours.At(index);
+  };
+}
+
+void AddSurrounds(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
+  const std::optional<Problem> padded = WithSurroundings(problem);
+  if (!padded) return;
   for (const auto& surround : kSurrounds) {
-    const auto source = [=, of = surround.source, top = g.pad_top,
-                         left = g.pad_left](int64_t position) {
-      Index index = theirs.IndexOf(position);
-      index[1] = of(index[1] - top, ours.sizes[1]);
-      index[2] = of(index[2] - left, ours.sizes[2]);
-      return ours.At(index);
-    };
     hypotheses.push_back(
         {surround.name,
          fmt::format(
              "the golden's windows see {} where {} has zeros: pad with zeros there, or give "
              "the padded input here with --padding VALID",
              surround.what, NameOf(problem.padding)),
-         WithSource(padded, Role::kInput, source)});
+         WithSource(*padded, Role::kInput, SourceOfPadded(problem, *padded, surround.source))});
   }
 }
 
 }  // namespace
+
+void AddMultipliedPadding(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
+  const std::optional<Problem> padded = WithSurroundings(problem);
+  if (!padded) return;
+  const auto zeros = [](int64_t at, int64_t size) { return at < size ? at : -1; };
+  hypotheses.push_back(
+      {"padding-multiplied",
+       "the golden multiplies padding, where zero times an infinity or NaN is NaN; here padding is "
+       "no term: nothing is wrong with it for operands that are finite",
+       WithSource(*padded, Role::kInput, SourceOfPadded(problem, *padded, zeros))});
+}
 
 void AddOmissions(const Problem& problem, std::vector<Hypothesis>& hypotheses) {
   AddSurrounds(problem, hypotheses);

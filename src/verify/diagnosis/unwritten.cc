@@ -60,6 +60,7 @@ struct Blank {
   std::string what;                     // "all zero"
   std::function<bool(double)> matches;  // a number of the golden
   bool with_others = false;             // other numbers may lie between them
+  bool may_be_all = true;               // else some of the golden has to be right
 };
 
 // The extent of the elements that are blank in the golden alone.
@@ -135,7 +136,8 @@ std::vector<Blank> BlanksOf(const Tensor& actual, const Tensor& golden) {
   if (const std::optional<double> number = RepeatedAtTheEnd(actual, golden);
       number && *number != 0 && !std::isnan(*number)) {
     blanks.push_back({"unwritten-constant", fmt::format("all {:.6g}", *number),
-                      [number = *number](double value) { return value == number; }});
+                      [number = *number](double value) { return value == number; },
+                      /*with_others=*/false, /*may_be_all=*/false});
   }
   // Numbers that no sum of these operands comes near, as chance bits in memory are.
   const double largest = LargestOf(actual);
@@ -157,7 +159,7 @@ std::vector<Hypothesis> UnwrittenParts(const Problem& problem, const Tensor& act
   const Layout layout(problem);
   for (const Blank& blank : BlanksOf(actual, golden)) {
     const std::optional<Extent> extent = ExtentOf(layout, actual, golden, blank);
-    if (!extent) continue;
+    if (!extent || (!blank.may_be_all && extent->count == golden.num_elements())) continue;
     // The elements between are not looked at: they have to be the lesser part, and a run goes to
     // the end.
     const int64_t end = blank.with_others ? golden.num_elements() : extent->end;

@@ -20,6 +20,7 @@
 #include "cli/options/commands.h"
 #include "cli/page/page_data.h"
 #include "cli/shards/shard.h"
+#include "cli/text/values.h"
 
 namespace convgrad::cli {
 namespace {
@@ -59,7 +60,7 @@ std::string Summarize(const Console& console, const BatchTally& tally, int64_t n
                       double seconds) {
   std::string text = tally.bad.Render(console);
   if (!text.empty()) text += "\n";
-  text += fmt::format("{} case{}", num_cases, num_cases == 1 ? "" : "s");
+  text += Plural(num_cases, "case");
   for (size_t status = 0; status < kNumCaseStatuses; ++status) {
     if (tally.count[status] == 0) continue;
     text += fmt::format(", {} {}", tally.count[status],
@@ -129,7 +130,9 @@ ExitCode BatchCases(Session& session, const ManifestFile& file) {
     session.report.plan->shard = NameOf(shard);
   }
   if (arguments.Has(FlagId::kList)) return List(session, file, manifest, selection, options);
-  if (plan.num_selected == 0 && plan.num_cases > 0) return NothingRan(session);
+  // A manifest without cases is done when it is read, unless some of them are asked for.
+  const bool is_asked_for = Selects(arguments);
+  if (plan.num_selected == 0 && (plan.num_cases > 0 || is_asked_for)) return NothingRan(session);
 
   if (const std::string* path = arguments.Find(FlagId::kReport)) {
     session.report_writer = std::make_unique<ReportWriter>(*path, session.report);

@@ -189,7 +189,8 @@ std::string ListedCommand(const Arguments& arguments, const ManifestCase& one) {
 }
 
 ExitCode NothingSelected(const Session& session, const ManifestPlan& plan) {
-  if (plan.num_cases == 0 || session.arguments.Has(FlagId::kAllowEmpty)) return ExitCode::kOk;
+  const bool is_done = plan.num_cases == 0 && !Selects(session.arguments);
+  if (is_done || session.arguments.Has(FlagId::kAllowEmpty)) return ExitCode::kOk;
   throw Error(ExitCode::kNothingRan, "manifest/nothing-selected",
               session.arguments.operands().front(),
               fmt::format("none of its {} cases is selected", plan.num_cases),

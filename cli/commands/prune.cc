@@ -28,17 +28,21 @@ bool Holds(const FileSet& files, const std::string& path) {
                      [&](const std::string& key) { return files.contains(key); });
 }
 
-void AddNamed(const std::string& manifest, FileSet& named) {
+// Returns the number of the manifest's cases.
+int64_t AddNamed(const std::string& manifest, FileSet& named) {
   const ManifestFile file(manifest);
   ManifestOptions options;
   options.paths.allow_outside = true;
   ManifestReader reader(file, options);
+  int64_t num_cases = 0;
   while (const std::optional<ManifestCase> one = reader.Next()) {
+    ++num_cases;
     for (const FlagValues::Entry& entry : one->request.flags.entries()) {
       if (entry.given.empty()) continue;
       for (const std::string& key : FileKeys(TensorFileOf(entry.text))) named.insert(key);
     }
   }
+  return num_cases;
 }
 
 bool IsRecord(const std::string& path, const Console& console) try {
@@ -77,7 +81,11 @@ ExitCode Prune(Session& session) {
     if (manifest == "-") {
       ThrowUsage("operand/stdin", "prune -", "goldens lie beside a manifest", "give its file");
     }
-    AddNamed(manifest, named);
+    if (AddNamed(manifest, named) == 0 && arguments.Has(FlagId::kDelete)) {
+      throw Error(ExitCode::kNothingRan, "manifest/nothing-selected", manifest,
+                  "has no case: no golden would be left beside it",
+                  "leave --delete out to see them");
+    }
     for (const std::string& golden : GoldensBeneath(SplitPath(manifest).first, session.console)) {
       goldens.insert(golden);
     }

@@ -262,9 +262,16 @@ TEST_F(BatchTest, WhatRuns) {
   EXPECT_THAT(list.out, HasSubstr("run conv2d --input 'fill:normal@1,6,6,3#0'"));
   EXPECT_EQ(Sh("set -e; " + list.out).exit_code, 0);
   EXPECT_TRUE(Exists("c.npy"));
-  // An empty list is right (M30).
+  // An empty list is right, unless something of it is asked for (M30).
   WriteManifest(json::array());
   EXPECT_THAT(names(""), IsEmpty());
+  EXPECT_THAT(names("--match 'dw*' --allow-empty"), IsEmpty());
+  for (const std::string how : {"batch m.json --match 'dw*'", "batch m.json --tag smoke",
+                                "bench m.json --tag smoke", "prune m.json --delete"}) {
+    const ShellResult none = Sh("convgrad " + how);
+    EXPECT_EQ(none.exit_code, 6) << how;
+    EXPECT_THAT(none.err, IsOneErrorLine()) << how;
+  }
 }
 
 TEST_F(BatchTest, PathsMayBeginWithADash) {

@@ -2,6 +2,7 @@
 // of a report.
 #include "verify/compare/compare.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -205,6 +206,31 @@ TEST(CompareTensors, TakesIntegers) {
   const CheckResult result = CompareTensors(a, b, {}, Parallel(1));
   EXPECT_EQ(result.status, Verdict::kFailed);
   EXPECT_EQ(result.needs.ulp, 1);
+  // As doubles they are the same.
+  EXPECT_EQ(result.needs.abs, 1);
+  const auto status_of = [&](const char* tolerance) {
+    CompareOptions options;
+    options.tolerance = ParseTolerance(tolerance);
+    return CompareTensors(a, b, options, Parallel(1)).status;
+  };
+  EXPECT_EQ(status_of("abs:0"), Verdict::kFailed);
+  EXPECT_EQ(status_of("rel:1e-20"), Verdict::kFailed);
+  EXPECT_EQ(status_of("abs:1"), Verdict::kPassed);
+}
+
+// Distances beyond 2^53 are none of a double: what is said to pass does.
+TEST(CompareTensors, SaysWhatPasses) {
+  Tensor a(DType::kFloat64, {1}), b(DType::kFloat64, {1});
+  b.mutable_data<double>()[0] = 0;
+  for (const double number : {0.3, 0.7, 1e-5, 3e300}) {
+    a.mutable_data<double>()[0] = number;
+    const CheckResult::Needs needs = CompareTensors(a, b, {}, Parallel(1)).needs;
+    CompareOptions options;
+    options.tolerance = ParseTolerance(fmt::format("ulp:{:.0f}", needs.ulp));
+    EXPECT_EQ(CompareTensors(a, b, options, Parallel(1)).status, Verdict::kPassed) << number;
+    options.tolerance = ParseTolerance(fmt::format("abs:{}", needs.abs));
+    EXPECT_EQ(CompareTensors(a, b, options, Parallel(1)).status, Verdict::kPassed) << number;
+  }
 }
 
 TEST(CompareTensors, AnotherShapeIsIncomparable) {

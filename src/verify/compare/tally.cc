@@ -6,16 +6,6 @@
 #include "verify/compare/other_type.h"
 
 namespace convgrad {
-namespace {
-
-// The least double that is no less: a tolerance of it lets the distance through.
-double RoundedUp(uint64_t ulp) {
-  const auto nearest = static_cast<double>(ulp);
-  const bool is_less = nearest < 0x1p64 && static_cast<uint64_t>(nearest) < ulp;
-  return is_less ? std::nextafter(nearest, std::numeric_limits<double>::infinity()) : nearest;
-}
-
-}  // namespace
 
 Distance Tally::MeasureAcross(double actual_value, double expected_value, DType actual_type,
                               DType expected_type, int64_t element) {

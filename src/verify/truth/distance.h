@@ -53,6 +53,13 @@ int64_t LinePosition(Stored stored) {
   }
 }
 
+// The least double that is no less: a tolerance of it lets the distance through.
+inline double RoundedUp(uint64_t ulp) {
+  const auto nearest = static_cast<double>(ulp);
+  const bool is_less = nearest < 0x1p64 && static_cast<uint64_t>(nearest) < ulp;
+  return is_less ? std::nextafter(nearest, std::numeric_limits<double>::infinity()) : nearest;
+}
+
 struct Distance {
   bool same_bits = false;  // NaN has the bits of every other NaN
   bool nan_mismatch = false;
@@ -84,7 +91,8 @@ Distance DistanceBetween(Stored actual, Stored expected) {
   distance.ulp = from > to ? static_cast<uint64_t>(from) - static_cast<uint64_t>(to)
                            : static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
   if (distance.ulp == 0) return distance;  // +0 and -0
-  distance.absolute = std::fabs(a - e);
+  // Integers beyond 2^53 may be apart where they are the same as doubles.
+  distance.absolute = std::integral<Stored> ? RoundedUp(distance.ulp) : std::fabs(a - e);
   distance.relative = std::isinf(e) ? distance.absolute : distance.absolute / std::fabs(e);
   return distance;
 }

@@ -39,8 +39,8 @@ void ForEachClassOf(const std::vector<TapPhase>& phases, const Slab& slab, const
   }
 }
 
-// For every class, phase by phase, its pixels in one share of a slab. Shares have equally many taps
-// of tiles of `tile_rows` pixels.
+// For every class, phase by phase, its pixels in one share of a slab, counted row by row, image by
+// image. Shares have equally many taps of tiles of `tile_rows` pixels.
 inline void CutShare(const std::vector<TapPhase>& phases, const Slab& slab, int64_t tile_rows,
                      const TileShare& share, std::vector<Range>& classes) {
   classes.clear();

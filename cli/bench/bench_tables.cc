@@ -10,7 +10,8 @@ namespace {
 
 struct Column {
   const char* name;
-  const char* pointer;  // into an entry
+  const char* pointer;              // into an entry
+  const char* otherwise = nullptr;  // where it has nothing there
 };
 
 constexpr Column kColumns[] = {
@@ -25,16 +26,20 @@ constexpr Column kColumns[] = {
     {"share", "/roofline/share"},
     {"bound", "/roofline/bound"},
     {"algorithm", "/run/algorithm"},
-    {"verdict", "/baseline/verdict"},
-    {"ratio", "/baseline/ratio"},
-    {"before_ms", "/baseline/median"},
+    {"verdict", "/baseline/verdict", "/baseline_bin/verdict"},
+    {"ratio", "/baseline/ratio", "/baseline_bin/ratio"},
+    {"before_ms", "/baseline/median", "/baseline_bin/median"},
     {"count", "/count"},
 };
 
-// Null where the entry has nothing there.
-Json ValueAt(const Json& entry, const char* pointer) {
-  const auto at = Json::json_pointer(pointer);
-  return entry.contains(at) ? entry.at(at) : Json();
+// Null where the entry has nothing at either place.
+Json ValueOf(const Column& column, const Json& entry) {
+  for (const char* pointer : {column.pointer, column.otherwise}) {
+    if (pointer == nullptr) break;
+    const auto at = Json::json_pointer(pointer);
+    if (entry.contains(at)) return entry.at(at);
+  }
+  return Json();
 }
 
 std::string CsvCell(const Json& value) {
@@ -69,7 +74,7 @@ std::string BenchCsv(const std::vector<Json>& entries) {
   for (const Json& entry : entries) {
     std::string line;
     for (const Column& column : kColumns) {
-      line += (&column == kColumns ? "" : ",") + CsvCell(ValueAt(entry, column.pointer));
+      line += (&column == kColumns ? "" : ",") + CsvCell(ValueOf(column, entry));
     }
     text += line + "\n";
   }
@@ -86,7 +91,7 @@ std::string BenchMarkdown(const std::vector<Json>& entries) {
   for (const Json& entry : entries) {
     text += "|";
     for (const Column& column : kColumns) {
-      text += fmt::format(" {} |", MarkdownCell(ValueAt(entry, column.pointer)));
+      text += fmt::format(" {} |", MarkdownCell(ValueOf(column, entry)));
     }
     text += "\n";
   }

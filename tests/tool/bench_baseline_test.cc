@@ -98,10 +98,14 @@ TEST_F(BenchTest, ABaselineThatIsNoneIsRefused) {
 }
 
 TEST_F(BenchTest, TheSameBinaryIsNeitherFasterNorSlower) {
-  Ok(std::string(kShortCase) + "--regress 400% --report r.json --baseline-bin " + Binary());
+  Ok(std::string(kShortCase) + "--regress 400% --report r.json --csv c.csv --baseline-bin " +
+     Binary());
   const json comparison = Report()["benchmarks"][0]["baseline_bin"];
   EXPECT_THAT((std::vector<std::string>{"SAME", "INCONCLUSIVE"}),
               ::testing::Contains(comparison["verdict"].get<std::string>()));
+  EXPECT_THAT(ReadBytes(Path("c.csv")),
+              HasSubstr("," + comparison["verdict"].get<std::string>() + "," +
+                        comparison["ratio"].dump() + "," + comparison["median"].dump()));
   EXPECT_GE(comparison["pairs"], 6);
   EXPECT_TRUE(comparison["notes"].empty()) << comparison;  // the bits are the same
   const ShellResult failed = Bench(std::string(kShortCase) + "--baseline-bin /bin/false");

@@ -35,7 +35,7 @@ inline constexpr std::array<const char*, kNumWorkKinds> kWorkKindNames = {
     "plane_fma",  "plane_load", "segment",     "fold",      "call",       "copied",
     "transposed", "scattered",  "run",         "task",      "far_line"};
 
-// What stays in the first-level cache while a kernel runs.
+// So many bytes stay in the first-level cache while a kernel runs.
 inline constexpr int64_t kFirstCacheBytes = int64_t{32} << 10;
 
 // Multiply-adds of vectors that are issued while a sum waits for its last term, four cycles: one a

@@ -60,12 +60,12 @@ struct WorstElement {
 };
 
 struct CheckResult {
-  // The level that judged: "bits", "exact class", "bound", or "ulp:4" and so on.
+  // This level judged: "bits", "exact class", "bound", or "ulp:4" and so on.
   std::string policy;
   Against against = Against::kGolden;
   DType actual_type = DType::kFloat32, expected_type = DType::kFloat32;  // of what was compared
   Verdict status = Verdict::kPassed;
-  // One sentence; exactly "incomparable" for another shape, or a dtype of integers.
+  // It is one sentence; exactly "incomparable" for another shape, or a dtype of integers.
   std::string reason;
   std::string detail;  // a second one, for people: what is incomparable, what would help; or empty
 
@@ -87,7 +87,7 @@ struct CheckResult {
     double ulp = 0, abs = 0, rel = 0;
   } needs;
 
-  // Of the failing, else the suspect elements: "border", "one tap (...)", ...; or "".
+  // Where the failing, else the suspect elements lie: "border", "one tap (...)", ...; or "".
   std::string where;
   Box box;                         // the same as data
   std::optional<HeatMap> picture;  // of the same elements; none where it would show nothing

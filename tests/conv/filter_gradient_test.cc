@@ -1,6 +1,6 @@
-// The filter gradient's forms against the reference, bit for bit, where there are runs enough for
-// threads to take whole ones: blocks of images, of rows and of parts of rows; strides, dilations,
-// padding, groups, every type and target. And how the plan deals runs.
+// The filter gradient's forms against the reference, bit for bit, where there are runs or blocks
+// enough for threads to take whole ones: blocks of images, of rows and of parts of rows; strides,
+// dilations, padding, groups, every type and target. And how the plan deals runs and blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,16 +12,10 @@
 namespace convgrad::testing {
 namespace {
 
-// Problem lines; not every one has an output or is taken. About 50 blocks and more: every one of
-// three threads has a run.
-std::string DrawManyBlocks(Draw& draw) {
+// A problem line; not every one has an output or is taken.
+std::string DrawLine(Draw& draw, int64_t batch, int64_t h, int64_t w, int64_t in_c, int64_t out_c) {
   const bool nhwc = draw(0, 1) == 0;
-  const int64_t kind = draw(0, 2);
-  const int64_t batch = kind == 0 ? draw(100, 160) : draw(2, 3);
-  const int64_t h = kind == 0 ? draw(10, 14) : draw(16, 30);
-  const int64_t w = kind == 0 ? draw(10, 14) : kind == 1 ? draw(120, 200) : draw(280, 400);
   const int64_t groups = draw(0, 2) == 0 ? draw(2, 3) : 1;
-  const int64_t in_c = draw(1, 5), out_c = draw(1, 5);
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   return std::string("conv2d_backprop_filter ") + kTypes[draw(0, 3)] +
          (nhwc ? " NHWC in=" : " NCHW in=") +
@@ -30,6 +24,25 @@ std::string DrawManyBlocks(Draw& draw) {
          " strides=" + ListOf({1, draw(0, 3) == 0 ? 2 : 1}) +
          " dilations=" + ListOf({draw(1, 2), draw(1, 2)}) +
          " pads=" + ListOf({draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)}) + " padding=EXPLICIT";
+}
+
+// About 50 blocks and more: every one of three threads has a run.
+std::string DrawManyBlocks(Draw& draw) {
+  const int64_t kind = draw(0, 2);
+  const int64_t batch = kind == 0 ? draw(100, 160) : draw(2, 3);
+  const int64_t h = kind == 0 ? draw(10, 14) : draw(16, 30);
+  const int64_t w = kind == 0 ? draw(10, 14) : kind == 1 ? draw(120, 200) : draw(280, 400);
+  return DrawLine(draw, batch, h, w, draw(1, 5), draw(1, 5));
+}
+
+// Some 8 to 40: every one of three threads has blocks, and none has a run. Enough channels for
+// their sums to be little beside the operands.
+std::string DrawSomeBlocks(Draw& draw) {
+  const int64_t kind = draw(0, 2);
+  const int64_t batch = kind == 0 ? draw(8, 40) : 1;
+  const int64_t h = kind == 0 ? draw(13, 15) : draw(8, 16);
+  const int64_t w = kind == 0 ? draw(13, 15) : kind == 1 ? draw(120, 250) : draw(280, 400);
+  return DrawLine(draw, batch, h, w, draw(4, 24), draw(4, 24));
 }
 
 // Pixels of one operand or of both are a multiple of 2 KiB apart, packed or as they lie, and there
@@ -55,6 +68,10 @@ TEST_P(FilterGradient, OfManyBlocks) {
   for (const Values values : {Values::kOrdinary, Values::kSpecial}) {
     CheckOnRandomProblems(GetParam(), 30, 31, DrawManyBlocks, RandomOperands, values);
   }
+}
+
+TEST_P(FilterGradient, OfSomeBlocks) {
+  CheckOnRandomProblems(GetParam(), 30, 33, DrawSomeBlocks, RandomOperands, Values::kOrdinary);
 }
 
 TEST_P(FilterGradient, OfCrowdedPixels) {
@@ -153,27 +170,51 @@ FilterCut PlanOf(const std::string& sizes, int num_threads) {
                    num_threads, FilterForm::kApart);
 }
 
+// Blocks of a piece that threads take, 0 where they share stages.
+int64_t DealtBlocks(const std::string& sizes, int num_threads) {
+  const FilterCut plan = PlanOf(sizes, num_threads);
+  return plan.deals_pieces ? plan.piece_blocks : 0;
+}
+
 // 28 rows of 28: four blocks an image.
 TEST(FilterCut, DealsRunsWhereEveryThreadHasOne) {
-  EXPECT_FALSE(PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 1).deals_runs);
-  EXPECT_TRUE(PlanOf("NHWC in=64,28,28,8 filter=3,3,8,32", 2).deals_runs);
-  EXPECT_FALSE(PlanOf("NHWC in=4,28,28,8 filter=3,3,8,32", 2).deals_runs);
-  EXPECT_TRUE(PlanOf("NHWC in=8,28,28,8 filter=3,3,8,32", 2).deals_runs);
-  EXPECT_FALSE(PlanOf("NHWC in=8,28,28,8 filter=3,3,8,32", 3).deals_runs);
+  EXPECT_EQ(DealtBlocks("NHWC in=64,28,28,8 filter=3,3,8,32", 1), 0);
+  EXPECT_EQ(DealtBlocks("NHWC in=64,28,28,8 filter=3,3,8,32", 2), kRunBlocks);
+  EXPECT_EQ(DealtBlocks("NHWC in=4,28,28,8 filter=3,3,8,32", 2), 0);
+  EXPECT_EQ(DealtBlocks("NHWC in=8,28,28,8 filter=3,3,8,32", 2), kRunBlocks);
   // More sums than a thread's cache holds beside its operands.
-  EXPECT_FALSE(PlanOf("NHWC in=64,28,28,512 filter=3,3,512,32", 2).deals_runs);
+  EXPECT_EQ(DealtBlocks("NHWC in=64,28,28,512 filter=3,3,512,32", 2), 0);
+}
+
+TEST(FilterCut, DealsBlocksWhereThreadsHaveNoRunsAndSumsAreFew) {
+  EXPECT_EQ(DealtBlocks("NHWC in=16,28,28,32 filter=1,1,32,32", 4), kRunBlocks);
+  EXPECT_EQ(DealtBlocks("NHWC in=16,28,28,32 filter=1,1,32,32", 5), 1);
+  EXPECT_EQ(DealtBlocks("NHWC in=16,28,28,32 filter=1,1,32,32", 32), 1);
+  // Less than two blocks a thread.
+  EXPECT_EQ(DealtBlocks("NHWC in=16,28,28,32 filter=1,1,32,32", 33), 0);
+  // Two threads wait little for each other.
+  EXPECT_EQ(DealtBlocks("NHWC in=4,28,28,32 filter=1,1,32,32", 2), 0);
+  // More sums of a block than operands.
+  EXPECT_EQ(DealtBlocks("NHWC in=16,28,28,32 filter=3,3,32,32", 8), 0);
+}
+
+TEST(FilterCut, HoldsAllDealtBlocksSums) {
+  const FilterCut plan = PlanOf("NHWC in=16,28,28,32 filter=1,1,32,32", 8);
+  EXPECT_EQ(plan.NumPieces(), 64);
+  EXPECT_EQ(plan.pieces_at_once, 64);
+  EXPECT_EQ(plan.NumRuns(), 4);
 }
 
 TEST(FilterCut, SharesCoverEveryRunAndEndWhereThreadsDo) {
   for (const int threads : {2, 3, 5}) {
     const FilterCut plan = PlanOf("NCHW in=23,3,28,28 filter=3,3,3,32", threads);
-    ASSERT_TRUE(plan.deals_runs);
+    ASSERT_TRUE(plan.deals_pieces);
     const auto pass = plan.passes.front();
     const int64_t tiles = plan.TilesOf(pass);
     int64_t run = 0, tile = 0;
     const auto shares = plan.Shares(pass, 0, plan.NumRuns());
     for (const auto& share : shares) {
-      EXPECT_EQ(share.run, run);
+      EXPECT_EQ(share.piece, run);
       EXPECT_EQ(share.tile_begin, tile);
       EXPECT_GT(share.tile_end, tile);
       tile = share.tile_end % tiles;
@@ -190,7 +231,7 @@ TEST(FilterCut, StagesOfDealtRunsAreTheirOwn) {
   const FilterCut plan = PlanOf("NHWC in=8,56,56,8 filter=3,3,8,32", 2);
   int64_t block = 0;
   for (int64_t run = 0; run < plan.NumRuns(); ++run) {
-    for (const PixelStage& stage : plan.StagesOfRun(run)) {
+    for (const PixelStage& stage : plan.StagesOfPiece(run)) {
       EXPECT_EQ(stage.block_begin, block);
       EXPECT_EQ(stage.block_begin / kRunBlocks, run);
       EXPECT_EQ((stage.block_end - 1) / kRunBlocks, run);
@@ -209,7 +250,7 @@ TEST(FilterCut, StagesAreAlikeWhereTheirPixelsLieAlike) {
   const auto& stages = rows.stages;
   EXPECT_FALSE(rows.Alike(stages[0], stages[1]));
   // Seven runs are eight images.
-  const size_t period = static_cast<size_t>(rows.StagesOfRun(7).data() - stages.data());
+  const size_t period = static_cast<size_t>(rows.StagesOfPiece(7).data() - stages.data());
   EXPECT_TRUE(rows.Alike(stages[0], stages[period]));
   EXPECT_TRUE(rows.Alike(stages[1], stages[period + 1]));
 }

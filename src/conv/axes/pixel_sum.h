@@ -51,15 +51,16 @@ struct PixelStage {
   int64_t num_pixels(int64_t out_w) const {
     return output.num_images() * output.num_rows() * out_w;
   }
-  // Those of a run that are in the stage.
-  Range BlocksOf(int64_t run) const {
-    return {std::max(run * kRunBlocks, block_begin), std::min((run + 1) * kRunBlocks, block_end)};
+  // Those of a piece of so many blocks that are in the stage.
+  Range BlocksOf(int64_t piece, int64_t piece_blocks) const {
+    return {std::max(piece * piece_blocks, block_begin),
+            std::min((piece + 1) * piece_blocks, block_end)};
   }
 };
 
 // `blocks` in stages of at most about max_pixels output pixels, at least one row of blocks each;
-// or, with `end_with_runs`, what of that row belongs to one run of the canonical order.
+// or, if not 0, what of that row belongs to one piece of `piece_blocks` blocks.
 std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
-                                    int64_t out_w, int64_t max_pixels, bool end_with_runs);
+                                    int64_t out_w, int64_t max_pixels, int64_t piece_blocks);
 
 }  // namespace convgrad

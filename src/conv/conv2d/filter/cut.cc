@@ -13,9 +13,10 @@ namespace {
 constexpr int64_t kStageBytes = 512 << 10;
 constexpr int64_t kStageBytesPerThread = int64_t{2} << 20;
 constexpr int64_t kMostStageBytes = int64_t{32} << 20;
-constexpr int64_t kImageBytes = int64_t{6} << 20;  // of both operands: taken whole
-constexpr int64_t kSumBytes = int64_t{24} << 20;   // of tiles' sums
-constexpr int64_t kDealtSumBytes = 640 << 10;      // those of a run, beside a stage's operands
+constexpr int64_t kImageBytes = int64_t{6} << 20;       // of both operands: taken whole
+constexpr int64_t kSumBytes = int64_t{24} << 20;        // of tiles' sums
+constexpr int64_t kDealtSumBytes = 640 << 10;           // those of a run, beside a stage's operands
+constexpr int64_t kDealtBlockBytes = int64_t{1} << 20;  // those of all blocks of a thread
 // A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache.
 constexpr int64_t kChunkBytes = 256 << 10;
 constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
@@ -43,16 +44,17 @@ FilterCut::FilterCut(const Problem& problem, const Sizes& sizes_in, int num_thre
       rows(MakeRows()),
       cols(MakeCols()),
       blocks(MakeBlocks(TermsInPairs(problem))),
-      one_call(OneCallSuffices()),
+      piece_blocks(PaysToDealBlocks() ? 1 : kRunBlocks),
+      one_call(piece_blocks == kRunBlocks && OneCallSuffices()),
       passes(CutPasses()),
-      deals_runs(PaysToDealRuns()),
+      deals_pieces(piece_blocks == 1 || PaysToDealRuns()),
       stages(CutStages()),
       most_elements(MostElements()),
-      chunk_blocks(one_call ? kRunBlocks
+      chunk_blocks(one_call ? piece_blocks
                             : std::clamp<int64_t>(kChunkBytes / (kBlockTerms * PanelBytes()), 1,
-                                                  kRunBlocks)),
+                                                  piece_blocks)),
       group_row_blocks(GroupRowBlocks()),
-      runs_at_once(RunsAtOnce()),
+      pieces_at_once(PiecesAtOnce()),
       lists_stages(joined ||
                    tile_taps * MostStageSegments() * int64_t{sizeof(GemmSegment)} <= kListBytes) {}
 
@@ -72,8 +74,8 @@ bool FilterCut::OneCallSuffices() const {
 }
 
 std::vector<PixelStage> FilterCut::CutStages() const {
-  const int packing_threads = deals_runs ? num_threads : 1;  // each on its own
-  const int stage_threads = deals_runs ? 1 : num_threads;
+  const int packing_threads = deals_pieces ? num_threads : 1;  // each on its own
+  const int stage_threads = deals_pieces ? 1 : num_threads;
   const int64_t pixel_bytes = PixelNumbers(passes.front()) * sizes.element_bytes;
   const int64_t stage_bytes = std::min(
       std::max(SumBytes(), stage_threads == 1 ? kStageBytes : kStageBytesPerThread * stage_threads),
@@ -87,13 +89,14 @@ std::vector<PixelStage> FilterCut::CutStages() const {
   if (!one_call) {
     stage_pixels = std::max<int64_t>(whole_images ? image_pixels : 1, stage_bytes / pixel_bytes);
   }
-  // One thread packs alike for all runs: then it has its tiles' lists from the last one.
-  const bool end_with_runs = stage_threads == 1 && !one_call;
-  if (end_with_runs) {
-    const int64_t run_pixels = kRunBlocks * MostBlockPixels();
-    stage_pixels = CeilDiv(run_pixels, CeilDiv(run_pixels, stage_pixels));
+  // One thread packs alike for all pieces: then it has its tiles' lists from the last one.
+  const bool end_with_pieces = stage_threads == 1 && !one_call;
+  if (end_with_pieces) {
+    const int64_t piece_pixels = piece_blocks * MostBlockPixels();
+    stage_pixels = CeilDiv(piece_pixels, CeilDiv(piece_pixels, stage_pixels));
   }
-  return SplitStages(blocks, geometry.out_h, out_cols, stage_pixels, end_with_runs);
+  return SplitStages(blocks, geometry.out_h, out_cols, stage_pixels,
+                     end_with_pieces ? piece_blocks : 0);
 }
 
 int64_t FilterCut::GroupRowBlocks() const {
@@ -145,13 +148,27 @@ int64_t FilterCut::MostBlockPixels() const {
 // Where every thread has a whole run, and room for all its sums in its own cache.
 bool FilterCut::PaysToDealRuns() const {
   if (num_threads == 1) return false;
-  return static_cast<int64_t>(blocks.size()) >= num_threads * kRunBlocks &&
+  return NumBlocks() >= num_threads * kRunBlocks &&
          SumBytes() <= std::min(kDealtSumBytes, kSumBytes / num_threads);
 }
 
-int64_t FilterCut::RunsAtOnce() const {
+// Where threads have some blocks each but no run, and room for all their sums. These go from one
+// thread's cache to another's, as shared operands do, of which several threads wait for each other.
+bool FilterCut::PaysToDealBlocks() const {
+  constexpr int64_t kFewestThreads = 3, kFewestBlocks = 2;  // of a thread
+  if (num_threads < kFewestThreads || NumBlocks() < kFewestBlocks * num_threads) return false;
+  if (NumBlocks() >= kRunBlocks * num_threads) return false;
+  const int64_t tiles = geometry.groups * sizes.panels.count * row_blocks * tile_taps;
+  const int64_t sum_bytes = tiles * sizes.tile_sums * int64_t{sizeof(double)};  // of a block
+  const int64_t operand_bytes =
+      kBlockTerms * (geometry.in_c + geometry.out_c) * sizes.element_bytes;
+  return 2 * sum_bytes <= operand_bytes &&
+         NumBlocks() * sum_bytes <= std::min(kDealtBlockBytes * num_threads, kSumBytes);
+}
+
+int64_t FilterCut::PiecesAtOnce() const {
   if (num_threads == 1) return 1;
-  if (deals_runs) return std::min(NumRuns(), kSumBytes / SumBytes());
+  if (deals_pieces) return std::min(NumPieces(), kSumBytes / SumBytes());
   int64_t stage_runs = 1;
   for (const PixelStage& stage : stages) {
     stage_runs =
@@ -161,20 +178,19 @@ int64_t FilterCut::RunsAtOnce() const {
   return std::clamp<int64_t>(std::min(wanted_runs, kSumBytes / SumBytes()), 1, stage_runs);
 }
 
-std::vector<FilterCut::Share> FilterCut::Shares(const Pass& pass, int64_t first_run,
-                                                int64_t last_run) const {
-  const int64_t tiles = TilesOf(pass), num_blocks = static_cast<int64_t>(blocks.size());
-  const int64_t first_block = first_run * kRunBlocks;
-  const int64_t work = tiles * (std::min(last_run * kRunBlocks, num_blocks) - first_block);
+std::vector<FilterCut::Share> FilterCut::Shares(const Pass& pass, int64_t first,
+                                                int64_t last) const {
+  const int64_t tiles = TilesOf(pass), first_block = first * piece_blocks;
+  const int64_t work = tiles * (std::min(last * piece_blocks, NumBlocks()) - first_block);
   std::vector<Share> shares;
-  for (int64_t run = first_run; run < last_run; ++run) {
-    const int64_t begin = run * kRunBlocks;
-    const int64_t run_blocks = std::min(kRunBlocks, num_blocks - begin);
+  for (int64_t piece = first; piece < last; ++piece) {
+    const int64_t begin = piece * piece_blocks;
+    const int64_t num_blocks = std::min(piece_blocks, NumBlocks() - begin);
     int64_t tile = 0;
     for (int64_t thread = 1; thread <= num_threads; ++thread) {
       const int64_t into = work * thread / num_threads - tiles * (begin - first_block);
-      const int64_t end = std::clamp<int64_t>(into / run_blocks, tile, tiles);
-      if (end > tile) shares.push_back({run, tile, end});
+      const int64_t end = std::clamp<int64_t>(into / num_blocks, tile, tiles);
+      if (end > tile) shares.push_back({piece, tile, end});
       tile = end;
     }
   }
@@ -184,7 +200,7 @@ std::vector<FilterCut::Share> FilterCut::Shares(const Pass& pass, int64_t first_
 bool FilterCut::Alike(const PixelStage& a, const PixelStage& b) const {
   const int64_t count = a.block_end - a.block_begin;
   if (b.block_end - b.block_begin != count) return false;
-  if (a.block_begin % kRunBlocks != b.block_begin % kRunBlocks) return false;
+  if (a.block_begin % piece_blocks != b.block_begin % piece_blocks) return false;
   for (int64_t i = 0; i < count; ++i) {
     PixelBlock one = blocks[static_cast<size_t>(a.block_begin + i)];
     const PixelBlock& other = blocks[static_cast<size_t>(b.block_begin + i)];
@@ -196,12 +212,12 @@ bool FilterCut::Alike(const PixelStage& a, const PixelStage& b) const {
   return true;
 }
 
-std::span<const PixelStage> FilterCut::StagesOfRun(int64_t run) const {
+std::span<const PixelStage> FilterCut::StagesOfPiece(int64_t piece) const {
   const auto first_from = [&](int64_t block) {
     return std::partition_point(stages.begin(), stages.end(),
                                 [&](const PixelStage& stage) { return stage.block_begin < block; });
   };
-  return {first_from(run * kRunBlocks), first_from((run + 1) * kRunBlocks)};
+  return {first_from(piece * piece_blocks), first_from((piece + 1) * piece_blocks)};
 }
 
 AxisGrid FilterCut::MakeRows() const {
@@ -312,9 +328,9 @@ int64_t FilterCut::UnfinishedElements() const {
 
 int64_t FilterCut::ScratchBytes() const {
   const int64_t sums =
-      (one_call ? num_threads : TilesOf(passes.front()) * (runs_at_once + (NumRuns() > 1))) *
+      (one_call ? num_threads : TilesOf(passes.front()) * (pieces_at_once + (NumRuns() > 1))) *
       sizes.tile_sums;
-  const int64_t packing_threads = deals_runs ? num_threads : 1;
+  const int64_t packing_threads = deals_pieces ? num_threads : 1;
   const int64_t elements =
       (most_elements.input + most_elements.output + most_elements.padded) * packing_threads;
   const int64_t most_segments = lists_stages

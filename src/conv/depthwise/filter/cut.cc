@@ -17,10 +17,10 @@ constexpr int64_t kSharedPixelBytes = 512;
 constexpr int64_t kLineSets = 64, kApartBytes = 960;
 // Strips of input and of out_backprop together, in the second cache.
 constexpr int64_t kStripBytes = int64_t{448} << 10;
-// Sums of runs that wait to be folded: at most, and of all units together rather no more than.
+// Sums of pieces that wait to be folded: at most, and of all units together rather no more than.
 constexpr int64_t kMostWaitingBytes = int64_t{24} << 20;
 constexpr int64_t kWaitingBytes = int64_t{4} << 20;
-constexpr int64_t kMostRuns = 64;  // of a piece: a request to stop waits for it
+constexpr int64_t kMostPieces = 64;  // of a part: a request to stop waits for it
 constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
 
@@ -73,10 +73,10 @@ PixelBlock DepthwiseFilterCut::LargestSpan(int64_t num_blocks) const {
 }
 
 // Neighbouring blocks of an image, as many to a span as fit, or nearly.
-std::vector<BlockSpan> DepthwiseFilterCut::SpansOf(Range runs) const {
+std::vector<BlockSpan> DepthwiseFilterCut::SpansOf(Range pieces) const {
   std::vector<BlockSpan> spans;
-  const int64_t end = std::min(std::ssize(blocks), runs.end * kRunBlocks);
-  for (int64_t i = runs.begin * kRunBlocks; i < end;) {
+  const int64_t end = std::min(std::ssize(blocks), pieces.end * piece_blocks);
+  for (int64_t i = pieces.begin * piece_blocks; i < end;) {
     const int64_t count = std::min(end, (i / blocks_of_image + 1) * blocks_of_image) - i;
     const int64_t num_spans = CeilDiv(count, blocks_of_span);
     for (int64_t span = 0; span < num_spans; ++span) {
@@ -123,41 +123,55 @@ void DepthwiseFilterCut::GroupTaps() {
   row_groups = CeilDiv(rows.kernel, std::max<int64_t>(1, taps_at_once / cols.kernel));
 }
 
-// More pieces when there are too few for the threads. Runs are there anyway. Channels next, as long
-// as a pixel has enough of them: they share no number of either operand. Then narrower chunks, and
-// taps, which all read the same numbers, only for threads that would have no work.
+// More tasks when there are too few for the threads. Runs are there anyway, and blocks, where their
+// sums are little beside their operands. Channels next, as long as a pixel has enough of them: they
+// share no number of either operand. Then narrower chunks, and taps, which all read the same
+// numbers, only for threads that would have no work.
 void DepthwiseFilterCut::FillThreads(int num_threads) {
   const int64_t unit = ChunkUnit();
-  const int64_t pieces = num_threads == 1 ? 1 : num_threads * kTasksPerThread;
+  const int64_t tasks = num_threads == 1 ? 1 : num_threads * kTasksPerThread;
   const int64_t least = num_threads == 1 ? 1 : 2 * num_threads;
-  const auto grow_chunks = [&](int64_t most_pieces, int64_t least_channels) {
-    if (num_units() * num_runs() >= most_pieces) return;
-    const int64_t others = num_units() / chunks.count() * num_runs();
-    const int64_t wanted = RoundUp(CeilDiv(input.c, CeilDiv(most_pieces, others)), unit);
+  if (PaysToDealBlocks(num_threads)) piece_blocks = 1;
+  const auto grow_chunks = [&](int64_t most_tasks, int64_t least_channels) {
+    if (num_units() * num_pieces() >= most_tasks) return;
+    const int64_t others = num_units() / chunks.count() * num_pieces();
+    const int64_t wanted = RoundUp(CeilDiv(input.c, CeilDiv(most_tasks, others)), unit);
     const ChannelChunks more(input.c, unit, std::max(wanted, least_channels));
     if (more.count() <= chunks.count()) return;
     chunks = more;
     GroupTaps();
   };
   const int64_t by_caches = chunks.count();
-  grow_chunks(pieces, std::max(unit, kSharedPixelBytes / element_bytes / multiplier));
+  grow_chunks(tasks, std::max(unit, kSharedPixelBytes / element_bytes / multiplier));
   BalanceChunks(by_caches, num_threads);
   grow_chunks(least, unit);
   const auto grow_groups = [&](int64_t& groups, int64_t most) {
-    const int64_t others = num_units() / groups * num_runs();
+    const int64_t others = num_units() / groups * num_pieces();
     groups = std::max(groups, std::min(most, CeilDiv(least, others)));
   };
   grow_groups(row_groups, rows.kernel);
   grow_groups(col_groups, cols.kernel);
-  ChooseRuns(pieces);
+  ChoosePieces(tasks);
 }
 
-// Where every thread gets only a few pieces, as many chunks as give all of them equally many: five
-// pieces take two threads as long as six. Rather fewer, but `least`, if there were more only for
+// Where there are fewer runs of units than threads. A block's sums are written, and read by whoever
+// folds them; and parts of few rows read their neighbours', so that runs are better where they are.
+bool DepthwiseFilterCut::PaysToDealBlocks(int num_threads) const {
+  constexpr int64_t kLittle = 4;  // of the operands' bytes: one in so many
+  if (num_units() * num_runs() >= num_threads) return false;
+  const int64_t sum_bytes =
+      rows.kernel * cols.kernel * output.c * int64_t{sizeof(double)} * (f64 ? 2 : 1);
+  const int64_t operand_bytes = kBlockTerms * (input.c + output.c) * element_bytes;
+  return kLittle * 2 * sum_bytes <= operand_bytes &&
+         std::ssize(blocks) * sum_bytes <= kWaitingBytes;
+}
+
+// Where every thread gets only a few tasks, as many chunks as give all of them equally many: five
+// tasks take two threads as long as six. Rather fewer, but `least`, if there were more only for
 // the threads.
 void DepthwiseFilterCut::BalanceChunks(int64_t least, int num_threads) {
-  const int64_t others = num_units() / chunks.count() * num_runs(), count = chunks.count();
-  if (num_units() * num_runs() >= int64_t{2} * num_threads * kTasksPerThread) return;
+  const int64_t others = num_units() / chunks.count() * num_pieces(), count = chunks.count();
+  if (num_units() * num_pieces() >= int64_t{2} * num_threads * kTasksPerThread) return;
   const int64_t unit = ChunkUnit();
   const int64_t narrowest = std::max(unit, kSharedPixelBytes / element_bytes / multiplier);
   const auto try_count = [&](int64_t tried) {
@@ -177,17 +191,18 @@ void DepthwiseFilterCut::BalanceChunks(int64_t least, int num_threads) {
   }
 }
 
-// When units are known. Few parts of the runs, since a piece of neighbouring ones need not cut
-// images at a run's end.
-void DepthwiseFilterCut::ChooseRuns(int64_t pieces) {
+// When units are known. Few parts of the pieces, since a part of neighbouring ones need not cut
+// images at a piece's end.
+void DepthwiseFilterCut::ChoosePieces(int64_t tasks) {
   unit_size = CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
               TapSize(chunks.widest());
   const int64_t fold_bytes = FoldSize() * int64_t{sizeof(double)};
-  run_parts = std::min(num_runs(), CeilDiv(pieces, num_units()));
-  const int64_t runs = kWaitingBytes / (fold_bytes * num_units()) - 1;
-  runs_at_once = std::clamp(std::min(runs, run_parts * kMostRuns), run_parts, num_runs());
+  piece_parts = std::min(num_pieces(), CeilDiv(tasks, num_units()));
+  const int64_t waiting = kWaitingBytes / (fold_bytes * num_units()) - 1;
+  const int64_t most = std::min(waiting, piece_parts * kMostPieces);
+  pieces_at_once = piece_blocks == 1 ? num_pieces() : std::clamp(most, piece_parts, num_pieces());
   units_at_once =
-      std::clamp<int64_t>(kMostWaitingBytes / (fold_bytes * (runs_at_once + 1)), 1, num_units());
+      std::clamp<int64_t>(kMostWaitingBytes / (fold_bytes * (pieces_at_once + 1)), 1, num_units());
 }
 
 // The blocks of a span, and the strips of the largest.
@@ -209,15 +224,15 @@ void DepthwiseFilterCut::MeasureStrips() {
   intermediate_size = multiplier == parts ? 0 : size(input_pixels, channels);
 }
 
-void DepthwiseFilterCut::DealRuns() {
-  for (int64_t first = 0; first < num_runs(); first += runs_at_once) {
-    RunPass& pass = passes.emplace_back();
-    pass.runs = {first, std::min(first + runs_at_once, num_runs())};
-    const int64_t count = std::min(run_parts, pass.runs.size());
+void DepthwiseFilterCut::DealPieces() {
+  for (int64_t first = 0; first < num_pieces(); first += pieces_at_once) {
+    PiecePass& pass = passes.emplace_back();
+    pass.pieces = {first, std::min(first + pieces_at_once, num_pieces())};
+    const int64_t count = std::min(piece_parts, pass.pieces.size());
     for (int64_t i = 0; i < count; ++i) {
-      const Range part = ShareOf(pass.runs.size(), count, i);
-      const Range runs = {first + part.begin, first + part.end};
-      pass.parts.push_back({runs, SpansOf(runs)});
+      const Range part = ShareOf(pass.pieces.size(), count, i);
+      const Range pieces = {first + part.begin, first + part.end};
+      pass.parts.push_back({pieces, SpansOf(pieces)});
     }
   }
 }
@@ -259,7 +274,7 @@ DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable
   ChooseUnits();
   FillThreads(num_threads);
   MeasureStrips();
-  DealRuns();
+  DealPieces();
 }
 
 }  // namespace convgrad

@@ -174,8 +174,16 @@ def by_setting(entries):
             for wanted in dict.fromkeys(setting(e) for e in entries)]
 
 
+def origin():
+    """Where and of what an entry is measured now."""
+    return {"processor": processor(), "date": str(datetime.date.today()), "commit": commit()}
+
+
 def heading(entries):
-    return (f"{processor()}, {datetime.date.today()}, commit {commit()}; medians. "
+    def all_of(name):
+        return ", ".join(sorted({entry.get(name, origin()[name]) for entry in entries}))
+
+    return (f"{all_of('processor')}, {all_of('date')}, commit {all_of('commit')}; medians. "
             f"Peers: {'; '.join(names(entries))}.")
 
 

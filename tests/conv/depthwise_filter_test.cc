@@ -59,14 +59,14 @@ TEST(DepthwiseFilterOf, PixelsThatShareSetsOfTheCache) {
 }
 
 // Five tasks take two threads as long as six.
-TEST(DepthwiseFilterOf, AsManyPiecesForEveryThread) {
+TEST(DepthwiseFilterOf, AsManyTasksForEveryThread) {
   const Problem problem = ParseProblem(
       "depthwise_conv2d_backprop_filter float32 NHWC in=8,14,14,640 filter=5,5,640,1 strides=1,1 "
       "dilations=1,1 pads=2,2,2,2 padding=EXPLICIT");
   for (const KernelTable& kernels : SupportedKernels()) {
     for (const int num_threads : {2, 3}) {
       const DepthwiseFilterCut cut(problem, kernels, num_threads);
-      EXPECT_EQ(cut.num_units() * cut.piece_parts % num_threads, 0) << NameOf(kernels.isa);
+      EXPECT_EQ(cut.num_units() * cut.portion_parts % num_threads, 0) << NameOf(kernels.isa);
     }
   }
 }
@@ -79,12 +79,12 @@ TEST(DepthwiseFilterOf, BlocksForThreadsWithoutARun) {
   for (const KernelTable& kernels : SupportedKernels()) {
     const DepthwiseFilterCut one(problem, kernels, 1);
     const auto runs = static_cast<int>(one.num_units() * one.num_runs());
-    EXPECT_EQ(DepthwiseFilterCut(problem, kernels, runs).piece_blocks, kRunBlocks);
+    EXPECT_EQ(DepthwiseFilterCut(problem, kernels, runs).portion_blocks, kRunBlocks);
     const DepthwiseFilterCut more(problem, kernels, runs + 1);
-    EXPECT_EQ(more.piece_blocks, 1) << NameOf(kernels.isa);
-    EXPECT_EQ(more.num_pieces(), 42) << NameOf(kernels.isa);
+    EXPECT_EQ(more.portion_blocks, 1) << NameOf(kernels.isa);
+    EXPECT_EQ(more.num_portions(), 42) << NameOf(kernels.isa);
     EXPECT_EQ(more.passes.size(), 1u) << NameOf(kernels.isa);
-    EXPECT_GT(more.num_units() * more.piece_parts, 3 * runs) << NameOf(kernels.isa);
+    EXPECT_GT(more.num_units() * more.portion_parts, 3 * runs) << NameOf(kernels.isa);
   }
 }
 
@@ -94,7 +94,7 @@ TEST(DepthwiseFilterOf, NoBlocksWithManySums) {
       "depthwise_conv2d_backprop_filter float32 NHWC in=3,56,56,16 filter=11,11,16,1 strides=1,1 "
       "dilations=1,1 pads=5,5,5,5 padding=EXPLICIT");
   for (const KernelTable& kernels : SupportedKernels()) {
-    EXPECT_EQ(DepthwiseFilterCut(problem, kernels, 8).piece_blocks, kRunBlocks);
+    EXPECT_EQ(DepthwiseFilterCut(problem, kernels, 8).portion_blocks, kRunBlocks);
   }
 }
 

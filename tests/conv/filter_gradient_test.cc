@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "conv/conv2d/filter/algorithms.h"
 #include "conv/conv2d/filter/cut.h"
 #include "support/algorithm_testing.h"
 
@@ -148,6 +149,21 @@ TEST(FilterGradientWork, CountsPixelsThatAreFar) {
   }
 }
 
+// Planes of 4 KiB that several tiles read; one tile alone reads its lines once, in order.
+TEST(FilterGradientWork, CountsCrowdedPlanesThatAreReadAgain) {
+  const auto far_lines = [](const std::string& filter, const KernelTable& kernels) {
+    const Problem problem =
+        ParseProblem("conv2d_backprop_filter float32 NCHW in=2,64,32,32 filter=" + filter +
+                     " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    return kConv2DFilterTapsApart.plan(problem, kernels, 1)->CountWork().Of(WorkKind::kFarLine);
+  };
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kScalar) continue;  // four columns are several panels
+    EXPECT_EQ(far_lines("1,1,64,4", kernels), 0) << NameOf(kernels.isa);
+    EXPECT_GT(far_lines("3,3,64,4", kernels), 0) << NameOf(kernels.isa);
+  }
+}
+
 // More blocks than a list may hold: planned all the same, by what lists none.
 TEST(FilterGradientOf, PlansTensorsBeyondAnyMemory) {
   const Problem problem = ParseProblem(
@@ -170,10 +186,10 @@ FilterCut PlanOf(const std::string& sizes, int num_threads) {
                    num_threads, FilterForm::kApart);
 }
 
-// Blocks of a piece that threads take, 0 where they share stages.
+// Blocks of a portion that threads take, 0 where they share stages.
 int64_t DealtBlocks(const std::string& sizes, int num_threads) {
   const FilterCut plan = PlanOf(sizes, num_threads);
-  return plan.deals_pieces ? plan.piece_blocks : 0;
+  return plan.deals_portions ? plan.portion_blocks : 0;
 }
 
 // 28 rows of 28: four blocks an image.
@@ -200,21 +216,21 @@ TEST(FilterCut, DealsBlocksWhereThreadsHaveNoRunsAndSumsAreFew) {
 
 TEST(FilterCut, HoldsAllDealtBlocksSums) {
   const FilterCut plan = PlanOf("NHWC in=16,28,28,32 filter=1,1,32,32", 8);
-  EXPECT_EQ(plan.NumPieces(), 64);
-  EXPECT_EQ(plan.pieces_at_once, 64);
+  EXPECT_EQ(plan.NumPortions(), 64);
+  EXPECT_EQ(plan.portions_at_once, 64);
   EXPECT_EQ(plan.NumRuns(), 4);
 }
 
 TEST(FilterCut, SharesCoverEveryRunAndEndWhereThreadsDo) {
   for (const int threads : {2, 3, 5}) {
     const FilterCut plan = PlanOf("NCHW in=23,3,28,28 filter=3,3,3,32", threads);
-    ASSERT_TRUE(plan.deals_pieces);
+    ASSERT_TRUE(plan.deals_portions);
     const auto pass = plan.passes.front();
     const int64_t tiles = plan.TilesOf(pass);
     int64_t run = 0, tile = 0;
     const auto shares = plan.Shares(pass, 0, plan.NumRuns());
     for (const auto& share : shares) {
-      EXPECT_EQ(share.piece, run);
+      EXPECT_EQ(share.portion, run);
       EXPECT_EQ(share.tile_begin, tile);
       EXPECT_GT(share.tile_end, tile);
       tile = share.tile_end % tiles;
@@ -231,7 +247,7 @@ TEST(FilterCut, StagesOfDealtRunsAreTheirOwn) {
   const FilterCut plan = PlanOf("NHWC in=8,56,56,8 filter=3,3,8,32", 2);
   int64_t block = 0;
   for (int64_t run = 0; run < plan.NumRuns(); ++run) {
-    for (const PixelStage& stage : plan.StagesOfPiece(run)) {
+    for (const PixelStage& stage : plan.StagesOfPortion(run)) {
       EXPECT_EQ(stage.block_begin, block);
       EXPECT_EQ(stage.block_begin / kRunBlocks, run);
       EXPECT_EQ((stage.block_end - 1) / kRunBlocks, run);
@@ -250,7 +266,7 @@ TEST(FilterCut, StagesAreAlikeWhereTheirPixelsLieAlike) {
   const auto& stages = rows.stages;
   EXPECT_FALSE(rows.Alike(stages[0], stages[1]));
   // Seven runs are eight images.
-  const size_t period = static_cast<size_t>(rows.StagesOfPiece(7).data() - stages.data());
+  const size_t period = static_cast<size_t>(rows.StagesOfPortion(7).data() - stages.data());
   EXPECT_TRUE(rows.Alike(stages[0], stages[period]));
   EXPECT_TRUE(rows.Alike(stages[1], stages[period + 1]));
 }

@@ -42,13 +42,13 @@ void CountInPairs(std::vector<PixelBlock>& blocks) {
 }
 
 std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
-                                    int64_t out_w, int64_t max_pixels, int64_t piece_blocks) {
+                                    int64_t out_w, int64_t max_pixels, int64_t portion_blocks) {
   std::vector<PixelStage> stages;
   const int64_t num_blocks = static_cast<int64_t>(blocks.size());
   for (int64_t i = 0; i < num_blocks; ++i) {
     const PixelBlock& block = blocks[static_cast<size_t>(i)];
-    const bool begins_piece = piece_blocks != 0 && i % piece_blocks == 0;
-    if (!stages.empty() && !begins_piece) {
+    const bool begins_portion = portion_blocks != 0 && i % portion_blocks == 0;
+    if (!stages.empty() && !begins_portion) {
       PixelStage& last = stages.back();
       Slab joined = last.output;
       joined.image_end = block.image_end;

@@ -1,5 +1,5 @@
-// The filter gradient as sums over output pixels: in which order, in which pieces, and which pixel
-// of the input each tap of the filter meets. Nothing here touches data.
+// The filter gradient as sums over output pixels: in which order, in which portions, and which
+// pixel of the input each tap of the filter meets. Nothing here touches data.
 #pragma once
 
 #include <algorithm>
@@ -51,16 +51,16 @@ struct PixelStage {
   int64_t num_pixels(int64_t out_w) const {
     return output.num_images() * output.num_rows() * out_w;
   }
-  // Those of a piece of so many blocks that are in the stage.
-  Range BlocksOf(int64_t piece, int64_t piece_blocks) const {
-    return {std::max(piece * piece_blocks, block_begin),
-            std::min((piece + 1) * piece_blocks, block_end)};
+  // Those of a portion of so many blocks that are in the stage.
+  Range BlocksOf(int64_t portion, int64_t portion_blocks) const {
+    return {std::max(portion * portion_blocks, block_begin),
+            std::min((portion + 1) * portion_blocks, block_end)};
   }
 };
 
 // `blocks` in stages of at most about max_pixels output pixels, at least one row of blocks each;
-// or, if not 0, what of that row belongs to one piece of `piece_blocks` blocks.
+// or, if not 0, what of that row belongs to one portion of `portion_blocks` blocks.
 std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
-                                    int64_t out_w, int64_t max_pixels, int64_t piece_blocks);
+                                    int64_t out_w, int64_t max_pixels, int64_t portion_blocks);
 
 }  // namespace convgrad

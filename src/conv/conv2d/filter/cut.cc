@@ -44,17 +44,17 @@ FilterCut::FilterCut(const Problem& problem, const Sizes& sizes_in, int num_thre
       rows(MakeRows()),
       cols(MakeCols()),
       blocks(MakeBlocks(TermsInPairs(problem))),
-      piece_blocks(PaysToDealBlocks() ? 1 : kRunBlocks),
-      one_call(piece_blocks == kRunBlocks && OneCallSuffices()),
+      portion_blocks(PaysToDealBlocks() ? 1 : kRunBlocks),
+      one_call(portion_blocks == kRunBlocks && OneCallSuffices()),
       passes(CutPasses()),
-      deals_pieces(piece_blocks == 1 || PaysToDealRuns()),
+      deals_portions(portion_blocks == 1 || PaysToDealRuns()),
       stages(CutStages()),
       most_elements(MostElements()),
-      chunk_blocks(one_call ? piece_blocks
+      chunk_blocks(one_call ? portion_blocks
                             : std::clamp<int64_t>(kChunkBytes / (kBlockTerms * PanelBytes()), 1,
-                                                  piece_blocks)),
+                                                  portion_blocks)),
       group_row_blocks(GroupRowBlocks()),
-      pieces_at_once(PiecesAtOnce()),
+      portions_at_once(PortionsAtOnce()),
       lists_stages(joined ||
                    tile_taps * MostStageSegments() * int64_t{sizeof(GemmSegment)} <= kListBytes) {}
 
@@ -74,8 +74,8 @@ bool FilterCut::OneCallSuffices() const {
 }
 
 std::vector<PixelStage> FilterCut::CutStages() const {
-  const int packing_threads = deals_pieces ? num_threads : 1;  // each on its own
-  const int stage_threads = deals_pieces ? 1 : num_threads;
+  const int packing_threads = deals_portions ? num_threads : 1;  // each on its own
+  const int stage_threads = deals_portions ? 1 : num_threads;
   const int64_t pixel_bytes = PixelNumbers(passes.front()) * sizes.element_bytes;
   const int64_t stage_bytes = std::min(
       std::max(SumBytes(), stage_threads == 1 ? kStageBytes : kStageBytesPerThread * stage_threads),
@@ -89,14 +89,14 @@ std::vector<PixelStage> FilterCut::CutStages() const {
   if (!one_call) {
     stage_pixels = std::max<int64_t>(whole_images ? image_pixels : 1, stage_bytes / pixel_bytes);
   }
-  // One thread packs alike for all pieces: then it has its tiles' lists from the last one.
-  const bool end_with_pieces = stage_threads == 1 && !one_call;
-  if (end_with_pieces) {
-    const int64_t piece_pixels = piece_blocks * MostBlockPixels();
-    stage_pixels = CeilDiv(piece_pixels, CeilDiv(piece_pixels, stage_pixels));
+  // One thread packs alike for all portions: then it has its tiles' lists from the last one.
+  const bool end_with_portions = stage_threads == 1 && !one_call;
+  if (end_with_portions) {
+    const int64_t portion_pixels = portion_blocks * MostBlockPixels();
+    stage_pixels = CeilDiv(portion_pixels, CeilDiv(portion_pixels, stage_pixels));
   }
   return SplitStages(blocks, geometry.out_h, out_cols, stage_pixels,
-                     end_with_pieces ? piece_blocks : 0);
+                     end_with_portions ? portion_blocks : 0);
 }
 
 int64_t FilterCut::GroupRowBlocks() const {
@@ -166,9 +166,9 @@ bool FilterCut::PaysToDealBlocks() const {
          NumBlocks() * sum_bytes <= std::min(kDealtBlockBytes * num_threads, kSumBytes);
 }
 
-int64_t FilterCut::PiecesAtOnce() const {
+int64_t FilterCut::PortionsAtOnce() const {
   if (num_threads == 1) return 1;
-  if (deals_pieces) return std::min(NumPieces(), kSumBytes / SumBytes());
+  if (deals_portions) return std::min(NumPortions(), kSumBytes / SumBytes());
   int64_t stage_runs = 1;
   for (const PixelStage& stage : stages) {
     stage_runs =
@@ -180,17 +180,17 @@ int64_t FilterCut::PiecesAtOnce() const {
 
 std::vector<FilterCut::Share> FilterCut::Shares(const Pass& pass, int64_t first,
                                                 int64_t last) const {
-  const int64_t tiles = TilesOf(pass), first_block = first * piece_blocks;
-  const int64_t work = tiles * (std::min(last * piece_blocks, NumBlocks()) - first_block);
+  const int64_t tiles = TilesOf(pass), first_block = first * portion_blocks;
+  const int64_t work = tiles * (std::min(last * portion_blocks, NumBlocks()) - first_block);
   std::vector<Share> shares;
-  for (int64_t piece = first; piece < last; ++piece) {
-    const int64_t begin = piece * piece_blocks;
-    const int64_t num_blocks = std::min(piece_blocks, NumBlocks() - begin);
+  for (int64_t portion = first; portion < last; ++portion) {
+    const int64_t begin = portion * portion_blocks;
+    const int64_t num_blocks = std::min(portion_blocks, NumBlocks() - begin);
     int64_t tile = 0;
     for (int64_t thread = 1; thread <= num_threads; ++thread) {
       const int64_t into = work * thread / num_threads - tiles * (begin - first_block);
       const int64_t end = std::clamp<int64_t>(into / num_blocks, tile, tiles);
-      if (end > tile) shares.push_back({piece, tile, end});
+      if (end > tile) shares.push_back({portion, tile, end});
       tile = end;
     }
   }
@@ -200,7 +200,7 @@ std::vector<FilterCut::Share> FilterCut::Shares(const Pass& pass, int64_t first,
 bool FilterCut::Alike(const PixelStage& a, const PixelStage& b) const {
   const int64_t count = a.block_end - a.block_begin;
   if (b.block_end - b.block_begin != count) return false;
-  if (a.block_begin % piece_blocks != b.block_begin % piece_blocks) return false;
+  if (a.block_begin % portion_blocks != b.block_begin % portion_blocks) return false;
   for (int64_t i = 0; i < count; ++i) {
     PixelBlock one = blocks[static_cast<size_t>(a.block_begin + i)];
     const PixelBlock& other = blocks[static_cast<size_t>(b.block_begin + i)];
@@ -212,12 +212,12 @@ bool FilterCut::Alike(const PixelStage& a, const PixelStage& b) const {
   return true;
 }
 
-std::span<const PixelStage> FilterCut::StagesOfPiece(int64_t piece) const {
+std::span<const PixelStage> FilterCut::StagesOfPortion(int64_t portion) const {
   const auto first_from = [&](int64_t block) {
     return std::partition_point(stages.begin(), stages.end(),
                                 [&](const PixelStage& stage) { return stage.block_begin < block; });
   };
-  return {first_from(piece * piece_blocks), first_from((piece + 1) * piece_blocks)};
+  return {first_from(portion * portion_blocks), first_from((portion + 1) * portion_blocks)};
 }
 
 AxisGrid FilterCut::MakeRows() const {
@@ -328,9 +328,9 @@ int64_t FilterCut::UnfinishedElements() const {
 
 int64_t FilterCut::ScratchBytes() const {
   const int64_t sums =
-      (one_call ? num_threads : TilesOf(passes.front()) * (pieces_at_once + (NumRuns() > 1))) *
+      (one_call ? num_threads : TilesOf(passes.front()) * (portions_at_once + (NumRuns() > 1))) *
       sizes.tile_sums;
-  const int64_t packing_threads = deals_pieces ? num_threads : 1;
+  const int64_t packing_threads = deals_portions ? num_threads : 1;
   const int64_t elements =
       (most_elements.input + most_elements.output + most_elements.padded) * packing_threads;
   const int64_t most_segments = lists_stages

@@ -92,7 +92,7 @@ struct FilterCut {
   int64_t ResultRows() const { return num_taps * geometry.group_in_c; }
   int64_t NumBlocks() const { return static_cast<int64_t>(blocks.size()); }
   int64_t NumRuns() const { return CeilDiv(NumBlocks(), kRunBlocks); }
-  int64_t NumPieces() const { return CeilDiv(NumBlocks(), piece_blocks); }
+  int64_t NumPortions() const { return CeilDiv(NumBlocks(), portion_blocks); }
   int64_t PanelBytes() const { return sizes.panels.cols * sizes.element_bytes; }  // of a pixel
   // Pixels of out_backprop already hold the columns of every panel side by side, or are its rows.
   bool UsesOutputInPlace() const {
@@ -183,16 +183,17 @@ struct FilterCut {
     int64_t next_tap, next_group;   // the first tiles of another tap, and of other row blocks
   };
   TilePlace PlaceOf(int64_t tile) const;
-  // The tiles of one piece that a thread takes at a time where pieces are dealt.
+  // The tiles of one portion that a thread takes at a time where portions are dealt.
   struct Share {
-    int64_t piece, tile_begin, tile_end;
+    int64_t portion, tile_begin, tile_end;
   };
-  // Shares pieces [first, last), whole but where a thread's part, alike in tiles x blocks, ends.
+  // Shares portions [first, last), whole but where a thread's part, alike in tiles x blocks, ends.
   std::vector<Share> Shares(const Pass& pass, int64_t first, int64_t last) const;
-  // True if the pixels of both lie alike, and their pieces' ends: what tiles meet is listed alike.
+  // True if the pixels of both lie alike, and their portions' ends: what tiles meet is listed
+  // alike.
   bool Alike(const PixelStage& a, const PixelStage& b) const;
-  // The stages of a piece, where pieces are dealt.
-  std::span<const PixelStage> StagesOfPiece(int64_t piece) const;
+  // The stages of a portion, where portions are dealt.
+  std::span<const PixelStage> StagesOfPortion(int64_t portion) const;
   // The tasks of so many tiles: groups, or for threads smaller where there are few.
   int64_t TasksOf(int64_t tiles) const {
     const int64_t least = num_threads == 1 ? 1 : 8 * int64_t{num_threads};
@@ -242,18 +243,18 @@ struct FilterCut {
   const int64_t row_blocks;              // of one group and tap
   const AxisGrid rows, cols;             // of the input; cols from elements of out_backprop
   const std::vector<PixelBlock> blocks;  // their columns count elements
-  // The piece of a sum that has sums of its own: a run, or a single block.
-  const int64_t piece_blocks;
+  // The portion of a sum that has sums of its own: a run, or a single block.
+  const int64_t portion_blocks;
   const bool one_call;             // of the micro-kernel makes a tile: no sums need to be kept
   const std::vector<Pass> passes;  // the first one is the widest
-  // Threads take pieces of their own, for which each packs the operands: nobody waits until pieces'
-  // sums are folded. Else all work on what they packed together.
-  const bool deals_pieces;
-  const std::vector<PixelStage> stages;  // of every pass; those one thread packs end with pieces
+  // Threads take portions of their own, for which each packs the operands: nobody waits until
+  // portions' sums are folded. Else all work on what they packed together.
+  const bool deals_portions;
+  const std::vector<PixelStage> stages;  // of every pass; those one thread packs end with portions
   const Elements most_elements;
   const int64_t chunk_blocks;      // taken by one call of the micro-kernel
   const int64_t group_row_blocks;  // whose input stays in a cache from tap to tap
-  const int64_t pieces_at_once;    // whose sums are held side by side; all, if they are no runs
+  const int64_t portions_at_once;  // whose sums are held side by side; all, if they are no runs
   const bool lists_stages;  // what all tiles meet is listed once for a stage, else for each call
 
  private:
@@ -269,7 +270,7 @@ struct FilterCut {
   std::vector<PixelStage> CutStages() const;
   Elements MostElements() const;
   int64_t GroupRowBlocks() const;
-  int64_t PiecesAtOnce() const;
+  int64_t PortionsAtOnce() const;
   int64_t MostBlockPixels() const;
   // The memory of tiles' sums, in a pass.
   int64_t SumBytes() const;

@@ -181,11 +181,11 @@ class StageLists {
              const PixelStage& stage) {
     tile_taps_ = cut.tile_taps;
     lists_.resize(static_cast<size_t>((stage.block_end - stage.block_begin) * tile_taps_));
-    const int64_t first_piece = stage.block_begin / cut.piece_blocks;
-    const int64_t pieces = CeilDiv(stage.block_end, cut.piece_blocks) - first_piece;
-    parallel.For(pieces * tile_taps_, [&](int64_t i) {
+    const int64_t first_portion = stage.block_begin / cut.portion_blocks;
+    const int64_t portions = CeilDiv(stage.block_end, cut.portion_blocks) - first_portion;
+    parallel.For(portions * tile_taps_, [&](int64_t i) {
       const int64_t tap = i % tile_taps_;
-      const Range blocks = stage.BlocksOf(first_piece + i / tile_taps_, cut.piece_blocks);
+      const Range blocks = stage.BlocksOf(first_portion + i / tile_taps_, cut.portion_blocks);
       for (int64_t block = blocks.begin; block < blocks.end; block += cut.chunk_blocks) {
         const int64_t end = std::min(blocks.end, block + cut.chunk_blocks);
         lists_[IndexOf(block - stage.block_begin, tap)].Build(cut, places, block, end, tap);

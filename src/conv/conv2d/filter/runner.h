@@ -66,27 +66,27 @@ class FilterGradientRunner {
   // Stage after stage, which all threads pack and compute together.
   void RunStages(const Pass& pass);
   void RunStage(const Pass& pass);
-  // Piece after piece, each by a thread that packs what it needs for itself.
-  void DealPieces(const Pass& pass);
+  // Portion after portion, each by a thread that packs what it needs for itself.
+  void DealPortions(const Pass& pass);
   void RunShare(const Pass& pass, const FilterCut::Share& share);
   struct Part {
     int64_t index, count;
   };
   void RunTask(const Pass& pass, const Stage& stage, int64_t first_run, int64_t last_run,
                const Part& part);
-  // Tiles [begin, end) of one piece, as far as the stage has its blocks.
-  void RunTiles(const Pass& pass, const Stage& stage, int64_t piece, int64_t begin, int64_t end);
-  void RunGroup(const Pass& pass, const Stage& stage, int64_t piece, int64_t begin, int64_t end);
+  // Tiles [begin, end) of one portion, as far as the stage has its blocks.
+  void RunTiles(const Pass& pass, const Stage& stage, int64_t portion, int64_t begin, int64_t end);
+  void RunGroup(const Pass& pass, const Stage& stage, int64_t portion, int64_t begin, int64_t end);
   void RunRowBlocks(const Stage& stage, const Place& place, int64_t row_blocks,
                     GemmTileArgs<Element>& args) const;
   // Adds the sums of blocks to those of their run, the runs' to the totals, which after the last
-  // piece become the result.
-  void FoldPieces(const Pass& pass, int64_t begin, int64_t end);
+  // portion become the result.
+  void FoldPortions(const Pass& pass, int64_t begin, int64_t end);
   void FinishTotal(const Place& place, double* total) const;
 
-  double* SumsOf(int64_t piece, int64_t tile) {
-    const int64_t at =
-        cut_.one_call ? Parallel::ThreadIndex() : piece % cut_.pieces_at_once * tiles_held_ + tile;
+  double* SumsOf(int64_t portion, int64_t tile) {
+    const int64_t at = cut_.one_call ? Parallel::ThreadIndex()
+                                     : portion % cut_.portions_at_once * tiles_held_ + tile;
     return sums_.data() + at * cut_.sizes.tile_sums;
   }
   double* TotalOf(int64_t tile) { return totals_.data() + tile * cut_.sizes.tile_sums; }
@@ -96,7 +96,7 @@ class FilterGradientRunner {
   const IndirectGemmKernels<Element>& kernels_;
   const Parallel alone_{1};
   const ConvArgs args_alone_;
-  std::deque<Stage> stages_;  // one, or where pieces are dealt one of each thread
+  std::deque<Stage> stages_;  // one, or where portions are dealt one of each thread
   const int64_t tiles_held_, num_cols_;
   AlignedArray<double> sums_, totals_;
   // A pass's columns of the result before they are rounded to 16 bits, or all of it before it is
@@ -119,13 +119,13 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
                   args.result,  args.kernels, alone_},
       tiles_held_(cut.TilesOf(cut.passes.front())),
       num_cols_(FilterCut::NumCols(cut.geometry, cut.form)),
-      sums_((cut.one_call ? args.parallel.num_threads() : tiles_held_ * cut.pieces_at_once) *
+      sums_((cut.one_call ? args.parallel.num_threads() : tiles_held_ * cut.portions_at_once) *
             cut.sizes.tile_sums),
       totals_(cut.NumRuns() > 1 ? tiles_held_ * cut.sizes.tile_sums : 0),
       held_{0, cut.geometry.out_c},
       lists_(static_cast<size_t>(args.parallel.num_threads())) {
-  for (int i = 0; i < (cut.deals_pieces ? args.parallel.num_threads() : 1); ++i) {
-    stages_.emplace_back(cut.deals_pieces ? args_alone_ : args_, cut, front);
+  for (int i = 0; i < (cut.deals_portions ? args.parallel.num_threads() : 1); ++i) {
+    stages_.emplace_back(cut.deals_portions ? args_alone_ : args_, cut, front);
   }
   if constexpr (std::is_same_v<Stored, Compute>) {
     if (!cut.inputs_in_lanes) result_ = static_cast<Compute*>(args.result);
@@ -142,8 +142,8 @@ void FilterGradientRunner<Stored, Operands>::Run() {
   for (const Pass& pass : cut_.passes) {
     if (cut_.RoundsResult()) held_ = cut_.ResultColumns(pass);
     std::fill_n(totals_.data(), totals_.size(), 0.0);
-    if (cut_.deals_pieces) {
-      DealPieces(pass);
+    if (cut_.deals_portions) {
+      DealPortions(pass);
     } else {
       RunStages(pass);
     }
@@ -238,25 +238,25 @@ void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass) {
   const auto [image, block_begin, block_end] = stage.pixels();
   const int64_t tiles = cut_.TilesOf(pass);
   const int64_t run_end = CeilDiv(block_end, kRunBlocks);
-  for (int64_t run = block_begin / kRunBlocks; run < run_end; run += cut_.pieces_at_once) {
-    const int64_t last_run = std::min(run + cut_.pieces_at_once, run_end);
+  for (int64_t run = block_begin / kRunBlocks; run < run_end; run += cut_.portions_at_once) {
+    const int64_t last_run = std::min(run + cut_.portions_at_once, run_end);
     const int64_t tasks = cut_.TasksOf((last_run - run) * tiles);
     args_.parallel.For(tasks, [&](int64_t i) { RunTask(pass, stage, run, last_run, {i, tasks}); });
     if (cut_.NumRuns() == 1) continue;
     // The last run of the stage may go on in the next one.
     const int64_t complete = block_end == cut_.NumBlocks() ? run_end : block_end / kRunBlocks;
-    FoldPieces(pass, run, std::min(last_run, complete));
+    FoldPortions(pass, run, std::min(last_run, complete));
   }
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::DealPieces(const Pass& pass) {
-  for (int64_t first = 0; first < cut_.NumPieces(); first += cut_.pieces_at_once) {
-    const int64_t last = std::min(first + cut_.pieces_at_once, cut_.NumPieces());
+void FilterGradientRunner<Stored, Operands>::DealPortions(const Pass& pass) {
+  for (int64_t first = 0; first < cut_.NumPortions(); first += cut_.portions_at_once) {
+    const int64_t last = std::min(first + cut_.portions_at_once, cut_.NumPortions());
     const auto shares = cut_.Shares(pass, first, last);
     args_.parallel.For(static_cast<int64_t>(shares.size()),
                        [&](int64_t i) { RunShare(pass, shares[static_cast<size_t>(i)]); });
-    FoldPieces(pass, first, last);
+    FoldPortions(pass, first, last);
   }
 }
 
@@ -264,9 +264,9 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunShare(const Pass& pass,
                                                       const FilterCut::Share& share) {
   Stage& stage = stages_[static_cast<size_t>(Parallel::ThreadIndex())];
-  for (const PixelStage& pixels : cut_.StagesOfPiece(share.piece)) {
+  for (const PixelStage& pixels : cut_.StagesOfPortion(share.portion)) {
     stage.Load(pass, pixels);
-    RunTiles(pass, stage, share.piece, share.tile_begin, share.tile_end);
+    RunTiles(pass, stage, share.portion, share.tile_begin, share.tile_end);
   }
 }
 
@@ -292,27 +292,27 @@ void FilterGradientRunner<Stored, Operands>::RunTask(const Pass& pass, const Sta
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunTiles(const Pass& pass, const Stage& stage,
-                                                      int64_t piece, int64_t begin, int64_t end) {
+                                                      int64_t portion, int64_t begin, int64_t end) {
   for (int64_t tile = begin; tile < end;) {
     // Groups of row blocks are there to be read again by the next tap.
     const int64_t next = cut_.tile_taps == 1 ? end : std::min(cut_.PlaceOf(tile).next_group, end);
-    RunGroup(pass, stage, piece, tile, next);
+    RunGroup(pass, stage, portion, tile, next);
     tile = next;
   }
 }
 
-// Tiles [begin, end) of one group of row blocks, or of one tap, for one piece.
+// Tiles [begin, end) of one group of row blocks, or of one tap, for one portion.
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunGroup(const Pass& pass, const Stage& stage,
-                                                      int64_t piece, int64_t begin, int64_t end) {
-  const auto [first_block, last_block] = stage.pixels().BlocksOf(piece, cut_.piece_blocks);
+                                                      int64_t portion, int64_t begin, int64_t end) {
+  const auto [first_block, last_block] = stage.pixels().BlocksOf(portion, cut_.portion_blocks);
   const FilterGradientAhead& ahead = stage.ahead();
   for (int64_t block = first_block; block < last_block; block += cut_.chunk_blocks) {
     const int64_t block_end = std::min(last_block, block + cut_.chunk_blocks);
     GemmTileArgs<Element> args{};
-    args.resume = block > piece * cut_.piece_blocks;
+    args.resume = block > portion * cut_.portion_blocks;
     args.ahead_step = args.ahead_bytes = ahead.step();
-    args.keep = cut_.NumPieces() > 1 || block_end < cut_.NumBlocks();
+    args.keep = cut_.NumPortions() > 1 || block_end < cut_.NumBlocks();
     int64_t listed_tap = -1;
     for (int64_t tile = begin; tile < end;) {
       const FilterCut::TilePlace at = cut_.PlaceOf(tile);
@@ -324,7 +324,7 @@ void FilterGradientRunner<Stored, Operands>::RunGroup(const Pass& pass, const St
       Place place = PlaceOf(pass, at);
       for (const int64_t next = std::min(at.next_tap, end); tile < next;) {
         const int64_t row_blocks = std::min(next - tile, BlocksAlike(place));
-        args.sums = SumsOf(piece, tile);
+        args.sums = SumsOf(portion, tile);
         args.ahead = ahead.At(block, block_end, tile);
         RunRowBlocks(stage, place, row_blocks, args);
         MoveRows(place, row_blocks);
@@ -355,22 +355,22 @@ void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Stage& stage, co
 }
 
 template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::FoldPieces(const Pass& pass, int64_t begin,
-                                                        int64_t end) {
+void FilterGradientRunner<Stored, Operands>::FoldPortions(const Pass& pass, int64_t begin,
+                                                          int64_t end) {
   if (begin >= end) return;
-  const int64_t run_pieces = kRunBlocks / cut_.piece_blocks;
+  const int64_t run_portions = kRunBlocks / cut_.portion_blocks;
   args_.parallel.For(cut_.TilesOf(pass), [&](int64_t i) {
     const Place place = PlaceOf(pass, cut_.PlaceOf(i));
     const int64_t count = int64_t{place.tile.rows} * place.tile.cols;
     double* total = cut_.NumRuns() > 1 ? TotalOf(i) : SumsOf(0, i);
-    for (int64_t first = begin; first < end; first += run_pieces) {
+    for (int64_t first = begin; first < end; first += run_portions) {
       double* run = SumsOf(first, i);
-      for (int64_t piece = first + 1; piece < std::min(first + run_pieces, end); ++piece) {
-        kernels_.add_run(SumsOf(piece, i), run, count);
+      for (int64_t portion = first + 1; portion < std::min(first + run_portions, end); ++portion) {
+        kernels_.add_run(SumsOf(portion, i), run, count);
       }
       if (run != total) kernels_.add_run(run, total, count);
     }
-    if (end == cut_.NumPieces()) FinishTotal(place, total);
+    if (end == cut_.NumPortions()) FinishTotal(place, total);
   });
 }
 

@@ -94,11 +94,12 @@ double Counter::Segments(double terms) const {
   return std::max(blocks, terms / Product(cut_.out_cols));
 }
 
-// Rows that are planes which meet in the same sets of the first cache.
+// Rows that are planes which meet in the same sets of the first cache, and which several tiles
+// read: a single one's are read once, in order.
 bool Counter::HasCrowdedPlanes() const {
   constexpr int64_t kWayBytes = 4096, kFewRows = 8;
-  return cut_.InputIsPlanar() && tiles_.tile_rows > kFewRows &&
-         g_.in_h * g_.in_w * tiles_.element_bytes % kWayBytes == 0;
+  return cut_.InputIsPlanar() && cut_.tile_taps * tiles_.panels.count > 1 &&
+         tiles_.tile_rows > kFewRows && g_.in_h * g_.in_w * tiles_.element_bytes % kWayBytes == 0;
 }
 
 // Rows that are some numbers of each of many pixels, whose lines, or pages, every tile has to find

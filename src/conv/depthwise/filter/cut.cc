@@ -17,10 +17,10 @@ constexpr int64_t kSharedPixelBytes = 512;
 constexpr int64_t kLineSets = 64, kApartBytes = 960;
 // Strips of input and of out_backprop together, in the second cache.
 constexpr int64_t kStripBytes = int64_t{448} << 10;
-// Sums of pieces that wait to be folded: at most, and of all units together rather no more than.
+// Sums of portions that wait to be folded: at most, and of all units together rather no more than.
 constexpr int64_t kMostWaitingBytes = int64_t{24} << 20;
 constexpr int64_t kWaitingBytes = int64_t{4} << 20;
-constexpr int64_t kMostPieces = 64;  // of a part: a request to stop waits for it
+constexpr int64_t kMostPortions = 64;  // of a part: a request to stop waits for it
 constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
 
@@ -73,10 +73,10 @@ PixelBlock DepthwiseFilterCut::LargestSpan(int64_t num_blocks) const {
 }
 
 // Neighbouring blocks of an image, as many to a span as fit, or nearly.
-std::vector<BlockSpan> DepthwiseFilterCut::SpansOf(Range pieces) const {
+std::vector<BlockSpan> DepthwiseFilterCut::SpansOf(Range portions) const {
   std::vector<BlockSpan> spans;
-  const int64_t end = std::min(std::ssize(blocks), pieces.end * piece_blocks);
-  for (int64_t i = pieces.begin * piece_blocks; i < end;) {
+  const int64_t end = std::min(std::ssize(blocks), portions.end * portion_blocks);
+  for (int64_t i = portions.begin * portion_blocks; i < end;) {
     const int64_t count = std::min(end, (i / blocks_of_image + 1) * blocks_of_image) - i;
     const int64_t num_spans = CeilDiv(count, blocks_of_span);
     for (int64_t span = 0; span < num_spans; ++span) {
@@ -131,10 +131,10 @@ void DepthwiseFilterCut::FillThreads(int num_threads) {
   const int64_t unit = ChunkUnit();
   const int64_t tasks = num_threads == 1 ? 1 : num_threads * kTasksPerThread;
   const int64_t least = num_threads == 1 ? 1 : 2 * num_threads;
-  if (PaysToDealBlocks(num_threads)) piece_blocks = 1;
+  if (PaysToDealBlocks(num_threads)) portion_blocks = 1;
   const auto grow_chunks = [&](int64_t most_tasks, int64_t least_channels) {
-    if (num_units() * num_pieces() >= most_tasks) return;
-    const int64_t others = num_units() / chunks.count() * num_pieces();
+    if (num_units() * num_portions() >= most_tasks) return;
+    const int64_t others = num_units() / chunks.count() * num_portions();
     const int64_t wanted = RoundUp(CeilDiv(input.c, CeilDiv(most_tasks, others)), unit);
     const ChannelChunks more(input.c, unit, std::max(wanted, least_channels));
     if (more.count() <= chunks.count()) return;
@@ -146,12 +146,12 @@ void DepthwiseFilterCut::FillThreads(int num_threads) {
   BalanceChunks(by_caches, num_threads);
   grow_chunks(least, unit);
   const auto grow_groups = [&](int64_t& groups, int64_t most) {
-    const int64_t others = num_units() / groups * num_pieces();
+    const int64_t others = num_units() / groups * num_portions();
     groups = std::max(groups, std::min(most, CeilDiv(least, others)));
   };
   grow_groups(row_groups, rows.kernel);
   grow_groups(col_groups, cols.kernel);
-  ChoosePieces(tasks);
+  ChoosePortions(tasks);
 }
 
 // Where there are fewer runs of units than threads. A block's sums are written, and read by whoever
@@ -170,8 +170,8 @@ bool DepthwiseFilterCut::PaysToDealBlocks(int num_threads) const {
 // tasks take two threads as long as six. Rather fewer, but `least`, if there were more only for
 // the threads.
 void DepthwiseFilterCut::BalanceChunks(int64_t least, int num_threads) {
-  const int64_t others = num_units() / chunks.count() * num_pieces(), count = chunks.count();
-  if (num_units() * num_pieces() >= int64_t{2} * num_threads * kTasksPerThread) return;
+  const int64_t others = num_units() / chunks.count() * num_portions(), count = chunks.count();
+  if (num_units() * num_portions() >= int64_t{2} * num_threads * kTasksPerThread) return;
   const int64_t unit = ChunkUnit();
   const int64_t narrowest = std::max(unit, kSharedPixelBytes / element_bytes / multiplier);
   const auto try_count = [&](int64_t tried) {
@@ -191,18 +191,19 @@ void DepthwiseFilterCut::BalanceChunks(int64_t least, int num_threads) {
   }
 }
 
-// When units are known. Few parts of the pieces, since a part of neighbouring ones need not cut
-// images at a piece's end.
-void DepthwiseFilterCut::ChoosePieces(int64_t tasks) {
+// When units are known. Few parts of the portions, since a part of neighbouring ones need not cut
+// images at a portion's end.
+void DepthwiseFilterCut::ChoosePortions(int64_t tasks) {
   unit_size = CeilDiv(rows.kernel, row_groups) * CeilDiv(cols.kernel, col_groups) *
               TapSize(chunks.widest());
   const int64_t fold_bytes = FoldSize() * int64_t{sizeof(double)};
-  piece_parts = std::min(num_pieces(), CeilDiv(tasks, num_units()));
+  portion_parts = std::min(num_portions(), CeilDiv(tasks, num_units()));
   const int64_t waiting = kWaitingBytes / (fold_bytes * num_units()) - 1;
-  const int64_t most = std::min(waiting, piece_parts * kMostPieces);
-  pieces_at_once = piece_blocks == 1 ? num_pieces() : std::clamp(most, piece_parts, num_pieces());
-  units_at_once =
-      std::clamp<int64_t>(kMostWaitingBytes / (fold_bytes * (pieces_at_once + 1)), 1, num_units());
+  const int64_t most = std::min(waiting, portion_parts * kMostPortions);
+  portions_at_once =
+      portion_blocks == 1 ? num_portions() : std::clamp(most, portion_parts, num_portions());
+  units_at_once = std::clamp<int64_t>(kMostWaitingBytes / (fold_bytes * (portions_at_once + 1)), 1,
+                                      num_units());
 }
 
 // The blocks of a span, and the strips of the largest.
@@ -224,15 +225,15 @@ void DepthwiseFilterCut::MeasureStrips() {
   intermediate_size = multiplier == parts ? 0 : size(input_pixels, channels);
 }
 
-void DepthwiseFilterCut::DealPieces() {
-  for (int64_t first = 0; first < num_pieces(); first += pieces_at_once) {
-    PiecePass& pass = passes.emplace_back();
-    pass.pieces = {first, std::min(first + pieces_at_once, num_pieces())};
-    const int64_t count = std::min(piece_parts, pass.pieces.size());
+void DepthwiseFilterCut::DealPortions() {
+  for (int64_t first = 0; first < num_portions(); first += portions_at_once) {
+    PortionPass& pass = passes.emplace_back();
+    pass.portions = {first, std::min(first + portions_at_once, num_portions())};
+    const int64_t count = std::min(portion_parts, pass.portions.size());
     for (int64_t i = 0; i < count; ++i) {
-      const Range part = ShareOf(pass.pieces.size(), count, i);
-      const Range pieces = {first + part.begin, first + part.end};
-      pass.parts.push_back({pieces, SpansOf(pieces)});
+      const Range part = ShareOf(pass.portions.size(), count, i);
+      const Range portions = {first + part.begin, first + part.end};
+      pass.parts.push_back({portions, SpansOf(portions)});
     }
   }
 }
@@ -274,7 +275,7 @@ DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable
   ChooseUnits();
   FillThreads(num_threads);
   MeasureStrips();
-  DealPieces();
+  DealPortions();
 }
 
 }  // namespace convgrad

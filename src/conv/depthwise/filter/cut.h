@@ -1,5 +1,5 @@
-// How a depthwise filter gradient is dealt out: units of channels and taps, pieces of the sums over
-// output pixels, spans of blocks that share strips, and the memory they take.
+// How a depthwise filter gradient is dealt out: units of channels and taps, portions of the sums
+// over output pixels, spans of blocks that share strips, and the memory they take.
 #pragma once
 
 #include <cstdint>
@@ -35,15 +35,15 @@ struct FilterUnit {
 };
 
 // The part of a unit that one task sums up.
-struct PiecePart {
-  Range pieces;
+struct PortionPart {
+  Range portions;
   std::vector<BlockSpan> spans;
 };
 
-// Pieces whose sums are kept at once, and their parts.
-struct PiecePass {
-  Range pieces;
-  std::vector<PiecePart> parts;
+// Portions whose sums are kept at once, and their parts.
+struct PortionPass {
+  Range portions;
+  std::vector<PortionPart> parts;
 };
 
 struct DepthwiseFilterCut {
@@ -63,37 +63,37 @@ struct DepthwiseFilterCut {
   bool crowds_sets;                // lines of neighbouring pixels share few sets of the first cache
   ChannelChunks chunks;            // of input channels
   int64_t row_groups, col_groups;  // of taps
-  // Blocks of a piece, which has sums of its own: a run, or where threads have too few of those a
+  // Blocks of a portion, which has sums of its own: a run, or where threads have too few of those a
   // single block.
-  int64_t piece_blocks = kRunBlocks;
-  // Pieces whose sums are kept at once, of as many units, and in how many parts they are dealt out.
-  // Pieces that are no runs are all kept at once.
-  int64_t pieces_at_once, piece_parts, units_at_once;
+  int64_t portion_blocks = kRunBlocks;
+  // Portions whose sums are kept at once, of as many units, and in how many parts they are dealt
+  // out. Portions that are no runs are all kept at once.
+  int64_t portions_at_once, portion_parts, units_at_once;
   std::vector<PixelBlock> blocks;
   int64_t blocks_of_image;                        // 1 where blocks are of several images
   PixelBlock largest_block = {0, 1, 0, 0, 0, 0};  // of an image; only its size counts
   int64_t blocks_of_span;                         // at most
-  std::vector<PiecePass> passes;
+  std::vector<PortionPass> passes;
 
   int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
   int64_t num_runs() const { return CeilDiv(std::ssize(blocks), kRunBlocks); }
-  int64_t num_pieces() const { return CeilDiv(std::ssize(blocks), piece_blocks); }
+  int64_t num_portions() const { return CeilDiv(std::ssize(blocks), portion_blocks); }
   // Outputs that are computed together, and their sums: whole vectors.
   int64_t PartSize(int64_t channels) const { return channels * multiplier / parts; }
   int64_t PartSums(int64_t channels) const { return RoundUp(PartSize(channels), lanes); }
   // The sums of a tap.
   int64_t TapSize(int64_t channels) const { return parts * PartSums(channels); }
-  // Doubles of one unit for one piece or the total: sums, then errors for f64.
+  // Doubles of one unit for one portion or the total: sums, then errors for f64.
   int64_t FoldSize() const { return unit_size * (f64 ? 2 : 1); }
-  // Sums of pieces at once, and the total, which a single piece's is. The sums of a single block
-  // are the result.
+  // Sums of portions at once, and the total, which a single portion's is. The sums of a single
+  // block are the result.
   bool has_one_block() const { return blocks.size() == 1; }
   int64_t folds_of_unit() const {
-    return has_one_block() ? 0 : num_pieces() == 1 ? 1 : pieces_at_once + 1;
+    return has_one_block() ? 0 : num_portions() == 1 ? 1 : portions_at_once + 1;
   }
 
   int64_t unit_size = 0;  // sums of the largest unit
-  // Elements of what one piece of work allocates.
+  // Elements of what one task allocates.
   int64_t input_size = 0, output_size = 0, intermediate_size = 0;
   static constexpr int64_t kSumsSlack = 1024;  // bytes, to choose where the sums begin
   int64_t worker_bytes() const {
@@ -116,10 +116,10 @@ struct DepthwiseFilterCut {
   void FillThreads(int num_threads);
   void BalanceChunks(int64_t least, int num_threads);
   bool PaysToDealBlocks(int num_threads) const;
-  void ChoosePieces(int64_t tasks);
+  void ChoosePortions(int64_t tasks);
   void MeasureStrips();
-  std::vector<BlockSpan> SpansOf(Range pieces) const;
-  void DealPieces();
+  std::vector<BlockSpan> SpansOf(Range portions) const;
+  void DealPortions();
 };
 
 }  // namespace convgrad

@@ -1,6 +1,6 @@
 // Depthwise filter gradient: units (a chunk of channels x some taps) whose block sums stay in the
-// first cache, over pieces of the output pixels. Units and pieces are dealt to threads; the sums of
-// pieces are kept apart and folded in order.
+// first cache, over portions of the output pixels. Units and portions are dealt to threads; the
+// sums of portions are kept apart and folded in order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,16 +37,16 @@ class FilterRunner {
 
  private:
   FilterWorker<Stored, Element>& WorkerOfThread();
-  void RunPass(Range units, const PiecePass& pass);
-  void FoldPieces(int64_t slot, int64_t num_pieces);
+  void RunPass(Range units, const PortionPass& pass);
+  void FoldPortions(int64_t slot, int64_t num_portions);
 
   double* Errors(double* fold) const { return cut_.f64 ? fold + cut_.unit_size : nullptr; }
-  // The unit's in `slot`: the sums of a piece, and behind those of all pieces the total.
-  double* PieceOf(int64_t slot, int64_t piece) {
-    return folds_.data() + (slot * cut_.folds_of_unit() + piece) * cut_.FoldSize();
+  // The unit's in `slot`: the sums of a portion, and behind those of all portions the total.
+  double* PortionOf(int64_t slot, int64_t portion) {
+    return folds_.data() + (slot * cut_.folds_of_unit() + portion) * cut_.FoldSize();
   }
   double* TotalOf(int64_t slot) {
-    return PieceOf(slot, std::max<int64_t>(cut_.folds_of_unit(), 1) - 1);
+    return PortionOf(slot, std::max<int64_t>(cut_.folds_of_unit(), 1) - 1);
   }
 
   const ConvArgs& args_;
@@ -68,39 +68,39 @@ auto FilterRunner<Stored, Element>::WorkerOfThread() -> FilterWorker<Stored, Ele
   return *worker;
 }
 
-// The pieces of a unit to their runs, and these to its total, in order. A single piece's sum is the
-// total.
+// The portions of a unit to their runs, and these to its total, in order. A single portion's sum is
+// the total.
 template <class Stored, class Element>
-void FilterRunner<Stored, Element>::FoldPieces(int64_t slot, int64_t num_pieces) {
-  if (cut_.num_pieces() == 1) return;
+void FilterRunner<Stored, Element>::FoldPortions(int64_t slot, int64_t num_portions) {
+  if (cut_.num_portions() == 1) return;
   const auto add = [&](double* from, double* to) {
     kernels_.fold_run(from, Errors(from), to, Errors(to), cut_.unit_size);
   };
-  const int64_t run_pieces = kRunBlocks / cut_.piece_blocks;
-  for (int64_t first = 0; first < num_pieces; first += run_pieces) {
-    const int64_t end = std::min(first + run_pieces, num_pieces);
-    for (int64_t piece = first + 1; piece < end; ++piece) {
-      add(PieceOf(slot, piece), PieceOf(slot, first));
+  const int64_t run_portions = kRunBlocks / cut_.portion_blocks;
+  for (int64_t first = 0; first < num_portions; first += run_portions) {
+    const int64_t end = std::min(first + run_portions, num_portions);
+    for (int64_t portion = first + 1; portion < end; ++portion) {
+      add(PortionOf(slot, portion), PortionOf(slot, first));
     }
-    add(PieceOf(slot, first), TotalOf(slot));
+    add(PortionOf(slot, first), TotalOf(slot));
   }
 }
 
-// Who sums the last part of a unit's pieces folds them too: one loop on the threads instead of
+// Who sums the last part of a unit's portions folds them too: one loop on the threads instead of
 // three, each of which would wait for the slowest.
 template <class Stored, class Element>
-void FilterRunner<Stored, Element>::RunPass(Range units, const PiecePass& pass) {
+void FilterRunner<Stored, Element>::RunPass(Range units, const PortionPass& pass) {
   const auto parts = std::ssize(pass.parts);
   for (auto& left : parts_left_) left = pass.parts.size();
   args_.parallel.For(units.size() * parts, [&](int64_t i) {
     const int64_t slot = i / parts;
-    const PiecePart& part = pass.parts[static_cast<size_t>(i % parts)];
+    const PortionPart& part = pass.parts[static_cast<size_t>(i % parts)];
     FilterWorker<Stored, Element>& worker = WorkerOfThread();
-    worker.SumPieces(units.begin + slot, part,
-                     PieceOf(slot, part.pieces.begin - pass.pieces.begin));
+    worker.SumPortions(units.begin + slot, part,
+                       PortionOf(slot, part.portions.begin - pass.portions.begin));
     if (--parts_left_[static_cast<size_t>(slot)] > 0) return;
-    FoldPieces(slot, pass.pieces.size());
-    if (pass.pieces.end < cut_.num_pieces()) return;
+    FoldPortions(slot, pass.portions.size());
+    if (pass.portions.end < cut_.num_portions()) return;
     worker.Finish(cut_.UnitAt(units.begin + slot), TotalOf(slot),
                   static_cast<Stored*>(args_.result));
   });
@@ -110,10 +110,10 @@ template <class Stored, class Element>
 void FilterRunner<Stored, Element>::Run() {
   for (int64_t begin = 0; begin < cut_.num_units(); begin += cut_.units_at_once) {
     const Range units = {begin, std::min(cut_.num_units(), begin + cut_.units_at_once)};
-    for (int64_t slot = 0; cut_.num_pieces() > 1 && slot < units.size(); ++slot) {
+    for (int64_t slot = 0; cut_.num_portions() > 1 && slot < units.size(); ++slot) {
       std::fill_n(TotalOf(slot), cut_.FoldSize(), 0.0);
     }
-    for (const PiecePass& pass : cut_.passes) RunPass(units, pass);
+    for (const PortionPass& pass : cut_.passes) RunPass(units, pass);
   }
 }
 

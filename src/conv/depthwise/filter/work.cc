@@ -41,8 +41,8 @@ int64_t TapVectors(const DepthwiseFilterCut& cut, int64_t lanes) {
 // Pixels of all spans and images that are packed for one group of taps.
 struct PackedPixels {
   PackedPixels(const DepthwiseFilterCut& cut, const FilterUnit& unit) {
-    for (const PiecePass& pass : cut.passes) {
-      for (const PiecePart& part : pass.parts) {
+    for (const PortionPass& pass : cut.passes) {
+      for (const PortionPart& part : pass.parts) {
         for (const BlockSpan& span : part.spans) Add(cut, unit, span);
       }
     }
@@ -118,7 +118,7 @@ Work CountFilter(const DepthwiseFilterCut& cut, const KernelTable& kernels) {
   work.Add(WorkKind::kCall,
            Product(cut.num_units() * cut.input.batch) * Product(cut.blocks_of_image * calls));
   int64_t tasks = 0;
-  for (const PiecePass& pass : cut.passes) tasks += std::ssize(pass.parts);
+  for (const PortionPass& pass : cut.passes) tasks += std::ssize(pass.parts);
   work.Add(WorkKind::kTask, Product(cut.num_units() * tasks));
   CountStrips(cut, Product(cut.stored_bytes), &work);
   const int64_t in_row = cut.input.w * cut.PartSize(cut.chunks.widest()) * cut.element_bytes;

@@ -232,9 +232,9 @@ void FilterWorker<Stored, Element>::AddBlockInPlace(const PixelBlock& block, int
   }
 }
 
-// The blocks of a span into the sums of their pieces.
+// The blocks of a span into the sums of their portions.
 template <class Stored, class Element>
-void FilterWorker<Stored, Element>::AddSpan(const BlockSpan& span, int64_t first_piece,
+void FilterWorker<Stored, Element>::AddSpan(const BlockSpan& span, int64_t first_portion,
                                             double* folds) {
   const int64_t count =
       unit_.row_taps.size() * unit_.col_taps.size() * cut_.TapSize(unit_.channels.size());
@@ -251,7 +251,7 @@ void FilterWorker<Stored, Element>::AddSpan(const BlockSpan& span, int64_t first
         while (call != end) Call(call++);
       }
       if (image + 1 < cut_.blocks[i].image_end || cut_.has_one_block()) continue;
-      double* fold = folds + (i / cut_.piece_blocks - first_piece) * cut_.FoldSize();
+      double* fold = folds + (i / cut_.portion_blocks - first_portion) * cut_.FoldSize();
       kernels_.fold_block(sums_, fold, cut_.f64 ? fold + cut_.unit_size : nullptr, count);
     }
   }
@@ -267,15 +267,16 @@ void FilterWorker<Stored, Element>::StartUnit(int64_t unit) {
 }
 
 template <class Stored, class Element>
-void FilterWorker<Stored, Element>::SumPieces(int64_t unit, const PiecePart& part, double* folds) {
+void FilterWorker<Stored, Element>::SumPortions(int64_t unit, const PortionPart& part,
+                                                double* folds) {
   std::fill_n(sums_, cut_.unit_size, Compute{0});
-  if (!cut_.has_one_block()) std::fill_n(folds, part.pieces.size() * cut_.FoldSize(), 0.0);
+  if (!cut_.has_one_block()) std::fill_n(folds, part.portions.size() * cut_.FoldSize(), 0.0);
   StartUnit(unit);
   const Range next_channels = cut_.UnitAt(unit + 1 < cut_.num_units() ? unit + 1 : 0).channels;
   for (size_t i = 0; i < part.spans.size(); ++i) {
     const bool last = i + 1 == part.spans.size();
     StartSpan(part.spans[i], part.spans[last ? 0 : i + 1], last ? next_channels : unit_.channels);
-    AddSpan(part.spans[i], part.pieces.begin, folds);
+    AddSpan(part.spans[i], part.portions.begin, folds);
   }
 }
 
@@ -305,7 +306,7 @@ void FilterWorker<Stored, Element>::OrderParts(int64_t channels, Compute* sums) 
   for (int64_t i = 0; i < size * parts; ++i) sums[i] = apart_[i % parts * part_sums + i / parts];
 }
 
-// The block sums' memory is free between one unit's pieces and the next.
+// The block sums' memory is free between one unit's portions and the next.
 template <class Stored, class Element>
 void FilterWorker<Stored, Element>::Finish(const FilterUnit& unit, const double* fold,
                                            Stored* result) {

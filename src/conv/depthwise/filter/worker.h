@@ -1,5 +1,5 @@
 // One thread's part of a depthwise filter gradient: the strips that a unit's taps and channels are
-// read from, the kernel calls of a span's rows, and the sums of pieces. Knows nothing of threads.
+// read from, the kernel calls of a span's rows, and the sums of portions. Knows nothing of threads.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ class FilterWorker {
   FilterWorker(const DepthwiseFilterCut& cut, const KernelTable& kernels, const Stored* input,
                const Stored* out_backprop);
 
-  // The sums of a part of a unit's pieces: that of piece p into folds + (p - part.pieces.begin) *
-  // cut.FoldSize().
-  void SumPieces(int64_t unit, const PiecePart& part, double* folds);
+  // The sums of a part of a unit's portions: that of portion p into folds + (p -
+  // part.portions.begin) * cut.FoldSize().
+  void SumPortions(int64_t unit, const PortionPart& part, double* folds);
   // Rounds a unit's total, which is in `fold`, into the result.
   void Finish(const FilterUnit& unit, const double* fold, Stored* result);
 
@@ -42,7 +42,7 @@ class FilterWorker {
   Compute* PlaceOfSums();
   FilterOperands<Element> Operands() const;
 
-  void AddSpan(const BlockSpan& span, int64_t first_piece, double* folds);
+  void AddSpan(const BlockSpan& span, int64_t first_portion, double* folds);
   void AddBlockInPlace(const PixelBlock& block, int64_t image);
   void Call(FilterCall<Element>* call);
   void PackInput(int64_t image) const;

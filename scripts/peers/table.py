@@ -180,8 +180,10 @@ def origin():
 
 
 def heading(entries):
+    here = origin()  # for results of before entries said it themselves
+
     def all_of(name):
-        return ", ".join(sorted({entry.get(name, origin()[name]) for entry in entries}))
+        return ", ".join(sorted({entry.get(name, here[name]) for entry in entries}))
 
     return (f"{all_of('processor')}, {all_of('date')}, commit {all_of('commit')}; medians. "
             f"Peers: {'; '.join(names(entries))}.")

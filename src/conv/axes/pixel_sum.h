@@ -63,4 +63,19 @@ struct PixelStage {
 std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
                                     int64_t out_w, int64_t max_pixels, int64_t portion_blocks);
 
+// Adds portions of `portion_blocks` blocks each, a whole run or one, to the total as the canonical
+// order does: those of a run to each other, and every run to the total. They begin with a run's
+// first. sums_of(portion) is where its sums are, which may be the total's place; add(from, to).
+template <class SumsOf, class Add>
+void AddPortions(const Range& portions, int64_t portion_blocks, double* total,
+                 const SumsOf& sums_of, const Add& add) {
+  const int64_t run_portions = kRunBlocks / portion_blocks;
+  for (int64_t first = portions.begin; first < portions.end; first += run_portions) {
+    double* const run = sums_of(first);
+    const int64_t end = std::min(first + run_portions, portions.end);
+    for (int64_t portion = first + 1; portion < end; ++portion) add(sums_of(portion), run);
+    if (run != total) add(run, total);
+  }
+}
+
 }  // namespace convgrad

@@ -87,7 +87,7 @@ struct CheckResult {
     double ulp = 0, abs = 0, rel = 0;
   } needs;
 
-  // Where the failing, else the suspect elements lie: "border", "one tap (...)", ...; or "".
+  // The failing, else the suspect elements lie here: "border", "one tap (...)", ...; or "".
   std::string where;
   Box box;                         // the same as data
   std::optional<HeatMap> picture;  // of the same elements; none where it would show nothing

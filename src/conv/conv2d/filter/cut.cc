@@ -152,8 +152,9 @@ bool FilterCut::PaysToDealRuns() const {
          SumBytes() <= std::min(kDealtSumBytes, kSumBytes / num_threads);
 }
 
-// Where threads have some blocks each but no run, and room for all their sums. These go from one
-// thread's cache to another's, as shared operands do, of which several threads wait for each other.
+// Single blocks are dealt where threads have some each but no run, and room for all their sums.
+// These go from one thread's cache to another's, as shared operands do, for which several threads
+// wait for each other besides.
 bool FilterCut::PaysToDealBlocks() const {
   constexpr int64_t kFewestThreads = 3, kFewestBlocks = 2;  // of a thread
   if (num_threads < kFewestThreads || NumBlocks() < kFewestBlocks * num_threads) return false;

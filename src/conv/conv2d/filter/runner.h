@@ -358,18 +358,14 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::FoldPortions(const Pass& pass, int64_t begin,
                                                           int64_t end) {
   if (begin >= end) return;
-  const int64_t run_portions = kRunBlocks / cut_.portion_blocks;
   args_.parallel.For(cut_.TilesOf(pass), [&](int64_t i) {
     const Place place = PlaceOf(pass, cut_.PlaceOf(i));
     const int64_t count = int64_t{place.tile.rows} * place.tile.cols;
     double* total = cut_.NumRuns() > 1 ? TotalOf(i) : SumsOf(0, i);
-    for (int64_t first = begin; first < end; first += run_portions) {
-      double* run = SumsOf(first, i);
-      for (int64_t portion = first + 1; portion < std::min(first + run_portions, end); ++portion) {
-        kernels_.add_run(SumsOf(portion, i), run, count);
-      }
-      if (run != total) kernels_.add_run(run, total, count);
-    }
+    AddPortions(
+        {begin, end}, cut_.portion_blocks, total,
+        [&](int64_t portion) { return SumsOf(portion, i); },
+        [&](const double* from, double* to) { kernels_.add_run(from, to, count); });
     if (end == cut_.NumPortions()) FinishTotal(place, total);
   });
 }

@@ -154,8 +154,9 @@ void DepthwiseFilterCut::FillThreads(int num_threads) {
   ChoosePortions(tasks);
 }
 
-// Where there are fewer runs of units than threads. A block's sums are written, and read by whoever
-// folds them; and parts of few rows read their neighbours', so that runs are better where they are.
+// Single blocks are dealt where there are fewer runs of units than threads. A block's sums are
+// written, and read by whoever folds them; and parts of few rows read their neighbours', so that
+// runs are better where there are enough.
 bool DepthwiseFilterCut::PaysToDealBlocks(int num_threads) const {
   constexpr int64_t kLittle = 4;  // of the operands' bytes: one in so many
   if (num_units() * num_runs() >= num_threads) return false;
@@ -166,8 +167,8 @@ bool DepthwiseFilterCut::PaysToDealBlocks(int num_threads) const {
          std::ssize(blocks) * sum_bytes <= kWaitingBytes;
 }
 
-// Where every thread gets only a few tasks, as many chunks as give all of them equally many: five
-// tasks take two threads as long as six. Rather fewer, but `least`, if there were more only for
+// Threads that get only a few tasks each get equally many, by the number of chunks: five tasks take
+// two threads as long as six. Chunks become rather fewer, but `least`, if there were more only for
 // the threads.
 void DepthwiseFilterCut::BalanceChunks(int64_t least, int num_threads) {
   const int64_t others = num_units() / chunks.count() * num_portions(), count = chunks.count();

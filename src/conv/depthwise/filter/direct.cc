@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "conv/axes/pixel_sum.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/depthwise/filter/cut.h"
 #include "conv/depthwise/filter/work.h"
@@ -68,22 +69,15 @@ auto FilterRunner<Stored, Element>::WorkerOfThread() -> FilterWorker<Stored, Ele
   return *worker;
 }
 
-// The portions of a unit to their runs, and these to its total, in order. A single portion's sum is
-// the total.
+// A unit's portions go to its total, which a single portion's sum is already.
 template <class Stored, class Element>
 void FilterRunner<Stored, Element>::FoldPortions(int64_t slot, int64_t num_portions) {
-  if (cut_.num_portions() == 1) return;
-  const auto add = [&](double* from, double* to) {
-    kernels_.fold_run(from, Errors(from), to, Errors(to), cut_.unit_size);
-  };
-  const int64_t run_portions = kRunBlocks / cut_.portion_blocks;
-  for (int64_t first = 0; first < num_portions; first += run_portions) {
-    const int64_t end = std::min(first + run_portions, num_portions);
-    for (int64_t portion = first + 1; portion < end; ++portion) {
-      add(PortionOf(slot, portion), PortionOf(slot, first));
-    }
-    add(PortionOf(slot, first), TotalOf(slot));
-  }
+  AddPortions(
+      {0, num_portions}, cut_.portion_blocks, TotalOf(slot),
+      [&](int64_t portion) { return PortionOf(slot, portion); },
+      [&](double* from, double* to) {
+        kernels_.fold_run(from, Errors(from), to, Errors(to), cut_.unit_size);
+      });
 }
 
 // Who sums the last part of a unit's portions folds them too: one loop on the threads instead of

@@ -133,8 +133,10 @@ class Tile {
     const int64_t doubles = kCount * static_cast<int64_t>(hn::Lanes(d) * (sizeof(T) / 4));
     WaitingBlock<T> waiting{block_sums, kCount, false, false, nullptr, nullptr};
     const int64_t terms = NumTerms(args);
+    const bool asks = !args.stream && !args.keep;
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
+      if (asks) PrefetchResult(args, tile);
       Ahead ahead = AheadOfTile(args, tile, terms);
       const Rows rows(args, tile);
       const GemmSegment* segment = args.segments;
@@ -161,14 +163,12 @@ class Tile {
   template <bool kInPairs, bool kPanels>
   static HWY_NOINLINE void RunTilesOfOneBlock(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);
-    const bool asks = !args.stream && terms > kFewTerms;
     const GemmSegment* const end = args.segments + args.block_ends[0];
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
       const Rows rows(args, tile);
       int64_t col = 0;
       for (int64_t panel = 0; panel < (kPanels ? args.num_panels : 1); ++panel) {
-        if (asks) PrefetchResult(args, tile, col);
         Ahead ahead = AheadOfTile(args, tile, terms);
         ahead.at += col * static_cast<int64_t>(sizeof(Element));
         acc.SetZero();
@@ -272,16 +272,15 @@ class Tile {
     return {reinterpret_cast<const char*>(args.a + a_rows[0] + last.a), bytes / terms, 0};
   }
 
-  // The lines of a short tile's result are asked for while its chains run; where those are shorter
-  // than asking takes, they are not.
-  // A call: the loop over terms is to have all registers.
-  static constexpr int64_t kFewTerms = 8;
-  static HWY_NOINLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile,
-                                          int64_t col) {
+  // The lines of a tile's result are asked for while its blocks are computed: stores wait for them
+  // one after the other. A call, so that the loop over terms has all registers; GCC would leave out
+  // calls of a function that does nothing but this.
+  static HWY_NOINLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
+    asm volatile("");
     if constexpr (std::is_same_v<Element, BFloat16Pair>) {
-      if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed + col);
+      if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed);
     }
-    PrefetchRows(args, tile, args.c + col);
+    PrefetchRows(args, tile, args.c);
   }
   template <class Result>
   static HWY_INLINE void PrefetchRows(const GemmTileArgs<Element>& args, int64_t tile,

@@ -101,12 +101,14 @@ struct FilterCut {
     return inputs_in_lanes ? !PixelsCrowd(geometry.out_c) : PanelsServeInPlace();
   }
   // Where pixels are longer than a panel every tile that meets one pays for its distance, about as
-  // much as it costs to copy one number, or far more where they crowd; packed, they are neighbours.
+  // much as it costs to copy one number, or far more where they crowd, or where a panel's part of
+  // one is no whole lines: the first cache then holds too few of them. Packed, they are neighbours.
   bool PanelsServeInPlace() const {
     if (geometry.group_out_c % sizes.panels.cols != 0) return false;
-    constexpr int64_t kFewTiles = 16;
+    constexpr int64_t kFewTiles = 12;
+    const bool costly = PixelsCrowd(geometry.out_c) || PanelBytes() % kLineBytes != 0;
     return geometry.out_c == sizes.panels.cols ||
-           tile_taps * row_blocks <= (PixelsCrowd(geometry.out_c) ? kFewTiles : PanelBytes());
+           tile_taps * row_blocks <= (costly ? kFewTiles : PanelBytes());
   }
   // Pixels of so many channels, one behind the other, that they are a large power of two apart meet
   // in so few sets of the caches that a tile's lines are gone when the next tile comes for them.

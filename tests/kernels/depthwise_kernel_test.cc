@@ -285,22 +285,30 @@ TEST(DepthwiseKernels, FollowTheFormula) {
   }
 }
 
-// Three taps of three rows or fewer, one vector of channels: tiles whose first and last columns are
-// on the row or off it, none, one or several of them, and outputs behind the last tile.
-TEST(DepthwiseKernels, GradientsOfShortRowsFollowTheFormula) {
-  for (const int64_t count : {6, 7, 9, 14, 20}) {
-    for (int64_t origin = -3; origin <= 1; ++origin) {
-      for (int64_t behind = -3; behind <= 1; ++behind) {
-        const int64_t num_cols = origin + count + 2 + behind;
-        for (int64_t num_rows = 1; num_rows <= 3; ++num_rows) {
-          const RowCase c = {4, count, num_cols, origin, 3, 1, 1, num_rows, 1, 2};
-          for (const KernelTable& table : SupportedKernels()) {
-            CheckGradient<float>(table, c, 17);
-            CheckGradient<double>(table, c, 17);
-            if (HasFailure()) return;
-          }
+// Three taps of three rows or fewer, all ways for their outputs to lie on the row or off it.
+void CheckShortRows(int64_t channels, int64_t count, int64_t stride) {
+  for (int64_t origin = -3; origin <= 1; ++origin) {
+    for (int64_t behind = -3; behind <= 1; ++behind) {
+      const int64_t num_cols = origin + (count - 1) * stride + 3 + behind;
+      for (int64_t num_rows = 1; num_rows <= 3; ++num_rows) {
+        const RowCase c = {channels, count, num_cols, origin, 3, stride, 1, num_rows, 1, 2};
+        for (const KernelTable& table : SupportedKernels()) {
+          CheckGradient<float>(table, c, 17);
+          CheckGradient<double>(table, c, 17);
+          if (testing::Test::HasFailure()) return;
         }
       }
+    }
+  }
+}
+
+// One vector of channels: no tile, one or several of them, and outputs behind the last tile.
+// Several vectors, which are taken one by one where there is more than a tile, the last one in part
+// again.
+TEST(DepthwiseKernels, GradientsOfShortRowsFollowTheFormula) {
+  for (const int64_t count : {6, 7, 9, 14, 20}) {
+    for (const int64_t channels : {4, 29}) {
+      for (const int64_t stride : {1, 2}) CheckShortRows(channels, count, stride);
     }
   }
 }

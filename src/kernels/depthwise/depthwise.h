@@ -99,7 +99,7 @@ struct DepthwiseGradientRows {
   int64_t sums_stride;  // between taps
   int64_t stride, dilation;
   int64_t channels;                              // as above
-  DepthwiseNextRows<Element> next;               // of the source; for the first row
+  DepthwiseNextRows<Element> next;               // of the source; for the first row, and so on
   DepthwiseNextRows<Element> next_out_backprop;  // column 0: output 0; likewise
   LinesAhead* ahead;                             // or null
 };

@@ -125,8 +125,10 @@ HWY_NOINLINE void GradientTile(const DepthwiseGradientRows<T>& rows, int64_t row
   constexpr int64_t kSize = kGroupSize<T>;
   for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
     const int64_t channel = FirstChannel(slot / kSize, kSize, rows.channels);
-    FetchNext(rows.next, first_out * rows.stride, count * rows.stride, rows.source_stride, channel);
-    FetchNext(rows.next_out_backprop, first_out, count, rows.out_backprop_stride, channel);
+    FetchNext(rows.next, first_out * rows.stride, count * rows.stride, rows.source_stride, channel,
+              row * rows.source_row_step);
+    FetchNext(rows.next_out_backprop, first_out, count, rows.out_backprop_stride, channel,
+              row * rows.out_backprop_row_step);
     if (rows.ahead != nullptr) FetchLines(rows.ahead, count);
     GradientOfOutputs<kStride, 0>(d, rows, row, first_out, count, channel, slot);
     if constexpr (kGroupParts<T> == 2) {
@@ -150,8 +152,10 @@ HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_
   const DepthwiseSegment<T>* const end = rows.segments + rows.num_segments;
   for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
     const int64_t channel = FirstChannel(slot / kSize, kSize, rows.channels);
-    FetchNext(rows.next, first_out * kStride, kTile * kStride, rows.source_stride, channel);
-    FetchNext(rows.next_out_backprop, first_out, kTile, rows.out_backprop_stride, channel);
+    FetchNext(rows.next, first_out * kStride, kTile * kStride, rows.source_stride, channel,
+              row * rows.source_row_step);
+    FetchNext(rows.next_out_backprop, first_out, kTile, rows.out_backprop_stride, channel,
+              row * rows.out_backprop_row_step);
     if (rows.ahead != nullptr) FetchLines(rows.ahead, kTile);
     const auto add = [&](auto part) HWY_ATTR {
       hn::Vec<decltype(d)> g[kTile];

@@ -125,11 +125,11 @@ HWY_INLINE void WithTaps(int64_t num_taps, const Body& body) {
 // vectors narrower than a line the first one fetches it.
 template <class T>
 HWY_INLINE void FetchNext(const DepthwiseNextRows<T>& next, int64_t first_col, int64_t count,
-                          int64_t stride, int64_t channel) {
+                          int64_t stride, int64_t channel, int64_t behind = 0) {
   constexpr int64_t kLine = LinesAhead::kLineBytes / static_cast<int64_t>(sizeof(T));
   if (kGroupSize<T> < kLine && channel % kLine >= kGroupSize<T>) return;
   for (int64_t i = 0; i < next.count; ++i) {
-    const T* at = next.rows[i] + first_col * stride + channel;
+    const T* at = next.rows[i] + behind + first_col * stride + channel;
     for (int64_t col = 0; col < count; ++col, at += stride) __builtin_prefetch(at, 0, 2);
   }
 }

@@ -155,6 +155,19 @@ void FilterCallFinder<Element>::Find(const FilterUnit& unit, const SpanCalls<Ele
   kernel_rows.channels = size;
 }
 
+template <class Element>
+void FilterCallFinder<Element>::Repeat(int64_t row, int64_t end, FilterCall<Element>* call) const {
+  const Dimension& d = cut_.rows;
+  const auto taps = [&](int64_t at) {
+    return ValidTaps(at, d.stride, d.dilation, d.pad, d.kernel, d.in);
+  };
+  const Range first = taps(row);
+  DepthwiseGradientRows<Element>& rows = call->rows;
+  while (row + rows.num_rows < end && taps(row + rows.num_rows) == first) ++rows.num_rows;
+  rows.source_row_step = d.stride * cut_.input.w * cut_.input.c;
+  rows.out_backprop_row_step = cut_.output.w * cut_.output.c;
+}
+
 template struct FilterCall<Float16>;
 template struct FilterCall<BFloat16>;
 template struct FilterCall<float>;

@@ -51,6 +51,9 @@ class FilterCallFinder {
   // One row of a block of an image, for one part of the outputs. No segments: no call.
   void Find(const FilterUnit& unit, const SpanCalls<Element>& known, const PixelBlock& block,
             int64_t image, int64_t row, int64_t part, FilterCall<Element>* call) const;
+  // Makes the call for a row of tensors in place one for all rows from it on, up to `end`, that
+  // meet the same taps.
+  void Repeat(int64_t row, int64_t end, FilterCall<Element>* call) const;
   // The first column that the strip, or the image, has of an input row.
   const Element* InputRow(const FilterUnit& unit, const SpanCalls<Element>& known, int64_t image,
                           int64_t row) const;

@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "conv/move/stream_result.h"
+
 namespace convgrad {
 namespace {
 
@@ -253,6 +255,8 @@ void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable&
   element_bytes = input_in_place ? stored_bytes : compute_bytes;
   output_in_place = nhwc && stored_bytes == element_bytes && output.c >= lanes && !crowds_sets;
   parts = !nhwc && input.c >= lanes ? multiplier : 1;
+  const int64_t numbers = input.batch * (input.plane() * input.c + output.plane() * output.c);
+  fetches = numbers * stored_bytes >= kTensorsLeaveTheCaches;
 }
 
 DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable& kernels,

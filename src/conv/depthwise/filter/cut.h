@@ -61,6 +61,7 @@ struct DepthwiseFilterCut {
   bool f64;
   bool input_in_place, output_in_place;
   bool crowds_sets;                // lines of neighbouring pixels share few sets of the first cache
+  bool fetches;                    // operands in place are fetched ahead: they are in no near cache
   ChannelChunks chunks;            // of input channels
   int64_t row_groups, col_groups;  // of taps
   // Blocks of a portion, which has sums of its own: a run, or where threads have too few of those a

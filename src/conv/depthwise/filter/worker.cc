@@ -200,6 +200,7 @@ void FilterWorker<Stored, Element>::FetchNextStrips(const BlockSpan& span, int64
 template <class Stored, class Element>
 void FilterWorker<Stored, Element>::FetchNextRows(int64_t image, int64_t last, int64_t row,
                                                   DepthwiseGradientRows<Element>* call) const {
+  if (!cut_.fetches) return;
   const DataLayout &in = cut_.input, &out = cut_.output;
   DepthwiseNextRows<Element>& next = call->next;
   const int64_t behind = in.batch * in.h - 1 - (image * in.h + last);
@@ -224,8 +225,9 @@ void FilterWorker<Stored, Element>::Call(FilterCall<Element>* call) {
 template <class Stored, class Element>
 void FilterWorker<Stored, Element>::AddBlockInPlace(const PixelBlock& block, int64_t image) {
   FilterCall<Element>& call = known_->calls[0];
-  for (int64_t row = block.row_begin; row < block.row_end; ++row) {
+  for (int64_t row = block.row_begin; row < block.row_end; row += call.rows.num_rows) {
     finder_.Find(unit_, *known_, block, image, row, 0, &call);
+    if (cut_.input_in_place) finder_.Repeat(row, block.row_end, &call);
     if (call.segments.empty()) continue;
     FetchNextRows(image, call.last_input, row, &call.rows);
     Call(&call);

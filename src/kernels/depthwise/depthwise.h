@@ -98,9 +98,10 @@ struct DepthwiseGradientRows {
   int64_t num_cols;
   int64_t sums_stride;  // between taps
   int64_t stride, dilation;
-  int64_t channels;                              // as above
-  DepthwiseNextRows<Element> next;               // of the source; for the first row, and so on
-  DepthwiseNextRows<Element> next_out_backprop;  // column 0: output 0; likewise
+  int64_t channels;  // as above
+  // Those of the first row; those of the others lie behind them by the row steps.
+  DepthwiseNextRows<Element> next;               // of the source
+  DepthwiseNextRows<Element> next_out_backprop;  // column 0: output 0
   LinesAhead* ahead;                             // or null
 };
 

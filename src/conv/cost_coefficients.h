@@ -5,7 +5,7 @@
 //   kWideZen4Costs, zen4 avx512: 1646 problems held out, mean regret 1.016, 90th percentile 1.000, most 3.59
 //   kWideZen5Costs, zen5 avx512: 80 problems held out, mean regret 1.008, 90th percentile 1.000, most 1.71
 //   kWideIntelCosts, xeon avx512: 845 problems held out, mean regret 1.021, 90th percentile 1.020, most 4.49
-//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.020, 90th percentile 1.022, most 3.99
+//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.020, 90th percentile 1.019, most 3.99
 //   kNarrowCosts, xeon2 avx2: 667 problems held out, mean regret 1.013, 90th percentile 1.021, most 1.90
 //   kNarrowCosts, zen4 avx2: 1646 problems held out, mean regret 1.030, 90th percentile 1.072, most 4.18
 #pragma once

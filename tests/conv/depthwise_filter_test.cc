@@ -98,6 +98,21 @@ TEST(DepthwiseFilterOf, NoBlocksWithManySums) {
   }
 }
 
+// Of two images both operands together have 6.4 MB, of three 9.6.
+TEST(DepthwiseFilterOf, TensorsThatLeaveTheCachesAreFetchedAhead) {
+  const auto fetches = [](const std::string& images, const KernelTable& kernels) {
+    const Problem problem =
+        ParseProblem("depthwise_conv2d_backprop_filter float32 NHWC in=" + images +
+                     ",56,56,128 filter=3,3,128,1 strides=1,1 dilations=1,1 "
+                     "pads=1,1,1,1 padding=EXPLICIT");
+    return DepthwiseFilterCut(problem, kernels, 1).fetches;
+  };
+  for (const KernelTable& kernels : SupportedKernels()) {
+    EXPECT_FALSE(fetches("2", kernels)) << NameOf(kernels.isa);
+    EXPECT_TRUE(fetches("3", kernels)) << NameOf(kernels.isa);
+  }
+}
+
 // Threads that share pixels of so few channels slow each other down, even where they get unequally
 // many runs.
 TEST(DepthwiseFilterOf, NoNarrowPartsOfPixelsForTwoThreads) {

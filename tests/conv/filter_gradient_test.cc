@@ -172,13 +172,13 @@ TEST(FilterGradientOf, PlansTensorsBeyondAnyMemory) {
   EXPECT_EQ(PlanRun(problem, {}).algorithm, "reference");
 }
 
-FilterCut PlanOf(const std::string& sizes, int num_threads) {
+FilterCut PlanOf(const std::string& sizes, int num_threads,
+                 const Panels& panels = {.count = 1, .cols = 32}) {
   const Problem problem = ParseProblem("conv2d_backprop_filter float32 " + sizes +
                                        " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
-  const Panels panels{.count = 1, .cols = 32};
   return FilterCut(problem,
                    {.tile_rows = 4,
-                    .tile_sums = 4 * 32,
+                    .tile_sums = 4 * panels.cols,
                     .panels = panels,
                     .element_bytes = 4,
                     .stores_compute_type = true,
@@ -219,6 +219,17 @@ TEST(FilterCut, HoldsAllDealtBlocksSums) {
   EXPECT_EQ(plan.NumPortions(), 64);
   EXPECT_EQ(plan.portions_at_once, 64);
   EXPECT_EQ(plan.NumRuns(), 4);
+}
+
+// Two panels of 24 columns, whose 96 bytes of a pixel are no whole lines, or of 32; 12 row blocks
+// of input channels, and 13.
+TEST(FilterCut, ReadsPanelsThatTearLinesInPlaceForFewTiles) {
+  const auto in_place = [](const std::string& sizes, int64_t cols) {
+    return PlanOf(sizes, 1, {.count = 2, .cols = cols}).UsesOutputInPlace();
+  };
+  EXPECT_TRUE(in_place("NHWC in=1,30,30,48 filter=1,1,48,48", 24));
+  EXPECT_FALSE(in_place("NHWC in=1,30,30,52 filter=1,1,52,48", 24));
+  EXPECT_TRUE(in_place("NHWC in=1,30,30,52 filter=1,1,52,64", 32));
 }
 
 TEST(FilterCut, SharesCoverEveryRunAndEndWhereThreadsDo) {

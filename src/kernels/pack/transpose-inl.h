@@ -228,11 +228,42 @@ HWY_INLINE void FetchLines(const Stored* from, int64_t from_stride, int64_t rows
   }
 }
 
+// Rows of so few planes to pixels that lie one right behind the other: squares would be mostly
+// empty.
+template <int64_t kRows, class Stored>
+void InterleaveWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to, int64_t cols,
+                     int64_t ahead) {
+  const ComputeTag<Stored> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d), kLine = 64 / sizeof(Stored);
+  int64_t col = 0;
+  for (; col + kLanes <= cols; col += kLanes) {
+    const Stored* at = from + col;
+    if (ahead != 0 && col % kLine == 0) FetchLines(at, from_stride, kRows, ahead);
+    const auto row = [&](int64_t i) HWY_ATTR { return LoadWidened(d, at + i * from_stride); };
+    if constexpr (kRows == 1) {
+      hn::StoreU(row(0), d, to + col);
+    } else if constexpr (kRows == 2) {
+      hn::StoreInterleaved2(row(0), row(1), d, to + col * kRows);
+    } else if constexpr (kRows == 3) {
+      hn::StoreInterleaved3(row(0), row(1), row(2), d, to + col * kRows);
+    } else {
+      hn::StoreInterleaved4(row(0), row(1), row(2), row(3), d, to + col * kRows);
+    }
+  }
+  TransposeWidenOnes(from + col, from_stride, to + col * kRows, kRows, kRows, cols - col);
+}
+
 // Planes (long rows) to pixels: a few rows at a time, along them, so that each is one stream. One
 // line is fetched ahead for each that is read: the machine drops most of a burst of fetches.
 template <class Stored>
 void PackTransposeWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
                         int64_t to_stride, int64_t rows, int64_t cols, int64_t ahead) {
+  if (to_stride == rows) {
+    if (rows == 1) return InterleaveWiden<1>(from, from_stride, to, cols, ahead);
+    if (rows == 2) return InterleaveWiden<2>(from, from_stride, to, cols, ahead);
+    if (rows == 3) return InterleaveWiden<3>(from, from_stride, to, cols, ahead);
+    if (rows == 4) return InterleaveWiden<4>(from, from_stride, to, cols, ahead);
+  }
   constexpr int64_t kLanes = hn::MaxLanes(ComputeTag<Stored>());
   constexpr int64_t kLine = 64 / sizeof(Stored);
   for (int64_t row = 0; row < rows; row += kLanes) {

@@ -268,8 +268,7 @@ Slab FilterCut::GridSlab(const PixelStage& stage) const {
 
 int64_t FilterCut::InputWidth(const Pass& pass) const {
   if (inputs_in_lanes) {
-    const int64_t panels = pass.panel_end - pass.panel_begin;
-    return pass.num_groups() * (joined ? ColumnNumbers() : PackedPixel(panels * sizes.panels.cols));
+    return joined ? pass.num_groups() * ColumnNumbers() : pass.num_panels() * sizes.panels.cols;
   }
   const int64_t block = joined || InputIsPlanar() ? 1 : ChannelBlock();
   return (pass.group_end - pass.group_begin) * RoundUp(geometry.group_in_c, block);

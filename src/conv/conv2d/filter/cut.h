@@ -98,16 +98,17 @@ struct FilterCut {
   bool UsesOutputInPlace() const {
     if (!sizes.stores_compute_type) return false;
     if (format == DataFormat::kNCHW) return inputs_in_lanes;
-    return inputs_in_lanes ? !PixelsCrowd(geometry.out_c) : PanelsServeInPlace();
+    return inputs_in_lanes ? !PixelsCrowd(geometry.out_c)
+                           : PanelsServeInPlace(geometry.group_out_c, geometry.out_c);
   }
   // Where pixels are longer than a panel every tile that meets one pays for its distance, about as
   // much as it costs to copy one number, or far more where they crowd, or where a panel's part of
   // one is no whole lines: the first cache then holds too few of them. Packed, they are neighbours.
-  bool PanelsServeInPlace() const {
-    if (geometry.group_out_c % sizes.panels.cols != 0) return false;
+  bool PanelsServeInPlace(int64_t group_channels, int64_t channels) const {
+    if (group_channels % sizes.panels.cols != 0) return false;
     constexpr int64_t kFewTiles = 12;
-    const bool costly = PixelsCrowd(geometry.out_c) || PanelBytes() % kLineBytes != 0;
-    return geometry.out_c == sizes.panels.cols ||
+    const bool costly = PixelsCrowd(channels) || PanelBytes() % kLineBytes != 0;
+    return channels == sizes.panels.cols ||
            tile_taps * row_blocks <= (costly ? kFewTiles : PanelBytes());
   }
   // Pixels of so many channels, one behind the other, that they are a large power of two apart meet
@@ -140,7 +141,7 @@ struct FilterCut {
     if (InputIsPlanar()) return true;
     if (joined || format == DataFormat::kNCHW) return false;
     if (!inputs_in_lanes) return PixelsServeAsRows(geometry, sizes.panels.cols);
-    return geometry.group_in_c % sizes.panels.cols == 0 && !PixelsCrowd(geometry.in_c);
+    return PanelsServeInPlace(geometry.group_in_c, geometry.in_c);
   }
   // Pixels of NHWC are no longer than a panel's part of one, which every term reads as well: a copy
   // by channel blocks gains nothing then. Narrow panels compute too little for a longer one.

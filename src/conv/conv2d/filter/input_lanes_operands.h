@@ -37,9 +37,8 @@ class InputLanesOperands {
   void PackChannels();
   void PackPadded();
   void PackTaps();
-  // Pixels of an image, `step` apart.
   struct PixelRun {
-    int64_t image, first, step, count;
+    int64_t image, first, count;
   };
   // Some of their channels, to pixels `width` numbers apart.
   void PackRun(const Stored* tensor, const DataShape& shape, const PixelRun& run, int64_t channel,
@@ -101,9 +100,9 @@ void InputLanesOperands<Stored>::PackRun(const Stored* tensor, const DataShape& 
                                          Compute* to, int64_t width) const {
   tensor += run.image * shape.Image();
   if (shape.format == DataFormat::kNHWC) {
-    pack_.copy_widen(tensor + run.first * shape.c + channel, run.step * shape.c, to, width,
-                     run.count, num_channels);
-  } else {  // planes are packed by whole rows: step is 1
+    pack_.copy_widen(tensor + run.first * shape.c + channel, shape.c, to, width, run.count,
+                     num_channels);
+  } else {
     const int64_t plane = shape.h * shape.w;
     LoadPlanes(pack_, tensor + channel * plane + run.first, plane, num_channels, run.count, to,
                width);
@@ -117,7 +116,7 @@ void InputLanesOperands<Stored>::PackOutput() {
   staging::ForLines(args_.parallel, out.num_images(), 1, out.num_rows() * g.out_w,
                     [&](int64_t n, int64_t, int64_t pixel, int64_t count) {
                       PackRun(static_cast<const Stored*>(args_.out_backprop), output_shape_,
-                              {out.image_begin + n, out.row_begin * g.out_w + pixel, 1, count},
+                              {out.image_begin + n, out.row_begin * g.out_w + pixel, count},
                               pass_->group_begin * g.group_out_c,
                               pass_->num_groups() * g.group_out_c,
                               output_scratch_.data() + n * places_->output().image +
@@ -138,18 +137,29 @@ void InputLanesOperands<Stored>::PackChannels() {
   // Without jumps all rows of an image are one line. A stage may meet no row of the input.
   const bool dense = rows.step == 1 && cols.step == 1;
   const int64_t lines = dense ? 1 : std::max<int64_t>(1, grid.num_rows());
+  const auto* input = static_cast<const Stored*>(args_.input);
   staging::ForLines(
       args_.parallel, grid.num_images(), lines, grid.num_rows() / lines * cols.count,
       [&](int64_t n, int64_t line, int64_t pixel, int64_t count) {
         const int64_t row = rows.first + (grid.row_begin + line) * rows.step;
-        const PixelRun run{grid.image_begin + n, row * g.in_w + cols.first + pixel * cols.step,
-                           cols.step, count};
+        const int64_t image = grid.image_begin + n;
+        const int64_t first = row * g.in_w + cols.first + pixel * cols.step;
         Compute* to = input_scratch_.data() + n * places_->input().image +
                       line * places_->input().row + pixel * places_->input().pixel;
-        for (int64_t group = pass_->group_begin; group < pass_->group_end; ++group) {
-          PackRun(static_cast<const Stored*>(args_.input), input_shape_, run,
-                  group * g.group_in_c + first_channel, num_channels, to, places_->input().pixel);
-          to += places_->input().group;
+        const int64_t first_group = pass_->group_begin * g.group_in_c + first_channel;
+        if (cut_.format == DataFormat::kNHWC) {
+          return pack_.split_widen(input + (image * g.in_h * g.in_w + first) * g.in_c + first_group,
+                                   cols.step * g.in_c, to, places_->input().block, count,
+                                   pass_->num_groups(), num_channels, panel_cols);
+        }
+        const int64_t plane = g.in_h * g.in_w;
+        for (int64_t group = 0; group < pass_->num_groups(); ++group) {
+          const int64_t channel = image * g.in_c + first_group + group * g.group_in_c;
+          for (int64_t done = 0; done < num_channels; done += panel_cols) {
+            LoadPlanes(pack_, input + (channel + done) * plane + first, plane,
+                       std::min(panel_cols, num_channels - done), count, to, panel_cols);
+            to += places_->input().block;
+          }
         }
       });
 }
@@ -166,7 +176,7 @@ void InputLanesOperands<Stored>::PackPadded() {
   args_.parallel.For(slab.num_images() * slab.num_rows(), [&](int64_t i) {
     const int64_t row = slab.row_begin + i % slab.num_rows() - g.pad_top;
     const bool present = row >= 0 && row < g.in_h && first < last;
-    const PixelRun run{slab.image_begin + i / slab.num_rows(), row * g.in_w, 1, last - first};
+    const PixelRun run{slab.image_begin + i / slab.num_rows(), row * g.in_w, last - first};
     for (int64_t group = 0; group < groups; ++group) {
       Compute* to = padded_.data() + group * group_size + i * width * channels;
       if (!present) {

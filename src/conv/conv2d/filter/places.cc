@@ -43,7 +43,7 @@ OperandPlaces StagePlaces::InputPlanes(const FilterCut& cut, const Pass& pass,
   return places;
 }
 
-// [group][pixel of the grid][columns of its panels], or as it lies in NHWC. Joined [group][row]
+// [group][panel][pixel of the grid][columns of a panel], or as it lies in NHWC. Joined [group][row]
 // [column of the grid][kernel row][channel]: the taps of an output pixel, column by column, are
 // neighbours that the next pixel's taps overlap.
 OperandPlaces StagePlaces::InputColumns(const FilterCut& cut, const Pass& pass,
@@ -56,12 +56,11 @@ OperandPlaces StagePlaces::InputColumns(const FilterCut& cut, const Pass& pass,
     return places;
   }
   const Slab grid = cut.GridSlab(stage);
-  OperandPlaces places = OperandPlaces::Packed(
-      grid, cut.cols.count,
-      cut.joined ? cut.ColumnNumbers()
-                 : cut.PackedPixel((pass.panel_end - pass.panel_begin) * panel_cols));
-  places.block = panel_cols;
-  places.group = grid.num_images() * places.image;
+  OperandPlaces places =
+      OperandPlaces::Packed(grid, cut.cols.count, cut.joined ? cut.ColumnNumbers() : panel_cols);
+  const int64_t pixels = grid.num_images() * places.image;
+  places.block = cut.joined ? panel_cols : pixels;
+  places.group = cut.joined ? pixels : (pass.panel_end - pass.panel_begin) * pixels;
   if (cut.joined) places.begin = pass.panel_begin * panel_cols;
   return places;
 }

@@ -134,7 +134,7 @@ void Counter::CountInput(const FilterCut::Pass& pass) {
     const int64_t taken = pass.num_groups() == 1
                               ? std::min(g_.group_in_c, pass.num_panels() * tiles_.panels.cols)
                               : channels;
-    return MovePixels(pixels, rows, taken, g_.group_in_c);
+    return MovePixels(pixels, rows, taken, tiles_.panels.cols);
   }
   MovePixels(pixels, rows, channels, cut_.joined ? channels : cut_.ChannelBlock());
 }

@@ -173,7 +173,8 @@ TEST(FilterGradientOf, PlansTensorsBeyondAnyMemory) {
 }
 
 FilterCut PlanOf(const std::string& sizes, int num_threads,
-                 const Panels& panels = {.count = 1, .cols = 32}) {
+                 const Panels& panels = {.count = 1, .cols = 32},
+                 FilterForm form = FilterForm::kApart) {
   const Problem problem = ParseProblem("conv2d_backprop_filter float32 " + sizes +
                                        " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
   return FilterCut(problem,
@@ -183,7 +184,7 @@ FilterCut PlanOf(const std::string& sizes, int num_threads,
                     .element_bytes = 4,
                     .stores_compute_type = true,
                     .pairs = false},
-                   num_threads, FilterForm::kApart);
+                   num_threads, form);
 }
 
 // Blocks of a portion that threads take, 0 where they share stages.
@@ -230,6 +231,13 @@ TEST(FilterCut, ReadsPanelsThatTearLinesInPlaceForFewTiles) {
   EXPECT_TRUE(in_place("NHWC in=1,30,30,48 filter=1,1,48,48", 24));
   EXPECT_FALSE(in_place("NHWC in=1,30,30,52 filter=1,1,52,48", 24));
   EXPECT_TRUE(in_place("NHWC in=1,30,30,52 filter=1,1,52,64", 32));
+  const auto input_in_place = [](const std::string& sizes, int64_t cols) {
+    return PlanOf(sizes, 1, {.count = 2, .cols = cols}, FilterForm::kInputsApart)
+        .UsesInputInPlace();
+  };
+  EXPECT_TRUE(input_in_place("NHWC in=1,30,30,48 filter=1,1,48,48", 24));
+  EXPECT_FALSE(input_in_place("NHWC in=1,30,30,48 filter=1,1,48,52", 24));
+  EXPECT_TRUE(input_in_place("NHWC in=1,30,30,64 filter=1,1,64,52", 32));
 }
 
 TEST(FilterCut, SharesCoverEveryRunAndEndWhereThreadsDo) {

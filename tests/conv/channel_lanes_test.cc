@@ -106,6 +106,31 @@ TEST(ChannelLanesOf, StridesBeyondTheFilter) {
   }
 }
 
+// Tiles of one vector that read pixels from beyond the caches, of 9 MB; narrower ones, in pairs and
+// with padding too.
+TEST(ChannelLanesOf, FewChannelsOfLargeTensors) {
+  for (const char* line :
+       {"conv2d float32 NHWC in=7,56,56,100 filter=1,1,100,3 pads=0,0,0,0 ",
+        "conv2d_backprop_input float32 NHWC in=3,80,80,5 filter=3,3,5,120 pads=1,1,1,1 ",
+        "conv2d_backprop_input bfloat16 NHWC in=4,64,64,8 filter=1,1,8,268 pads=0,0,0,0 "}) {
+    const Problem problem =
+        ParseProblem(std::string(line) + "strides=1,1 dilations=1,1 padding=EXPLICIT");
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 5, Values::kOrdinary));
+  }
+}
+
+TEST(ChannelLanesCut, TensorsThatLeaveTheCachesAreFar) {
+  const auto is_far = [](const std::string& sizes) {
+    const Problem problem = ParseProblem(
+        "conv2d float32 " + sizes + " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    return ChannelLanesCut<float, float>(problem, SupportedKernels().front(), 1).source_is_far;
+  };
+  EXPECT_TRUE(is_far("NHWC in=7,56,56,100 filter=1,1,100,8"));
+  EXPECT_FALSE(is_far("NHWC in=6,56,56,100 filter=1,1,100,8"));
+  EXPECT_FALSE(is_far("NHWC in=7,56,56,100 filter=1,1,100,100"));  // of several panels
+  EXPECT_FALSE(is_far("NCHW in=7,100,56,56 filter=1,1,100,8"));    // copied
+}
+
 ChannelLanesCut<float, float> StridedCut(const std::string& line) {
   const Problem problem = ParseProblem(line + " pads=0,0,0,0 padding=EXPLICIT");
   return {problem, SupportedKernels().front(), 1};

@@ -46,9 +46,11 @@ class Tile {
   using TimesHalf = Multiplier<Element, Half>;
   static constexpr int kCount = kRows * kVectors;
   static constexpr int kWhole = kEndsInHalf ? kVectors - 1 : kVectors;
-  // Long narrow tiles of short vectors have no time for another load.
+  // Long narrow tiles of short vectors have no time for another load with every term: they fetch
+  // for several, and only where what they fetch lies beyond the caches.
   static constexpr bool kIsNarrow = kRows > 8 && kVectors == 1;
   static constexpr bool kFetches = !kIsNarrow || hn::MaxLanes(D()) * sizeof(T) >= 64;
+  static constexpr bool kFetchesFar = !kFetches && std::is_same_v<Element, float>;
 
   // Panels side by side, which are of whole vectors, have code of their own where tiles are small:
   // what they have little of to compute, a call for each would outweigh.
@@ -202,11 +204,7 @@ class Tile {
   // The result of a tile of one block, from column `col` on.
   static HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile, int64_t col,
                                    const Accumulators& acc) {
-    if (args.stream) {
-      StoreRows<true>(args, tile, col, acc);
-    } else {
-      StoreRows<false>(args, tile, col, acc);
-    }
+    args.stream ? StoreRows<true>(args, tile, col, acc) : StoreRows<false>(args, tile, col, acc);
   }
   template <bool kStream>
   static HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col,
@@ -255,7 +253,7 @@ class Tile {
   static HWY_INLINE Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile,
                                       int64_t terms) {
     const Ahead nothing{reinterpret_cast<const char*>(args.b), 0, 0};
-    if constexpr (!kFetches) return nothing;
+    if (!kFetches && !(kFetchesFar && args.far)) return nothing;
     if (args.ahead != nullptr) {
       const int64_t tile_step =
           args.ahead_tile_step != 0 ? args.ahead_tile_step : terms * args.ahead_step;
@@ -323,6 +321,12 @@ class Tile {
         AddSeveral(args, rows, acc, at, b);
       }
     }
+    while (kFetchesFar && ahead.step > 0 && k > kAtOnce) {
+      ahead.FetchForSeveral(kAtOnce);
+      for (const int64_t end = k - kAtOnce; k > end;) {
+        AddTerm<kInPairs, false>(args, rows, acc, at, b, back, k, ahead);
+      }
+    }
     // Asked with every term this would take up to a tenth of all time.
     if (kFetches && ahead.bytes > Ahead::kLine) {
       while (k > 0) AddTerm<kInPairs, true>(args, rows, acc, at, b, back, k, ahead);
@@ -355,9 +359,7 @@ class Tile {
                                  Accumulators& acc, int64_t& at, const Element*& b, int64_t back,
                                  int64_t& k, Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-    if constexpr (kFetches) {
-      ahead.template Fetch<kFetchesAll>();
-    }
+    if constexpr (kFetches) ahead.template Fetch<kFetchesAll>();
     typename Times::V column[kWhole == 0 ? 1 : kWhole];
 #pragma GCC unroll 16
     for (int v = 0; v < kWhole; ++v) column[v] = Times::Load(b + v * lanes);

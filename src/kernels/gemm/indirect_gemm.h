@@ -43,6 +43,8 @@ struct GemmTileArgs {
   // or, if that is 0, where that one ended. Null: the rows of the next tile.
   const void* ahead;
   int64_t ahead_step, ahead_bytes, ahead_tile_step;
+  // It lies beyond the caches: tiles that have little time for it fetch it, too.
+  bool far;
 
   // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.
   const GemmSegment* segments;

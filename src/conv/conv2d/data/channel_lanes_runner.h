@@ -272,6 +272,7 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
       segment_table = &*cut_.in_place;
     }
   }
+  tile.far = cut_.source_is_far;
   tile.in_pairs = sum.in_pairs;
   tile.sums = scratch.sums.data();
   const bool alone = cut_.groups_apart && cut_.result_staged;

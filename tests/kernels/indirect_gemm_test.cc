@@ -176,7 +176,6 @@ void CheckTiles(const KernelTable& table) {
       auto args = product.Args(cut, num_blocks, sums.data());
       args.resume = cut > 0;
       args.odd = odd;
-      args.far = trial % 2 == 1;
       tile.run(args);
       ExpectProduct(product, tile, odd,
                     std::string(NameOf(table.isa)) + " " + std::to_string(tile.rows) + "x" +
@@ -199,7 +198,6 @@ void CheckPanels(const KernelTable& table) {
       args.num_cols = tile.cols;
       args.num_panels = 3;
       args.ahead = num_blocks == 1 ? product.a.data() : nullptr;
-      args.far = num_blocks == 2;
       tile.run(args);
       ExpectProduct(product, tile, false,
                     std::string(NameOf(table.isa)) + " " + std::to_string(tile.rows) + " rows");

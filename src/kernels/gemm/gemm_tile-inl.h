@@ -321,7 +321,7 @@ class Tile {
         AddSeveral(args, rows, acc, at, b);
       }
     }
-    while (kFetchesFar && ahead.step > 0 && k > kAtOnce) {
+    while (kFetchesFar && !kInPairs && ahead.step > 0 && k > kAtOnce) {
       ahead.FetchForSeveral(kAtOnce);
       for (const int64_t end = k - kAtOnce; k > end;) {
         AddTerm<kInPairs, false>(args, rows, acc, at, b, back, k, ahead);

@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 // Smaller memory is the C library's, which gives pages back to the system after every run that had
-// more than 128 KiB in all: where runs are short, getting them again takes as long as the run.
+// more than 128 KiB in all (mallopt's M_TRIM_THRESHOLD): where runs are short, getting them again
+// takes as long as the run.
 constexpr size_t kSmallestBlock = size_t{64} << 10;
 constexpr size_t kMostKept = size_t{1} << 30;
 

@@ -98,7 +98,7 @@ TEST(DepthwiseFilterOf, NoBlocksWithManySums) {
   }
 }
 
-// Of two images both operands together have 6.4 MB, of three 9.6.
+// Both operands together have 6.4 MB for two images, 9.6 MB for three.
 TEST(DepthwiseFilterOf, TensorsThatLeaveTheCachesAreFetchedAhead) {
   const auto fetches = [](const std::string& images, const KernelTable& kernels) {
     const Problem problem =

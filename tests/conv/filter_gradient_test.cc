@@ -222,8 +222,8 @@ TEST(FilterCut, HoldsAllDealtBlocksSums) {
   EXPECT_EQ(plan.NumRuns(), 4);
 }
 
-// Two panels of 24 columns, whose 96 bytes of a pixel are no whole lines, or of 32; 12 row blocks
-// of input channels, and 13.
+// Two panels have 24 columns, whose 96 bytes of a pixel are no whole lines, or 32. Either operand's
+// rows are 12 blocks of channels, or 13.
 TEST(FilterCut, ReadsPanelsThatTearLinesInPlaceForFewTiles) {
   const auto in_place = [](const std::string& sizes, int64_t cols) {
     return PlanOf(sizes, 1, {.count = 2, .cols = cols}).UsesOutputInPlace();

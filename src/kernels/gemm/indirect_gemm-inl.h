@@ -48,7 +48,7 @@ std::span<const GemmTile<Element>> Tiles() {
         MakeTile<Element, 3, 4>(),  MakeTile<Element, 2, 4>(),  MakeTile<Element, 1, 4>(),
     };
     return tiles;
-  } else if constexpr (HWY_TARGET == HWY_SCALAR) {  // each costs as much code as with vectors
+  } else if constexpr (HWY_TARGET == HWY_SCALAR) {  // a size is as much code as with vectors
     static const GemmTile<Element> tiles[] = {
         MakeTile<Element, 6, 1>(), MakeTile<Element, 1, 1>(), MakeTile<Element, 4, 2>(),
         MakeTile<Element, 1, 2>(), MakeTile<Element, 4, 3>(), MakeTile<Element, 2, 3>(),

@@ -228,8 +228,8 @@ HWY_INLINE void FetchLines(const Stored* from, int64_t from_stride, int64_t rows
   }
 }
 
-// Rows of so few planes to pixels that lie one right behind the other: squares would be mostly
-// empty.
+// Rows of one to four planes become pixels that lie one right behind the other. Squares would be
+// mostly empty.
 template <int64_t kRows, class Stored>
 void InterleaveWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to, int64_t cols,
                      int64_t ahead) {

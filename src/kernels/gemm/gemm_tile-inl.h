@@ -3,8 +3,7 @@
 //
 // The accumulators of a whole tile stay in registers: every loop over them is unrolled, also those
 // that set and store, or GCC keeps the array in memory. Segments, blocks and tiles are loops inside
-// the kernel, because entering it anew for each filter row cost more than half of its speed, and
-// because only the next block has multiply-adds between which this one's sums can be folded.
+// the kernel, because entering it anew for each filter row cost more than half of its speed.
 #if defined(CONVGRAD_KERNELS_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_GEMM_TILE_INL_H_
 #undef CONVGRAD_KERNELS_GEMM_TILE_INL_H_
@@ -13,7 +12,6 @@
 #endif
 
 #include <algorithm>
-#include <iterator>
 #include <type_traits>
 
 #include "kernels/gemm/ahead.h"
@@ -44,7 +42,9 @@ class Tile {
   using Half = hn::Half<D>;
   using Times = Multiplier<Element, D>;
   using TimesHalf = Multiplier<Element, Half>;
-  static constexpr int kCount = kRows * kVectors;
+  // A tile's sums, and the doubles that hold them.
+  static constexpr int64_t kSums = kRows * kVectors * hn::MaxLanes(D());
+  static constexpr int64_t kDoubles = kSums * static_cast<int64_t>(sizeof(T) / 4);
   static constexpr int kWhole = kEndsInHalf ? kVectors - 1 : kVectors;
   // Long narrow tiles of short vectors have no time for another load with every term: they fetch
   // for several, and only where what they fetch lies beyond the caches.
@@ -89,17 +89,20 @@ class Tile {
       }
     }
 
-    HWY_INLINE void Store(T* to) const {
-      const int lanes = static_cast<int>(hn::Lanes(D()));
+    // Every vector becomes f(vector, its place among the tile's sums).
+    template <class F>
+    HWY_INLINE void Replace(const F& f) {
+      const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
-        for (int v = 0; v < kWhole; ++v) {
-          hn::Store(whole[i][v], D(), to + (i * kVectors + v) * lanes);
-        }
+        for (int v = 0; v < kWhole; ++v) whole[i][v] = f(whole[i][v], (i * kVectors + v) * lanes);
+#if HWY_TARGET == HWY_AVX3
         if constexpr (kEndsInHalf) {
-          hn::Store(half[i], Half(), to + (i * kVectors + kWhole) * lanes);
+          half[i] = hn::LowerHalf(
+              Half(), f(hn::ZeroExtendVector(D(), half[i]), (i * kVectors + kWhole) * lanes));
         }
+#endif
       }
     }
   };
@@ -110,10 +113,10 @@ class Tile {
   static void RunPanels(const GemmTileArgs<Element>& args) {
     const bool one_block =
         args.num_blocks == 1 && !args.resume && !args.keep && StoresFromRegisters(args);
-    const auto run = one_block ? RunTilesOfOneBlock<kInPairs, false> : RunTiles<kInPairs>;
+    const auto run = one_block ? RunTiles<kInPairs, false, false> : RunTiles<kInPairs, true, false>;
     if (args.num_panels == 1) return run(args);
     if constexpr (kJoinsPanels && !kInPairs) {
-      if (one_block) return RunTilesOfOneBlock<false, true>(args);
+      if (one_block) return RunTiles<false, false, true>(args);
     }
     GemmTileArgs<Element> panel = args;
     for (int64_t i = 0; i < args.num_panels; ++i) {
@@ -126,82 +129,71 @@ class Tile {
     }
   }
 
-  // This takes one panel, and folds its sums.
-  template <bool kInPairs>
-  static void RunTiles(const GemmTileArgs<Element>& args) {
-    const D d;
-    HWY_ALIGN T block_sums[kCount * hn::MaxLanes(d)];
-    if constexpr (kEndsInHalf) std::fill_n(block_sums, std::size(block_sums), T{0});
-    const int64_t doubles = kCount * static_cast<int64_t>(hn::Lanes(d) * (sizeof(T) / 4));
-    WaitingBlock<T> waiting{block_sums, kCount, false, false, nullptr, nullptr};
+  // Without kFolds, for tiles of one block, whose sums are the result. With kPanels, all panels of
+  // a tile come before the next tile.
+  template <bool kInPairs, bool kFolds, bool kPanels>
+  static HWY_NOINLINE void RunTiles(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);
-    const bool asks = !args.stream && !args.keep;
+    const bool from_registers = !kFolds || (!args.odd && StoresFromRegisters(args));
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
-      if (asks) PrefetchResult(args, tile);
-      Ahead ahead = AheadOfTile(args, tile, terms);
+      if (kFolds && !args.stream && !args.keep) PrefetchResult(args, tile);
       const Rows rows(args, tile);
-      const GemmSegment* segment = args.segments;
-      for (int64_t block = 0; block < args.num_blocks; ++block) {
-        acc.SetZero();
-        for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
-             ++segment) {
-          AddSegment<kInPairs>(args, rows, *segment, args.b, acc, &waiting, ahead);
-        }
-        if (waiting.folded < kCount) FoldRest(args, waiting);
-        acc.Store(block_sums);
-        waiting.folded = 0;
-        waiting.starts = block == 0 && !args.resume;
-        waiting.ends = block + 1 == args.num_blocks && !args.keep;
-        waiting.sums = args.sums + (args.resume || args.keep ? tile * doubles : 0);
-        waiting.c_rows = args.c_rows + tile * kRows;
-      }
-    }
-    FoldRows<kVectors>(args, kRows, waiting.ends ? args.num_rows : kRows, waiting);
-  }
-
-  // Their sums are the result. A function of its own, whose loops have all registers: none folds.
-  // With kPanels, all panels of a tile come before the next tile.
-  template <bool kInPairs, bool kPanels>
-  static HWY_NOINLINE void RunTilesOfOneBlock(const GemmTileArgs<Element>& args) {
-    const int64_t terms = NumTerms(args);
-    const GemmSegment* const end = args.segments + args.block_ends[0];
-    Accumulators acc;
-    for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
-      const Rows rows(args, tile);
+      double* const sums = args.sums + (args.resume || args.keep ? tile * kDoubles : 0);
       int64_t col = 0;
       for (int64_t panel = 0; panel < (kPanels ? args.num_panels : 1); ++panel) {
         Ahead ahead = AheadOfTile(args, tile, terms);
         ahead.at += col * static_cast<int64_t>(sizeof(Element));
-        acc.SetZero();
-        for (const GemmSegment* segment = args.segments; segment != end; ++segment) {
-          AddSegment<kInPairs>(args, rows, *segment, args.b + col, acc, nullptr, ahead);
+        const GemmSegment* segment = args.segments;
+        int64_t block = 0;
+        do {
+          acc.SetZero();
+          for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
+               ++segment) {
+            AddSegment<kInPairs>(args, rows, *segment, args.b + col, acc, ahead);
+          }
+          if constexpr (kFolds) {
+            const bool stays = block + 1 < args.num_blocks || args.keep || !from_registers;
+            if (block == 0 && !args.resume) {
+              Fold<true, false>(sums, acc);
+            } else if (stays) {
+              Fold<false, false>(sums, acc);
+            } else {
+              Fold<false, true>(sums, acc);
+            }
+          }
+        } while (kFolds && ++block < args.num_blocks);
+        if constexpr (!kFolds) {
+          acc.Replace([](auto sum, int64_t) HWY_ATTR { return OnlyBlock<Element>(D(), sum); });
         }
-        StoreTile(args, tile, col, acc);
+        if (from_registers) {
+          if (!kFolds || !args.keep) StoreTile(args, tile, col, acc);
+        } else if (!args.keep) {
+          FinishTile(args, sums, tile, kRows, kSums / kRows);
+        }
         if (kPanels) col += args.num_cols;
       }
     }
   }
 
-  // Folds what a block of few terms has left of the one before.
-  static HWY_INLINE void FoldRest(const GemmTileArgs<Element>& args, WaitingBlock<T>& waiting) {
-    VisitWaiting(waiting, [&](auto starts, auto ends) HWY_ATTR {
-      for (int64_t i = waiting.folded; i < kCount; ++i) {
-        FoldVector<kVectors, starts, ends>(args, kRows, waiting, i);
-      }
+  // Adds a block's sums to those of a tile, which it starts or ends: then they become the result,
+  // rounded to nearest, and are not stored. From registers: meanwhile the machine by itself goes on
+  // to the next block.
+  template <bool kStarts, bool kEnds>
+  static HWY_INLINE void Fold(double* sums, Accumulators& acc) {
+    acc.Replace([&](auto block, int64_t at) HWY_ATTR {
+      return FoldVector<Element, kStarts, kEnds>(D(), block, sums + at, sums + kSums + at);
     });
-    waiting.folded = kCount;
   }
 
-  // Sums of one block are the result. Those of pairs, which may have to be rounded, only if all
-  // their columns are wanted.
+  // Of pairs, which may have to be rounded, only if all their columns are wanted.
   static bool StoresFromRegisters(const GemmTileArgs<Element>& args) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
     return args.num_cols == kVectors * lanes ||
            (!kOfPairs<Element> && args.num_cols > (kVectors - 1) * lanes);
   }
 
-  // The result of a tile of one block, from column `col` on.
+  // A tile's result, from column `col` on.
   static HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile, int64_t col,
                                    const Accumulators& acc) {
     args.stream ? StoreRows<true>(args, tile, col, acc) : StoreRows<false>(args, tile, col, acc);
@@ -226,15 +218,15 @@ class Tile {
       const int64_t row = c_rows[i] + col;
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors - 1; ++v) {
-        StoreWhole<kStream>(d, OnlyBlock<Element>(d, acc.whole[i][v]), args, row + v * lanes);
+        StoreWhole<kStream>(d, acc.whole[i][v], args, row + v * lanes);
       }
       const int64_t last = row + (kVectors - 1) * lanes;
       if constexpr (kEndsInHalf) {
-        StoreUpTo(Half(), OnlyBlock<Element>(Half(), acc.half[i]), args.c + last, last_cols);
+        StoreUpTo(Half(), acc.half[i], args.c + last, last_cols);
       } else if (last_cols < lanes) {
-        StoreUpTo(d, OnlyBlock<Element>(d, acc.whole[i][kVectors - 1]), args.c + last, last_cols);
+        StoreUpTo(d, acc.whole[i][kVectors - 1], args.c + last, last_cols);
       } else {
-        StoreWhole<kStream>(d, OnlyBlock<Element>(d, acc.whole[i][kVectors - 1]), args, last);
+        StoreWhole<kStream>(d, acc.whole[i][kVectors - 1], args, last);
       }
     }
   }
@@ -294,7 +286,7 @@ class Tile {
   template <bool kInPairs>
   static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const Rows& rows,
                                     const GemmSegment& segment, const Element* columns,
-                                    Accumulators& acc, WaitingBlock<T>* waiting, Ahead& ahead) {
+                                    Accumulators& acc, Ahead& ahead) {
     const Element* b = columns + segment.b;
     int64_t at = segment.a;
     int64_t back = 1;
@@ -304,17 +296,6 @@ class Tile {
       back = -1;
     }
     int64_t k = segment.length;
-    if (waiting != nullptr && k > 0 && waiting->folded < kCount) {
-      VisitWaiting(*waiting, [&](auto starts, auto ends) HWY_ATTR {
-        int64_t folded = waiting->folded;
-        do {
-          AddTerm<kInPairs, true>(args, rows, acc, at, b, back, k, ahead);
-          FoldVector<kVectors, starts, ends>(args, kRows, *waiting, folded);
-          ++folded;
-        } while (k > 0 && folded < kCount);
-        waiting->folded = folded;
-      });
-    }
     if constexpr (kTakesSeveral && !kInPairs) {
       for (; k >= kAtOnce; k -= kAtOnce) {
         ahead.FetchForSeveral(kAtOnce);

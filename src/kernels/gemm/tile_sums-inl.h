@@ -98,24 +98,29 @@ HWY_INLINE void StoreResult(D d, hn::Vec<D> value, const GemmTileArgs<Element>& 
 }
 
 template <Finish kFinish, class D, class Element>
-void FinishRows(D d, const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) {
+void FinishRows(D d, const GemmTileArgs<Element>& args, const double* sums, const int64_t* c_rows,
+                int64_t num_rows, int64_t rows, int64_t cols) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const double* errors = args.sums + rows * cols;
-  for (int64_t i = 0; i < args.num_rows; ++i) {
+  const double* errors = sums + rows * cols;
+  for (int64_t i = 0; i < num_rows; ++i) {
     for (int64_t j = 0; j < args.num_cols; j += lanes) {
-      const auto result = FoldResult<kFinish>(d, args.sums + i * cols + j, errors + i * cols + j);
-      StoreResult(d, result, args, args.c_rows[i] + j, args.num_cols - j);
+      const auto result = FoldResult<kFinish>(d, sums + i * cols + j, errors + i * cols + j);
+      StoreResult(d, result, args, c_rows[i] + j, args.num_cols - j);
     }
   }
 }
 
+// Tile `tile` of rows x cols columns, whose sums these are, becomes its part of the result.
 template <class Element>
-HWY_NOINLINE void FinishTile(const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) {
+HWY_NOINLINE void FinishTile(const GemmTileArgs<Element>& args, const double* sums, int64_t tile,
+                             int64_t rows, int64_t cols) {
   const hn::ScalableTag<ComputeType<Element>> d;
+  const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : rows;
+  const int64_t* c_rows = args.c_rows + tile * rows;
   if (args.odd) {
-    FinishRows<Finish::kOdd>(d, args, rows, cols);
+    FinishRows<Finish::kOdd>(d, args, sums, c_rows, num_rows, rows, cols);
   } else {
-    FinishRows<Finish::kNearest>(d, args, rows, cols);
+    FinishRows<Finish::kNearest>(d, args, sums, c_rows, num_rows, rows, cols);
   }
 }
 
@@ -135,80 +140,25 @@ void AddRun(const double* sums, double* total, int64_t count) {
   }
 }
 
-// The sums of the block computed last, which wait to be folded: a vector at a time, between the
-// next block's multiply-adds. In one go they would keep the multipliers waiting for a hundred
-// cycles, and the end of a tile for three hundred.
-template <class T>
-struct WaitingBlock {
-  const T* block;
-  int64_t folded;     // vectors of it that are done
-  bool starts, ends;  // the tile's sums; at their end they become the result
-  double* sums;
-  const int64_t* c_rows;
-};
-
-// Vector `index` of a waiting block of a tile of rows x kVectors, which starts the tile's sums or
-// ends them.
-template <int kVectors, bool kStarts, bool kEnds, class Element>
-HWY_INLINE void FoldVector(const GemmTileArgs<Element>& args, int64_t rows,
-                           const WaitingBlock<ComputeType<Element>>& waiting, int64_t index) {
-  const hn::ScalableTag<ComputeType<Element>> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t at = index * lanes;
-  const auto block = hn::Load(d, waiting.block + at);
-  double* sums = waiting.sums + at;
-  double* errors = sums + rows * kVectors * lanes;
-  hn::Vec<decltype(d)> result;
-  if constexpr (kStarts && kEnds) {
-    result = OnlyBlock<Element>(d, block);
-  } else if constexpr (sizeof(ComputeType<Element>) == 4) {
-    using Sums = Doubles<hn::ScalableTag<float>>;
+// A vector of a block's sums, added to the same vector of its tile's, or the first there. The
+// result if it ends them, else it is of no use.
+template <class Element, bool kStarts, bool kEnds, class D>
+HWY_INLINE hn::Vec<D> FoldVector(D d, hn::Vec<D> block, double* sums, double* errors) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
     constexpr bool kAddsZero = kStarts && !kOfPairs<Element>;  // -0 made +0
-    Sums total = Sums::Of(d, kAddsZero ? hn::Add(block, hn::Zero(d)) : block);
-    if constexpr (!kStarts) total.Add(Sums::Load(d, sums));
+    auto total = Doubles<D>::Of(d, kAddsZero ? hn::Add(block, hn::Zero(d)) : block);
+    if constexpr (!kStarts) total.Add(Doubles<D>::Load(d, sums));
     if constexpr (kEnds) {
-      result = args.odd ? Rounded<Finish::kOdd>(d, total) : Rounded<Finish::kNearest>(d, total);
-      if constexpr (!kOfPairs<Element>) result = CanonicalNaN(d, result);
-    } else {
-      total.Store(d, sums);
+      const auto result = Rounded<Finish::kNearest>(d, total);
+      return kOfPairs<Element> ? result : CanonicalNaN(d, result);
     }
+    total.Store(d, sums);
   } else {
     if constexpr (kStarts) ZeroSums(d, sums, errors);
     FoldBlock(d, block, sums, errors);
-    if constexpr (kEnds) {
-      result = args.odd ? FoldResult<Finish::kOdd>(d, sums, errors)
-                        : FoldResult<Finish::kNearest>(d, sums, errors);
-    }
+    if constexpr (kEnds) return FoldResult<Finish::kNearest>(d, sums, errors);
   }
-  if constexpr (kEnds) {
-    const uint64_t vector = static_cast<uint64_t>(index);
-    const int64_t col = static_cast<int64_t>(vector % kVectors) * lanes;
-    StoreResult(d, result, args, waiting.c_rows[vector / kVectors] + col, args.num_cols - col);
-  }
-}
-
-// f(kStarts, kEnds) for the block that waits: four loops without a question a vector.
-template <class T, class F>
-HWY_INLINE void VisitWaiting(const WaitingBlock<T>& waiting, const F& f) {
-  const std::true_type yes;
-  const std::false_type no;
-  if (waiting.starts) {
-    if (waiting.ends) return f(yes, yes);
-    return f(yes, no);
-  }
-  if (waiting.ends) return f(no, yes);
-  f(no, no);
-}
-
-// Folds what is left of the first num_rows rows. A call, for when no sums are in registers.
-template <int kVectors, class Element>
-HWY_NOINLINE void FoldRows(const GemmTileArgs<Element>& args, int64_t rows, int64_t num_rows,
-                           WaitingBlock<ComputeType<Element>> waiting) {
-  VisitWaiting(waiting, [&](auto starts, auto ends) HWY_ATTR {
-    for (int64_t i = waiting.folded; i < num_rows * kVectors; ++i) {
-      FoldVector<kVectors, starts, ends>(args, rows, waiting, i);
-    }
-  });
+  return block;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -152,33 +152,29 @@ class Tile {
                ++segment) {
             AddSegment<kInPairs>(args, rows, *segment, args.b + col, acc, ahead);
           }
-          if constexpr (kFolds) {
-            const bool stays = block + 1 < args.num_blocks || args.keep || !from_registers;
-            if (block == 0 && !args.resume) {
-              Fold<true, false>(sums, acc);
-            } else if (stays) {
-              Fold<false, false>(sums, acc);
-            } else {
-              Fold<false, true>(sums, acc);
-            }
+          if constexpr (!kFolds) {
+            Fold<true, true>(sums, acc);
+          } else if (block == 0 && !args.resume) {
+            Fold<true, false>(sums, acc);
+          } else if (block + 1 < args.num_blocks || args.keep || !from_registers) {
+            Fold<false, false>(sums, acc);
+          } else {
+            Fold<false, true>(sums, acc);
           }
         } while (kFolds && ++block < args.num_blocks);
-        if constexpr (!kFolds) {
-          acc.Replace([](auto sum, int64_t) HWY_ATTR { return OnlyBlock<Element>(D(), sum); });
-        }
-        if (from_registers) {
-          if (!kFolds || !args.keep) StoreTile(args, tile, col, acc);
-        } else if (!args.keep) {
-          FinishTile(args, sums, tile, kRows, kSums / kRows);
+        if (!from_registers) {
+          if (!args.keep) FinishTile(args, sums, tile, kRows, kSums / kRows);
+        } else if (!kFolds || !args.keep) {
+          StoreTile(args, tile, col, acc);
         }
         if (kPanels) col += args.num_cols;
       }
     }
   }
 
-  // Adds a block's sums to those of a tile, which it starts or ends: then they become the result,
-  // rounded to nearest, and are not stored. From registers: meanwhile the machine by itself goes on
-  // to the next block.
+  // A block's sums are added to those of a tile, or start them. Where they end them, they become
+  // the result, rounded to nearest, and no sums are stored. All from registers: the machine by
+  // itself begins the next block meanwhile.
   template <bool kStarts, bool kEnds>
   static HWY_INLINE void Fold(double* sums, Accumulators& acc) {
     acc.Replace([&](auto block, int64_t at) HWY_ATTR {

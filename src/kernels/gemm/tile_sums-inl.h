@@ -140,11 +140,13 @@ void AddRun(const double* sums, double* total, int64_t count) {
   }
 }
 
-// A vector of a block's sums, added to the same vector of its tile's, or the first there. The
-// result if it ends them, else it is of no use.
+// A vector of a block's sums is added to the same vector of its tile's sums, or starts them. What
+// is returned is the result where it ends them, else of no use.
 template <class Element, bool kStarts, bool kEnds, class D>
 HWY_INLINE hn::Vec<D> FoldVector(D d, hn::Vec<D> block, double* sums, double* errors) {
-  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+  if constexpr (kStarts && kEnds) {
+    return OnlyBlock<Element>(d, block);
+  } else if constexpr (sizeof(hn::TFromD<D>) == 4) {
     constexpr bool kAddsZero = kStarts && !kOfPairs<Element>;  // -0 made +0
     auto total = Doubles<D>::Of(d, kAddsZero ? hn::Add(block, hn::Zero(d)) : block);
     if constexpr (!kStarts) total.Add(Doubles<D>::Load(d, sums));

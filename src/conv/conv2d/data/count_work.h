@@ -201,8 +201,8 @@ Work CountWork(const PixelLanesCut<Stored, Element>& cut) {
     const Panels panels = CutPanels(cut.kernels, pixels, cut.panel_cols);
     const TileTerms sums = TermsOfClass(sum, phase, std::ssize(phase.rows->taps),
                                         std::ssize(phase.cols->taps), sum.source_c == 1);
-    AddPanels(work, cut.kernels, calls, sum.result_c, pixels, panels,
-              cut.JoinsPanels(panels.count) ? 2 : panels.count, sums);
+    AddPanels(work, cut.kernels, calls, sum.result_c, pixels, panels, cut.NumCalls(panels.count),
+              sums);
     work.Add(WorkKind::kTask, calls);
     work.Add(WorkKind::kFarLine,
              calls * Product(panels.count) * FarLinesOfPanel(cut, panels, sums.terms));

@@ -77,16 +77,22 @@ struct PixelLanesCut {
   int64_t FilterElements() const { return sum.groups * row_blocks * BlockElements(); }
   int64_t SourceElements() const { return (by_panels ? sum.source_c : source.c) * channel_stride; }
   int64_t ResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
-  // True if all of so many panels but the last are one call of the micro-kernel: one block of rows
+  // So many of `panels` side by side are one call of the micro-kernel: all where one block of rows
   // reads them where they lie.
-  bool JoinsPanels(int64_t panels) const {
-    return source_in_place && row_blocks == 1 && panels > 2;
+  int64_t PanelsAtOnce(int64_t panels) const {
+    const bool joins_all = source_in_place && row_blocks == 1;
+    return std::max<int64_t>(1, joins_all ? panels : std::min(panels, few_panels));
+  }
+  // For the panels of a phase, the last of which is a call of its own, since it may be narrower.
+  int64_t NumCalls(int64_t panels) const {
+    return 1 + CeilDiv(panels - 1, PanelsAtOnce(panels - 1));
   }
   int64_t SumsPerThread() const { return int64_t{kMaxTileRows} * panel_cols * 2; }
   int64_t ScratchBytes() const;
   std::string Tiles() const;
   // Terms run along channels, so far apart, or, where there is one, along a row's taps.
   int64_t TermStep(int64_t stride) const { return sum.source_c > 1 ? stride : 1; }
+  int64_t TileCols() const { return TilesOfWidth(kernels, panel_cols).front().cols; }
   // Rows of a plane that `positions` positions along the rows of a phase need.
   int64_t PlaneRows(int64_t positions) const { return positions - MostPositions() + rows.extent; }
 
@@ -106,7 +112,8 @@ struct PixelLanesCut {
   const bool source_in_place;         // and where they lie, but for what would reach past the end
   const RowParts parts;               // worked on at a time
   const int64_t plane_size;           // elements of one plane of a part
-  const int64_t channel_stride;       // of all planes of a source channel, or of a panel
+  const int64_t few_panels;           // that are copied together, or else read by one call
+  const int64_t channel_stride;       // of all planes of a source channel, or of those panels
   const int64_t result_stride;        // of a result channel in a part
   const std::vector<TermList> terms;  // by phase, of the source as it is copied
   const std::vector<TermList> in_place;  // of the source where it lies
@@ -117,6 +124,7 @@ struct PixelLanesCut {
   int64_t PanelCols() const;
   bool ServesInPlace() const;
   RowParts Parts() const;
+  int64_t FewPanels() const;
   int64_t ChannelStride() const;
   TermList ListTerms(size_t phase, int64_t stride) const;
   std::vector<TermList> ListAllTerms(int64_t stride) const;
@@ -144,7 +152,8 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       source_in_place(!kPairs && result_in_place && by_panels && ServesInPlace()),
       parts(Parts()),
       plane_size(PlaneRows(parts.positions) * cols.extent),
-      channel_stride(by_panels ? TilesOfWidth(kernels, panel_cols).front().cols : ChannelStride()),
+      few_panels(FewPanels()),
+      channel_stride(by_panels ? few_panels * TileCols() : ChannelStride()),
       result_stride(result_in_place ? result.h * result.w : parts.positions * cols.extent),
       terms(ListAllTerms(channel_stride)),
       in_place(source_in_place ? ListAllTerms(source.h * source.w) : std::vector<TermList>()) {}
@@ -188,12 +197,22 @@ RowParts PixelLanesCut<Stored, Element>::Parts() const {
   return CutRows(sum.batch, num_rows, {1, halo, cached}, num_threads);
 }
 
+// Panels that stay in the first-level cache while all blocks of rows pass over them. A block so
+// writes its planes in runs of several lines, in few pages at a time: planes that are no whole
+// lines else share one with each panel's neighbour, which would have left the cache in between.
+template <class Stored, class Element>
+int64_t PixelLanesCut<Stored, Element>::FewPanels() const {
+  constexpr int64_t kCachedBytes = 12 << 10;
+  if (kPairs || !by_panels || !result_in_place) return 1;
+  const int64_t panel_bytes = sum.source_c * TileCols() * int64_t{sizeof(Element)};
+  return std::max<int64_t>(1, kCachedBytes / panel_bytes);
+}
+
 // Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines
 // between channels keeps them from meeting in one set of a cache.
 template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::ChannelStride() const {
-  const int64_t behind = TilesOfWidth(kernels, panel_cols).front().cols;
-  return (CeilDiv(NumPlanes() * plane_size + behind, int64_t{16}) | 1) * 16;
+  return (CeilDiv(NumPlanes() * plane_size + TileCols(), int64_t{16}) | 1) * 16;
 }
 
 template <class Stored, class Element>

@@ -64,7 +64,7 @@ class PixelLanesRunner {
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
   void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
-  PanelSource FindPanel(const Place& place, const Panels& panels, int64_t panel,
+  PanelSource FindPanel(const Place& place, const Panels& panels, const Range& taken,
                         Element* scratch) const;
   void RunPanel(GemmTileArgs<Element>& args, const PanelSource& from) const;
   void RunRows(const GemmTileArgs<Element>& args, int64_t begin, int64_t end) const;
@@ -215,7 +215,7 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
   for (int64_t panel = 0; panel < panels.count; panel += args.num_panels) {
     Result* const result = to + panel * panels.cols;
     args.num_cols = panels.ColsOf(panel, place.num_pixels);
-    args.num_panels = panel == 0 && cut_.JoinsPanels(panels.count) ? panels.count - 1 : 1;
+    args.num_panels = cut_.PanelsAtOnce(panels.count - 1 - panel);  // the last may be narrower
     if constexpr (kPairs) {
       args.narrowed = result;
     } else {
@@ -224,21 +224,22 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
     args.stream = cut_.result_in_place &&
                   PaysToStream(result, sum.batch * cut_.result.Image() * int64_t{sizeof(Result)},
                                cut_.result_stride * int64_t{sizeof(Result)});
-    RunPanel(args, FindPanel(place, panels, panel, scratch.planes.data()));
+    RunPanel(args,
+             FindPanel(place, panels, {panel, panel + args.num_panels}, scratch.planes.data()));
   }
   if (args.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-// Copies the panel's part of planes that meet their pixels one to one, unless it can be read where
-// it lies: the widest tile must not reach past the end of the tensor.
+// Copies the panels' part of planes that meet their pixels one to one, unless it can be read where
+// it lies: no tile must reach past the end of the tensor.
 template <class Stored, class Element>
 typename PixelLanesRunner<Stored, Element>::PanelSource
 PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& panels,
-                                             int64_t panel, Element* scratch) const {
+                                             const Range& taken, Element* scratch) const {
   const TapSum& sum = cut_.sum;
   PanelSource found = {scratch, cut_.TermStep(cut_.channel_stride), &cut_.terms[place.phase]};
   if (!cut_.by_panels) {
-    found.data += place.group * sum.source_c * cut_.channel_stride + panel * panels.cols;
+    found.data += place.group * sum.source_c * cut_.channel_stride + taken.begin * panels.cols;
     return found;
   }
   constexpr int64_t kChannels = kPairs ? 2 : 1;  // of an element
@@ -246,18 +247,22 @@ PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& p
   const int64_t channels = sum.forward ? g.group_in_c : g.group_out_c;
   const int64_t plane = cut_.source.h * cut_.source.w;
   const int64_t first_plane = (place.image * sum.groups + place.group) * channels;
-  const int64_t first = place.first_position * cut_.source.w + panel * panels.cols;
+  const int64_t first = place.first_position * cut_.source.w + taken.begin * panels.cols;
   const Stored* const from = source_ + first_plane * plane + first;
-  // The next panel of these planes, or the first one of those that follow. Where planes are no
+  // The next panels of these planes, or the first ones of those that follow. Where planes are no
   // whole lines, the next panel's first line is this one's last: so the lines are told by their
   // last numbers.
   constexpr int64_t kLast = kAlignment / int64_t{sizeof(Stored)} - 1;
-  found.ahead =
-      panel + 1 < panels.count ? from + panels.cols + kLast : from - first + channels * plane;
+  found.ahead = taken.end < panels.count ? from + taken.size() * panels.cols + kLast
+                                         : from - first + channels * plane;
   found.ahead_step = kChannels * plane * int64_t{sizeof(Stored)};
-  const int64_t cols = panels.ColsOf(panel, place.num_pixels);
+  const int64_t cols =
+      std::min(place.num_pixels - taken.begin * panels.cols, taken.size() * panels.cols);
   if constexpr (std::is_same_v<Stored, Element>) {
-    const int64_t behind = (first_plane + channels - 1) * plane + first + cut_.channel_stride;
+    const int64_t last_cols = panels.ColsOf(taken.end - 1, place.num_pixels);
+    const int64_t reach =
+        (taken.size() - 1) * panels.cols + TilesOfWidth(cut_.kernels, last_cols).front().cols;
+    const int64_t behind = (first_plane + channels - 1) * plane + first + reach;
     if (cut_.source_in_place && behind <= sum.batch * sum.groups * channels * plane) {
       found.data = from;
       found.term_step = cut_.TermStep(plane);
@@ -274,7 +279,7 @@ PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& p
   return found;
 }
 
-// One panel of pixels, or several in one call. The first blocks of rows fetch the lines of what is
+// One panel of pixels, or several side by side. The first blocks of rows fetch the lines of what is
 // wanted next, of all its channels.
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,

@@ -62,6 +62,8 @@ class Tile {
   static constexpr bool kTakesSeveral =
       HWY_TARGET == HWY_AVX3 && kEndsInHalf && kWhole == 0 && kRows > 8;
 
+  enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
+
   // Pointers of a tile's rows, which have one common index: with as many increments as rows the
   // loop over terms would be bound by them.
   struct Rows {
@@ -301,14 +303,16 @@ class Tile {
     while (kFetchesFar && !kInPairs && ahead.step > 0 && k > kAtOnce) {
       ahead.FetchForSeveral(kAtOnce);
       for (const int64_t end = k - kAtOnce; k > end;) {
-        AddTerm<kInPairs, false>(args, rows, acc, at, b, back, k, ahead);
+        AddTerm<kInPairs, Fetches::kNothing>(args, rows, acc, at, b, back, k, ahead);
       }
     }
-    // Asked with every term this would take up to a tenth of all time.
+    // Asked with every term this would take up to a tenth of all time, and so does fetching.
     if (kFetches && ahead.bytes > Ahead::kLine) {
-      while (k > 0) AddTerm<kInPairs, true>(args, rows, acc, at, b, back, k, ahead);
+      while (k > 0) AddTerm<kInPairs, Fetches::kAllLines>(args, rows, acc, at, b, back, k, ahead);
+    } else if (kFetches && ahead.step > 0) {
+      while (k > 0) AddTerm<kInPairs, Fetches::kOneLine>(args, rows, acc, at, b, back, k, ahead);
     } else {
-      while (k > 0) AddTerm<kInPairs, false>(args, rows, acc, at, b, back, k, ahead);
+      while (k > 0) AddTerm<kInPairs, Fetches::kNothing>(args, rows, acc, at, b, back, k, ahead);
     }
   }
 
@@ -331,12 +335,14 @@ class Tile {
   }
 
   // One term, the k-th from the segment's end, and on to the next.
-  template <bool kInPairs, bool kFetchesAll>
+  template <bool kInPairs, Fetches kFetched>
   static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args, const Rows& rows,
                                  Accumulators& acc, int64_t& at, const Element*& b, int64_t back,
                                  int64_t& k, Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-    if constexpr (kFetches) ahead.template Fetch<kFetchesAll>();
+    if constexpr (kFetched != Fetches::kNothing) {
+      ahead.template Fetch<kFetched == Fetches::kAllLines>();
+    }
     typename Times::V column[kWhole == 0 ? 1 : kWhole];
 #pragma GCC unroll 16
     for (int v = 0; v < kWhole; ++v) column[v] = Times::Load(b + v * lanes);

@@ -297,9 +297,10 @@ void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,
     args.ahead_tile_step = args.ahead_bytes = kLineBytes * CeilDiv(lines, cut_.row_blocks);
     row = std::min(lines * cut_.tile_rows, cut_.sum.result_c);
     RunRows(args, 0, row);
-    args.ahead = nullptr;
-    args.ahead_step = args.ahead_bytes = 0;
   }
+  // Blocks of the filter follow each other, which the machine's own prefetcher sees.
+  args.ahead = from.data;
+  args.ahead_step = args.ahead_tile_step = args.ahead_bytes = 0;
   if (row < cut_.sum.result_c) RunRows(args, row, cut_.sum.result_c);
 }
 

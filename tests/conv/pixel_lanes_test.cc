@@ -2,6 +2,7 @@
 // of pixels, and how rows are dealt to threads.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "conv/conv2d/data/pixel_lanes_cut.h"
@@ -40,6 +41,26 @@ TEST(PixelLanesCut, TakesPlanesAsColumnsWhereEveryPixelIsAlone) {
   EXPECT_EQ(width("NHWC in=2,7,5,8 filter=1,1,8,8 strides=1,1"), 5);
   EXPECT_EQ(width("NCHW in=2,8,7,5 filter=1,2,8,8 strides=1,1"), 5);
   EXPECT_EQ(width("NCHW in=2,8,7,5 filter=1,1,8,8 strides=1,2"), 5);
+}
+
+// Panels side by side: those of one block of rows all at once, of several a few, which stay cached.
+TEST(PixelLanesCut, TakesPanelsTogether) {
+  const KernelTable& kernels = SupportedKernels().front();
+  const auto cut = [&](const std::string& layout, int in_c, int out_c) {
+    const std::string in = layout == "NCHW" ? ListOf({1, in_c, 64, 64}) : ListOf({1, 64, 64, in_c});
+    return std::make_unique<PixelLanesCut<float, float>>(
+        ParseProblem("conv2d float32 " + layout + " in=" + in +
+                     " filter=" + ListOf({1, 1, in_c, out_c}) +
+                     " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT"),
+        kernels, 1);
+  };
+  const auto few = cut("NCHW", 16, 128), many = cut("NCHW", 2048, 128);
+  EXPECT_GT(few->PanelsAtOnce(1000), many->PanelsAtOnce(1000));
+  EXPECT_EQ(few->NumCalls(1), 1);
+  EXPECT_EQ(few->NumCalls(1000), 1 + CeilDiv(999, few->PanelsAtOnce(999)));
+  EXPECT_GE(few->SourceElements(), 16 * few->PanelsAtOnce(1000) * few->panel_cols);
+  EXPECT_EQ(cut("NCHW", 4, 1)->NumCalls(1000), 2);
+  EXPECT_EQ(cut("NHWC", 16, 128)->NumCalls(1000), 1000);
 }
 
 TEST(CutRows, GivesThreadsEquallyMuch) {

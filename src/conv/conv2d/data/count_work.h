@@ -169,7 +169,7 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
     const double numbers = Product(sum.batch, sum.source_h, sum.source_w) * channels;
     if (!cut.source_in_place) {
       work.Add(WorkKind::kCopied, Moved<Stored>(numbers));
-      work.Add(WorkKind::kRun, numbers / Product(cut.panel_cols));
+      work.Add(WorkKind::kRun, numbers / Product(cut.few_panels, cut.panel_cols));
     }
   } else {
     const double row = planar ? Product(cut.cols.extent) : squares(cut.cols.extent);

@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "base/memory.h"
 #include "conv/conv2d/data/pixel_lanes_cut.h"
+#include "conv/move/stream_result.h"
 #include "support/algorithm_testing.h"
 
 namespace convgrad::testing {
@@ -61,6 +63,19 @@ TEST(PixelLanesCut, TakesPanelsTogether) {
   EXPECT_GE(few->SourceElements(), 16 * few->PanelsAtOnce(1000) * few->panel_cols);
   EXPECT_EQ(cut("NCHW", 4, 1)->NumCalls(1000), 2);
   EXPECT_EQ(cut("NHWC", 16, 128)->NumCalls(1000), 1000);
+}
+
+// Around the caches: large results in planes of whole lines, by vectors of less than a line only if
+// planes don't begin at the same place of a page.
+TEST(PaysToStreamPlanes, WhereTheyDoNotCrowd) {
+  constexpr int64_t kMany = int64_t{8} << 20, kFew = int64_t{1} << 20;
+  const AlignedArray<float> result(32);
+  EXPECT_TRUE(PaysToStreamPlanes(result.data(), kMany, 56 * 56 * 4, 32));
+  EXPECT_TRUE(PaysToStreamPlanes(result.data(), kMany, 64 * 64 * 4, 64));
+  EXPECT_FALSE(PaysToStreamPlanes(result.data(), kMany, 64 * 64 * 4, 32));
+  EXPECT_FALSE(PaysToStreamPlanes(result.data(), kMany, 57 * 57 * 4, 32));
+  EXPECT_FALSE(PaysToStreamPlanes(result.data(), kFew, 56 * 56 * 4, 32));
+  EXPECT_FALSE(PaysToStreamPlanes(result.data() + 8, kMany, 56 * 56 * 4, 32));
 }
 
 TEST(CutRows, GivesThreadsEquallyMuch) {

@@ -230,8 +230,9 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
   if (!cut_.result_staged) return;
   const KeptTensor result(cut_.result_kept, cut_.result.format, cut_.result.c);
   const bool stream = cut_.result.format == DataFormat::kNCHW &&
-                      PaysToStream(args_.result, args_.problem.ResultBytes(),
-                                   result.whole.h * result.whole.w * int64_t{sizeof(Stored)});
+                      PaysToStreamPlanes(args_.result, args_.problem.ResultBytes(),
+                                         result.whole.h * result.whole.w * int64_t{sizeof(Stored)},
+                                         cut_.kernels.lanes * int64_t{sizeof(Compute)});
   auto* to = static_cast<Stored*>(args_.result);
   if (cut_.groups_apart) {
     return StoreSlab(args_.parallel, pack_, cut_.result, stage.result,

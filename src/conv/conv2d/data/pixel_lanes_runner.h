@@ -204,6 +204,7 @@ void PixelLanesRunner<Stored, Element>::PackRow(int64_t image, int64_t source_ro
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScratch& scratch,
                                                  Result* to) const {
+  constexpr int64_t kBytes = sizeof(Result);
   const TapSum& sum = cut_.sum;
   GemmTileArgs<Element> args{};
   args.a = filter_.data() + place.group * cut_.row_blocks * cut_.BlockElements();
@@ -221,9 +222,10 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
     } else {
       args.c = result;
     }
-    args.stream = cut_.result_in_place &&
-                  PaysToStream(result, sum.batch * cut_.result.Image() * int64_t{sizeof(Result)},
-                               cut_.result_stride * int64_t{sizeof(Result)});
+    args.stream =
+        cut_.result_in_place && PaysToStreamPlanes(result, sum.batch * cut_.result.Image() * kBytes,
+                                                   cut_.result_stride * kBytes,
+                                                   cut_.kernels.lanes * int64_t{sizeof(Compute)});
     RunPanel(args,
              FindPanel(place, panels, {panel, panel + args.num_panels}, scratch.planes.data()));
   }

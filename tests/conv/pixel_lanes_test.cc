@@ -45,7 +45,7 @@ TEST(PixelLanesCut, TakesPlanesAsColumnsWhereEveryPixelIsAlone) {
   EXPECT_EQ(width("NCHW in=2,8,7,5 filter=1,1,8,8 strides=1,2"), 5);
 }
 
-// Panels side by side: those of one block of rows all at once, of several a few, which stay cached.
+// One block of rows takes all panels at once, several take a few, which stay cached.
 TEST(PixelLanesCut, TakesPanelsTogether) {
   const KernelTable& kernels = SupportedKernels().front();
   const auto cut = [&](const std::string& layout, int in_c, int out_c) {
@@ -65,8 +65,8 @@ TEST(PixelLanesCut, TakesPanelsTogether) {
   EXPECT_EQ(cut("NHWC", 16, 128)->NumCalls(1000), 1000);
 }
 
-// Around the caches: large results in planes of whole lines, by vectors of less than a line only if
-// planes don't begin at the same place of a page.
+// Large results go around the caches if their planes are whole lines, and, by vectors of less than
+// a line, do not begin at the same place of a page.
 TEST(PaysToStreamPlanes, WhereTheyDoNotCrowd) {
   constexpr int64_t kMany = int64_t{8} << 20, kFew = int64_t{1} << 20;
   const AlignedArray<float> result(32);

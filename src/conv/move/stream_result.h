@@ -23,9 +23,9 @@ inline bool PaysToStream(const void* result, int64_t bytes, int64_t row_bytes) {
   return bytes >= kLeavesTheCaches && row_bytes % kLineBytes == 0 && IsLine(result);
 }
 
-// The same of a result in planes, which are written a vector of each in turn. Where planes begin at
-// the same place of a page, halves of their lines reach memory slower than lines from the caches
-// do.
+// A result in planes is written a vector of each plane in turn. Where planes begin at the same
+// place of a page, halves of their lines reach memory slower around the caches than lines from
+// these do.
 inline bool PaysToStreamPlanes(const void* result, int64_t bytes, int64_t plane_bytes,
                                int64_t vector_bytes) {
   constexpr int64_t kPageBytes = 4096;

@@ -131,20 +131,22 @@ class Tile {
     }
   }
 
-  // Without kFolds, for tiles of one block, whose sums are the result. With kPanels, all panels of
-  // a tile come before the next tile.
+  // Tiles of one block need no kFolds: their sums are the result. With kPanels all panels of a tile
+  // come before the next tile.
   template <bool kInPairs, bool kFolds, bool kPanels>
   static HWY_NOINLINE void RunTiles(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);
-    const bool from_registers = !kFolds || (!args.odd && StoresFromRegisters(args));
+    const bool from_registers =
+        !kFolds || (args.odd == (kFinishOf<Element> == Finish::kOdd) && StoresFromRegisters(args));
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
       if (kFolds && !args.stream && !args.keep) PrefetchResult(args, tile);
       const Rows rows(args, tile);
       double* const sums = args.sums + (args.resume || args.keep ? tile * kDoubles : 0);
+      const Ahead of_tile = AheadOfTile(args, tile, terms);
       int64_t col = 0;
       for (int64_t panel = 0; panel < (kPanels ? args.num_panels : 1); ++panel) {
-        Ahead ahead = AheadOfTile(args, tile, terms);
+        Ahead ahead = of_tile;
         ahead.at += col * static_cast<int64_t>(sizeof(Element));
         const GemmSegment* segment = args.segments;
         int64_t block = 0;
@@ -174,9 +176,9 @@ class Tile {
     }
   }
 
-  // A block's sums are added to those of a tile, or start them. Where they end them, they become
-  // the result, rounded to nearest, and no sums are stored. All from registers: the machine by
-  // itself begins the next block meanwhile.
+  // A block's sums are added to the tile's, which the first block starts. The last block's become
+  // the result instead of being stored. All of it happens in registers, so that the machine begins
+  // the next block meanwhile.
   template <bool kStarts, bool kEnds>
   static HWY_INLINE void Fold(double* sums, Accumulators& acc) {
     acc.Replace([&](auto block, int64_t at) HWY_ATTR {
@@ -184,7 +186,8 @@ class Tile {
     });
   }
 
-  // Of pairs, which may have to be rounded, only if all their columns are wanted.
+  // A result is stored from registers if all columns of a tile are wanted, or, where none has to be
+  // narrowed, some of its last vector.
   static bool StoresFromRegisters(const GemmTileArgs<Element>& args) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
     return args.num_cols == kVectors * lanes ||

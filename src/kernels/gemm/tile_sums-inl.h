@@ -140,6 +140,11 @@ void AddRun(const double* sums, double* total, int64_t count) {
   }
 }
 
+// How a result is rounded where it is made in registers: that of pairs is narrowed behind that.
+// Other results that are rounded once more are made from the sums in memory (FinishTile).
+template <class Element>
+inline constexpr Finish kFinishOf = kOfPairs<Element> ? Finish::kOdd : Finish::kNearest;
+
 // A vector of a block's sums is added to the same vector of its tile's sums, or starts them. What
 // is returned is the result where it ends them, else of no use.
 template <class Element, bool kStarts, bool kEnds, class D>
@@ -151,14 +156,14 @@ HWY_INLINE hn::Vec<D> FoldVector(D d, hn::Vec<D> block, double* sums, double* er
     auto total = Doubles<D>::Of(d, kAddsZero ? hn::Add(block, hn::Zero(d)) : block);
     if constexpr (!kStarts) total.Add(Doubles<D>::Load(d, sums));
     if constexpr (kEnds) {
-      const auto result = Rounded<Finish::kNearest>(d, total);
+      const auto result = Rounded<kFinishOf<Element>>(d, total);
       return kOfPairs<Element> ? result : CanonicalNaN(d, result);
     }
     total.Store(d, sums);
   } else {
     if constexpr (kStarts) ZeroSums(d, sums, errors);
     FoldBlock(d, block, sums, errors);
-    if constexpr (kEnds) return FoldResult<Finish::kNearest>(d, sums, errors);
+    if constexpr (kEnds) return FoldResult<kFinishOf<Element>>(d, sums, errors);
   }
   return block;
 }

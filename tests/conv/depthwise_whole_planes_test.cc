@@ -73,6 +73,26 @@ TEST(DepthwiseWholePlanesOf, PlanesBeyondTheCaches) {
   }
 }
 
+// Few large planes are cut into strips of rows where several threads share them.
+TEST(DepthwiseWholePlanesOf, StripsOfFewPlanes) {
+  if (!HasTarget()) GTEST_SKIP() << "no target of this machine has such a kernel";
+  const auto draw_large = [](Draw& draw) {
+    const bool backprop = draw.OneIn(2), f64 = draw.OneIn(3);
+    const int64_t size = 3 + 2 * draw(0, 2), stride = draw(1, 2);
+    const int64_t dilation = stride > 1 ? 1 : draw(1, 3), most = (size - 1) * dilation;
+    const int64_t h = draw(150, 330), w = draw(120, 200), channels = draw(1, 2);
+    const int64_t zoom = backprop ? 1 : stride;
+    return std::string(backprop ? "depthwise_conv2d_backprop_input " : "depthwise_conv2d ") +
+           (f64 ? "float64" : "float32") +
+           " NCHW in=" + ListOf({draw(1, 2), channels, h * zoom, w * zoom}) +
+           " filter=" + ListOf({size, size, channels, 1}) + " strides=" + ListOf({stride, stride}) +
+           " dilations=" + ListOf({dilation, dilation}) +
+           " pads=" + ListOf({draw(0, most), draw(0, most), draw(0, most), draw(0, most)}) +
+           " padding=EXPLICIT";
+  };
+  CheckOnRandomProblems("whole-planes", 40, 8, draw_large, DrawOperands, Values::kOrdinary);
+}
+
 // Rows of 224 bytes, wider than those that are best taken this way; targets without a kernel can't.
 TEST(DepthwiseWholePlanesOf, RowsOfTheTarget) {
   const Problem problem = ParseProblem(

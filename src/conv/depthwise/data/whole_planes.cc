@@ -111,10 +111,33 @@ std::vector<RowPhase<T>> RowPhasesOf(const WholePlanes<T>& image) {
   return phases;
 }
 
+// Some rows of results of a plane as a plane of its own; the first is a multiple of the stride.
+template <class T>
+WholePlanes<T> StripOf(const WholePlanes<T>& plane, Range rows) {
+  const int64_t skipped = plane.spread ? 1 : plane.stride;
+  const int64_t spread = plane.spread ? plane.stride : 1;
+  // Where the first tap of the first row and the last tap of the last row lie, counted in sources
+  // with the zeros between them.
+  const int64_t first = rows.begin * skipped - plane.pad_h;
+  const int64_t last = (rows.end - 1) * skipped - plane.pad_h + plane.size - 1;
+  const int64_t source = std::min(CeilDiv(std::max<int64_t>(first, 0), spread), plane.source_h);
+  WholePlanes<T> strip = plane;
+  strip.source += source * plane.source_row;
+  strip.source_h = std::clamp<int64_t>(last / spread + 1 - source, 0, plane.source_h - source);
+  strip.pad_h = source * spread - first;
+  strip.out += rows.begin * plane.out_row;
+  strip.out_h = rows.size();
+  strip.readable_before += source * plane.source_row;
+  strip.readable_behind += plane.source_plane - (source + strip.source_h) * plane.source_row;
+  strip.source_plane = strip.source_h * plane.source_row;
+  strip.out_plane = strip.out_h * plane.out_row;
+  return strip;
+}
+
 template <class T>
 class WholePlanesPlan final : public Plan {
  public:
-  WholePlanesPlan(const Problem& problem, const KernelTable& kernels)
+  WholePlanesPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
       : kernel_(kernels.Plane<T>().sum_whole),
         transpose_(kernels.Pack<T>().transpose_widen),
         vector_bytes_(kernels.vector_bytes),
@@ -122,15 +145,19 @@ class WholePlanesPlan final : public Plan {
         image_(PlanesOfImage<T>(problem)),
         phases_(RowPhasesOf(image_)),
         num_planes_(problem.geometry.batch * image_.count),
-        planes_of_task_(CeilDiv(kWholePlanesResults, image_.out_plane)) {}
+        planes_of_task_(CeilDiv(kWholePlanesResults, image_.out_plane)),
+        strips_(NumStrips(num_threads)) {}
 
   int64_t ScratchBytes() const override { return num_weights() * int64_t{sizeof(T)}; }
-  std::string Tiles() const override { return fmt::format("{} planes a task", planes_of_task_); }
+  std::string Tiles() const override {
+    return strips_ > 1 ? fmt::format("{} strips a plane, each a task", strips_)
+                       : fmt::format("{} planes a task", planes_of_task_);
+  }
   Work CountWork() const override;
   bool Run(const ConvArgs& args) const override;
 
  private:
-  int64_t num_tasks() const { return CeilDiv(num_planes_, planes_of_task_); }
+  int64_t num_tasks() const { return CeilDiv(num_planes_, planes_of_task_) * strips_; }
   int64_t num_taps() const { return image_.size * image_.size; }
   int64_t num_weights() const { return image_.count * num_taps(); }
   void PackWeights(const T* filter, T* weights) const;
@@ -139,7 +166,10 @@ class WholePlanesPlan final : public Plan {
     const T* weights;
     T* out;
   };
+  int64_t NumStrips(int num_threads) const;
+  WholePlanes<T> CallOf(const Tensors& tensors, Range planes, const RowPhase<T>& phase) const;
   void SumPlanes(const Tensors& tensors, Range planes) const;
+  void SumStrip(const Tensors& tensors, int64_t plane, int64_t strip) const;
   int64_t VectorsOfRow(int64_t lanes_of_row) const;
   bool KeepsWeights() const;
 
@@ -151,6 +181,7 @@ class WholePlanesPlan final : public Plan {
   const std::vector<RowPhase<T>> phases_;
   const int64_t num_planes_;  // of all images
   const int64_t planes_of_task_;
+  const int64_t strips_;  // of rows of a plane; several only where a task had one plane
 };
 
 // [channel][tap], the taps in the order in which their sources lie: an input gradient's descend.
@@ -161,24 +192,50 @@ void WholePlanesPlan<T>::PackWeights(const T* filter, T* weights) const {
              num_taps(), num_taps(), channels, /*ahead=*/0);
 }
 
-// Planes are numbered through all images. Of several phases each plane is taken by all in turn.
+// Few large planes are cut, so that all threads have tasks. A strip reads its first rows of sources
+// once more.
+template <class T>
+int64_t WholePlanesPlan<T>::NumStrips(int num_threads) const {
+  constexpr int64_t kRowsPerRowReadTwice = 8, kTasksOfThread = 4;
+  const int64_t tasks = CeilDiv(num_planes_, planes_of_task_);
+  const int64_t wanted = num_threads > 1 ? kTasksOfThread * num_threads : 1;
+  const int64_t fewest_rows = kRowsPerRowReadTwice * (image_.size - 1);
+  const int64_t most = planes_of_task_ == 1 ? phases_.back().planes.out_h / fewest_rows : 1;
+  return std::clamp<int64_t>(CeilDiv(wanted, tasks), 1, std::max<int64_t>(most, 1));
+}
+
+// Planes of one image; planes are numbered through all images.
+template <class T>
+WholePlanes<T> WholePlanesPlan<T>::CallOf(const Tensors& tensors, Range planes,
+                                          const RowPhase<T>& phase) const {
+  WholePlanes<T> call = phase.planes;
+  call.count = planes.size();
+  call.source = tensors.source + planes.begin * image_.source_plane + phase.source;
+  call.readable_before = planes.begin * image_.source_plane;
+  call.readable_behind = (num_planes_ - planes.end) * image_.source_plane;
+  call.out = tensors.out + planes.begin * image_.out_plane + phase.out;
+  call.weights = tensors.weights + planes.begin % image_.count * num_taps();
+  return call;
+}
+
+// Of several phases each plane is taken by all in turn.
 template <class T>
 void WholePlanesPlan<T>::SumPlanes(const Tensors& tensors, Range planes) const {
   const int64_t channels = image_.count, most = phases_.size() > 1 ? 1 : channels;
   for (int64_t plane = planes.begin; plane < planes.end;) {
-    const int64_t channel = plane % channels;
-    const int64_t count = std::min({planes.end - plane, channels - channel, most});
-    for (const RowPhase<T>& phase : phases_) {
-      WholePlanes<T> call = phase.planes;
-      call.count = count;
-      call.source = tensors.source + plane * image_.source_plane + phase.source;
-      call.readable_before = plane * image_.source_plane;
-      call.readable_behind = (num_planes_ - plane - count) * image_.source_plane;
-      call.out = tensors.out + plane * image_.out_plane + phase.out;
-      call.weights = tensors.weights + channel * num_taps();
-      kernel_(call);
-    }
-    plane += count;
+    const int64_t end = std::min({planes.end, plane + channels - plane % channels, plane + most});
+    for (const RowPhase<T>& phase : phases_) kernel_(CallOf(tensors, {plane, end}, phase));
+    plane = end;
+  }
+}
+
+template <class T>
+void WholePlanesPlan<T>::SumStrip(const Tensors& tensors, int64_t plane, int64_t strip) const {
+  for (const RowPhase<T>& phase : phases_) {
+    const int64_t step = image_.spread ? image_.stride : 1;
+    const Range steps = ShareOf(CeilDiv(phase.planes.out_h, step), strips_, strip);
+    const Range rows = {steps.begin * step, std::min(steps.end * step, phase.planes.out_h)};
+    kernel_(StripOf(CallOf(tensors, {plane, plane + 1}, phase), rows));
   }
 }
 
@@ -190,6 +247,7 @@ bool WholePlanesPlan<T>::Run(const ConvArgs& args) const {
   const Tensors tensors = {static_cast<const T*>(forward_ ? args.input : args.out_backprop),
                            weights.data(), static_cast<T*>(args.result)};
   args.parallel.For(num_tasks(), [&](int64_t task) {
+    if (strips_ > 1) return SumStrip(tensors, task / strips_, task % strips_);
     const int64_t first = task * planes_of_task_;
     SumPlanes(tensors, {first, std::min(first + planes_of_task_, num_planes_)});
   });
@@ -219,7 +277,8 @@ Work WholePlanesPlan<T>::CountWork() const {
   const int64_t skipped = image_.spread ? 1 : stride, spread = image_.spread ? stride : 1;
   const auto vectors =
       static_cast<double>(num_planes_ * VectorsOfRow(CeilDiv(image_.out_w, spread)));
-  const double rows = vectors * static_cast<double>(image_.source_h);
+  const int64_t read_twice = (strips_ - 1) * ((size - 1) * image_.dilation / spread);
+  const double rows = vectors * static_cast<double>(image_.source_h + read_twice);
   // Rows of the filter that a row of the source meets.
   const double live = static_cast<double>(size) / static_cast<double>(skipped);
   const double sums = std::max(live * static_cast<double>(spread), double{kLatency});
@@ -239,7 +298,8 @@ Work WholePlanesPlan<T>::CountWork() const {
           ? 1
           : std::clamp<int64_t>(kNumbersTogether / image_.source_plane, 1, planes_of_task_);
   work.Add(WorkKind::kCall,
-           vectors * static_cast<double>(phases_.size()) / static_cast<double>(together));
+           vectors * static_cast<double>(strips_ * static_cast<int64_t>(phases_.size())) /
+               static_cast<double>(together));
   work.Add(WorkKind::kTransposed, static_cast<double>(num_weights()) * double{sizeof(T)} / 4);
   work.Add(WorkKind::kRun, static_cast<double>(num_taps()));
   work.Add(WorkKind::kTask, static_cast<double>(num_tasks()));
@@ -253,11 +313,12 @@ Work WholePlanesPlan<T>::CountWork() const {
   return work;
 }
 
-std::unique_ptr<Plan> PlanWholePlanes(const Problem& problem, const KernelTable& kernels, int) {
+std::unique_ptr<Plan> PlanWholePlanes(const Problem& problem, const KernelTable& kernels,
+                                      int num_threads) {
   if (problem.dtype == DType::kFloat64) {
-    return std::make_unique<WholePlanesPlan<double>>(problem, kernels);
+    return std::make_unique<WholePlanesPlan<double>>(problem, kernels, num_threads);
   }
-  return std::make_unique<WholePlanesPlan<float>>(problem, kernels);
+  return std::make_unique<WholePlanesPlan<float>>(problem, kernels, num_threads);
 }
 
 bool HasKernel(DType dtype, const KernelTable& kernels) {

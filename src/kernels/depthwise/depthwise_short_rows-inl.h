@@ -33,11 +33,11 @@ struct ShortRowsPlace {
   }
 };
 
-// The outputs from `begin` to `end` of a row into the sums of kRows rows of taps; returns the end.
-// kChecked: some taps may be off the row.
+// The outputs from `begin` to `end` of a row into the sums of kRows rows of taps. kChecked: some
+// taps may be off the row.
 template <bool kChecked, class D, class T, class V, int64_t kRows>
-HWY_INLINE int64_t AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t begin, int64_t end,
-                              ShortRowsPlace<T, kRows>& at, V (&acc)[kRows][kShortTaps]) {
+HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t begin, int64_t end,
+                           ShortRowsPlace<T, kRows>& at, V (&acc)[kRows][kShortTaps]) {
   const int64_t tap_step = rows.dilation * rows.source_stride;
   int64_t col = rows.segments[0].origin + begin * rows.stride;
   for (int64_t t = begin; t < end; ++t, col += rows.stride) {
@@ -53,51 +53,27 @@ HWY_INLINE int64_t AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t
     }
     at.Move(rows.out_backprop_stride, rows.stride * rows.source_stride);
   }
-  return HWY_MAX(begin, end);
 }
 
-// Columns [kBegin, kEnd) of a tile whose outputs and taps are neighbours, likewise; the place is
-// what is read there, and the output that is met there first and enters `g`: three of them are in
-// registers at a time. A source vector is loaded once for all taps.
-template <int64_t kBegin, int64_t kEnd, int64_t kRows, class D, class T, class V>
-HWY_INLINE void AddColumns(D d, const DepthwiseGradientRows<T>& rows, bool on_row,
-                           ShortRowsPlace<T, kRows>& at, V (&g)[kTile],
+// `count` columns of the source of a row whose outputs and taps are neighbours, into the sums of
+// taps [kFirst, kLast). g[k - 1] is the output that the place's column meets with tap k; the place
+// moves on. A source vector is loaded once for all taps.
+template <int64_t kFirst, int64_t kLast, int64_t kRows, class D, class T, class V>
+HWY_INLINE void AddColumns(D d, const DepthwiseGradientRows<T>& rows, int64_t count,
+                           ShortRowsPlace<T, kRows>& at, V (&g)[kShortTaps],
                            V (&acc)[kRows][kShortTaps]) {
-#pragma GCC unroll 16
-  for (int64_t col = kBegin; col < kEnd; ++col) {
-    if (col < kTile) g[col] = hn::LoadU(d, at.out_backprop);
-    if (on_row) {
+  for (int64_t col = 0; col < count; ++col) {
 #pragma GCC unroll 4
-      for (int64_t i = 0; i < kRows; ++i) {
-        const V x = InRegister(hn::LoadU(d, at.source[i]));
+    for (int64_t k = kShortTaps - 1; k > 0; --k) g[k] = g[k - 1];
+    if constexpr (kFirst == 0) g[0] = hn::LoadU(d, at.out_backprop);
 #pragma GCC unroll 4
-        for (int64_t k = 0; k < kShortTaps; ++k) {
-          if (k <= col && col - k < kTile) acc[i][k] = Fma(x, g[col - k], acc[i][k]);
-        }
-      }
+    for (int64_t i = 0; i < kRows; ++i) {
+      const V x = InRegister(hn::LoadU(d, at.source[i]));
+#pragma GCC unroll 4
+      for (int64_t k = kFirst; k < kLast; ++k) acc[i][k] = Fma(x, g[k], acc[i][k]);
     }
-    at.Move(col < kTile ? rows.out_backprop_stride : 0, rows.source_stride);
+    at.Move(kFirst == 0 ? rows.out_backprop_stride : 0, rows.source_stride);
   }
-}
-
-// All tiles of one row but for those of which more than the first and the last column are off the
-// row; returns how many outputs they are.
-template <int64_t kRows, class D, class T, class V>
-HWY_INLINE int64_t AddTiles(D d, const DepthwiseGradientRows<T>& rows, LineFetcher& lines,
-                            ShortRowsPlace<T, kRows>& at, V (&acc)[kRows][kShortTaps]) {
-  constexpr int64_t kSpan = TileSpan(kShortTaps, 1);
-  int64_t first = 0;
-  for (; first + kTile <= rows.count; first += kTile) {
-    const int64_t first_col = rows.segments[0].origin + first;
-    if (first_col < -1 || first_col + kSpan > rows.num_cols + 1) break;
-    lines.Fetch(kTile);
-    V g[kTile];
-    AddColumns<0, 1>(d, rows, first_col >= 0, at, g, acc);
-    AddColumns<1, kSpan - 1>(d, rows, true, at, g, acc);
-    AddColumns<kSpan - 1, kSpan>(d, rows, first_col + kSpan <= rows.num_cols, at, g, acc);
-    at.Move(0, (kTile - kSpan) * rows.source_stride);
-  }
-  return first;
 }
 
 // One vector of channels and where its sums are; and the outputs of each row all of whose taps are
@@ -107,7 +83,68 @@ struct ShortRowsPart {
   int64_t first, last;
 };
 
-// kNeighbours: stride and dilation are 1, and rows have a tile.
+template <class T>
+bool Fetches(const DepthwiseGradientRows<T>& rows) {
+  return rows.ahead != nullptr || rows.next.count + rows.next_out_backprop.count > 0;
+}
+
+// Fetches what goes with outputs from `begin` to `end` of a row.
+template <class T>
+HWY_INLINE void FetchForColumns(const DepthwiseGradientRows<T>& rows, int64_t row, int64_t channel,
+                                int64_t begin, int64_t end, LineFetcher& lines) {
+  lines.Fetch(end - begin);
+  FetchNext(rows.next, begin * rows.stride, (end - begin) * rows.stride, rows.source_stride,
+            channel, row * rows.source_row_step);
+  FetchNext(rows.next_out_backprop, begin, end - begin, rows.out_backprop_stride, channel,
+            row * rows.out_backprop_row_step);
+}
+
+// A row whose outputs and taps are neighbours, of which at most the first and the last column are
+// off the row.
+template <int64_t kRows, class D, class T, class V>
+HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
+                              int64_t channel, LineFetcher& lines, ShortRowsPlace<T, kRows>& at,
+                              V (&acc)[kRows][kShortTaps]) {
+  const int64_t origin = rows.segments[0].origin, count = rows.count;
+  V g[kShortTaps] = {hn::LoadU(d, at.out_backprop), hn::Zero(d), hn::Zero(d)};
+  if (origin >= 0) {
+    AddColumns<0, 1>(d, rows, 1, at, g, acc);
+  } else {
+    at.Move(rows.out_backprop_stride, rows.source_stride);
+  }
+  AddColumns<0, 2>(d, rows, 1, at, g, acc);
+  FetchForColumns(rows, row, channel, 0, 2, lines);
+  for (int64_t col = 2, end = 2; col < count; col = end) {
+    end = Fetches(rows) ? HWY_MIN(col + kTile, count) : count;
+    FetchForColumns(rows, row, channel, col, end, lines);
+    AddColumns<0, 3>(d, rows, end - col, at, g, acc);
+  }
+  AddColumns<1, 3>(d, rows, 1, at, g, acc);
+  if (origin + count + 2 <= rows.num_cols) {
+    AddColumns<2, 3>(d, rows, 1, at, g, acc);
+  } else {
+    at.Move(0, rows.source_stride);
+  }
+  at.Move(0, -2 * rows.source_stride);
+}
+
+// All outputs of a row, by what their taps may be off the row.
+template <int64_t kRows, class D, class T, class V>
+HWY_INLINE void AddAnyOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
+                              const ShortRowsPart& part, LineFetcher& lines,
+                              ShortRowsPlace<T, kRows>& at, V (&acc)[kRows][kShortTaps]) {
+  FetchForColumns(rows, row, part.channel, 0, part.first, lines);
+  AddOutputs<true>(d, rows, 0, part.first, at, acc);
+  for (int64_t t = part.first, end = t; t < part.last; t = end) {
+    end = Fetches(rows) ? HWY_MIN(t + kTile, part.last) : part.last;
+    FetchForColumns(rows, row, part.channel, t, end, lines);
+    AddOutputs<false>(d, rows, t, end, at, acc);
+  }
+  FetchForColumns(rows, row, part.channel, part.last, rows.count, lines);
+  AddOutputs<true>(d, rows, part.last, rows.count, at, acc);
+}
+
+// kNeighbours: as AddNeighbours takes.
 template <int64_t kRows, bool kNeighbours, class T>
 HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows,
                                       const ShortRowsPart& part) {
@@ -127,16 +164,11 @@ HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows,
   }
   LineFetcher lines(rows.ahead);
   for (int64_t row = 0; row < rows.num_rows; ++row) {
-    int64_t t = 0;
-    if constexpr (kNeighbours) t = AddTiles(d, rows, lines, at, acc);
-    t = AddOutputs<true>(d, rows, t, part.first, at, acc);
-    while (t < part.last) {
-      const int64_t end = rows.ahead == nullptr ? part.last : HWY_MIN(t + kTile, part.last);
-      lines.Fetch(end - t);
-      t = AddOutputs<false>(d, rows, t, end, at, acc);
+    if constexpr (kNeighbours) {
+      AddNeighbours(d, rows, row, part.channel, lines, at, acc);
+    } else {
+      AddAnyOutputs(d, rows, row, part, lines, at, acc);
     }
-    lines.Fetch(part.first + rows.count - t);
-    AddOutputs<true>(d, rows, t, rows.count, at, acc);
     at.Move(rows.out_backprop_row_step - rows.count * rows.out_backprop_stride,
             rows.source_row_step - rows.count * rows.stride * rows.source_stride);
   }
@@ -149,29 +181,41 @@ HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows,
   }
 }
 
-// True if the first cache keeps what a row of outputs meets of one vector of channels until the
-// next row comes for it: pixels at such a distance lie in few of its sets.
+// Sets of the first cache that pixels at such a distance lie in.
 template <class T>
-bool StaysInFirstCache(const DepthwiseGradientRows<T>& rows) {
-  constexpr int64_t kSets = 64, kWays = 8;
+int64_t SetsOfPixels(const DepthwiseGradientRows<T>& rows) {
+  constexpr int64_t kSets = 64;
   const int64_t apart = rows.source_stride * static_cast<int64_t>(sizeof(T));
   const int64_t lines = apart / LinesAhead::kLineBytes;
-  const int64_t sets =
-      apart % LinesAhead::kLineBytes != 0 ? kSets : kSets / HWY_MIN(kSets, lines & -lines);
-  const int64_t columns = (rows.count - 1) * rows.stride + kShortTaps;
-  return kShortRows * columns + rows.count <= kWays * sets;
+  return apart % LinesAhead::kLineBytes != 0 ? kSets : kSets / HWY_MIN(kSets, lines & -lines);
 }
 
-// True if all rows of taps are short and alike, no rows to come are fetched, and of vectors of
-// channels there is one, or they are taken one by one sooner than all of a tile together.
+// True if the first cache keeps what a row of outputs meets of one vector of channels until the
+// next row comes for it.
+template <class T>
+bool StaysInFirstCache(const DepthwiseGradientRows<T>& rows) {
+  constexpr int64_t kWays = 8;
+  const int64_t columns = (rows.count - 1) * rows.stride + kShortTaps;
+  return kShortRows * columns + rows.count <= kWays * SetsOfPixels(rows);
+}
+
+// True if several vectors of channels are taken one by one sooner than all of a tile together.
+// Where lines are vectors, and the second cache has them, it gives most of them in time.
+template <class T>
+bool PaysByVectors(const DepthwiseGradientRows<T>& rows) {
+  constexpr int64_t kLines = LinesAhead::kLineBytes / sizeof(T), kUncrowded = 16;
+  const bool fetches = rows.next.count + rows.next_out_backprop.count > 0;
+  if (rows.count <= kTile) return false;
+  if (fetches && (kGroupSize<T> < kLines || rows.source_stride % kLines != 0)) return false;
+  if (!fetches && kGroupSize<T> == kLines && SetsOfPixels(rows) >= kUncrowded) return true;
+  return StaysInFirstCache(rows);
+}
+
+// True if all rows of taps are short and alike, and are best taken so.
 template <class T>
 bool HasShortRows(const DepthwiseGradientRows<T>& rows) {
-  const bool fetches = rows.next.count + rows.next_out_backprop.count > 0;
-  if (rows.num_segments > kShortRows || fetches) return false;
-  if (rows.channels > kGroupSize<T>) {
-    constexpr bool kPartsOfLines = kGroupSize<T> * sizeof(T) < LinesAhead::kLineBytes;
-    if (!kPartsOfLines || rows.count <= kTile || !StaysInFirstCache(rows)) return false;
-  }
+  if (rows.num_segments > kShortRows) return false;
+  if (rows.channels > kGroupSize<T> && !PaysByVectors(rows)) return false;
   for (int64_t i = 0; i < rows.num_segments; ++i) {
     const DepthwiseSegment<T>& segment = rows.segments[i];
     if (segment.num_taps != kShortTaps || segment.origin != rows.segments[0].origin) return false;
@@ -187,13 +231,15 @@ void GradientOfAnyShortRows(const DepthwiseGradientRows<T>& rows) {
   part.first = HWY_MIN(rows.count, HWY_MAX(0, (stride - 1 - origin) / stride));
   part.last = HWY_MAX(part.first, HWY_MIN(rows.count, (room + stride - 1) / stride));
   constexpr int64_t kSize = kGroupSize<T>;
-  const bool neighbours = rows.channels <= kSize && stride == 1 && rows.dilation == 1;
-  if (kRows > 1 && neighbours && rows.count >= kTile) {
-    return GradientOfShortRows<kRows, (kRows > 1)>(rows, part);
-  }
+  const bool neighbours = stride == 1 && rows.dilation == 1 && rows.count >= 2 && origin >= -1 &&
+                          origin + rows.count + 1 <= rows.num_cols;
   for (part.slot = 0; part.slot < rows.channels; part.slot += kSize) {
     part.channel = FirstChannel(part.slot / kSize, kSize, rows.channels);
-    GradientOfShortRows<kRows, false>(rows, part);
+    if (neighbours) {
+      GradientOfShortRows<kRows, true>(rows, part);
+    } else {
+      GradientOfShortRows<kRows, false>(rows, part);
+    }
   }
 }
 

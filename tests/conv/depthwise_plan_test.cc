@@ -71,6 +71,32 @@ TEST(DepthwisePlan, CountsAllOfTheProblem) {
   }
 }
 
+bool MakesAllRows(const std::string& line, const KernelTable& kernels) {
+  const Problem problem = ParseProblem(line + " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    if (algorithm.name != std::string("direct")) continue;
+    return algorithm.plan(problem, kernels, 1)->Tiles().ends_with("all rows together");
+  }
+  return false;
+}
+
+// Pixels a multiple of 2 KiB apart share two sets of the first cache.
+TEST(DepthwisePlan, GoesDownAllRowsUnlessPixelsShareSets) {
+  const std::string forward = "depthwise_conv2d ", input = "depthwise_conv2d_backprop_input ";
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
+    for (const std::string& op : {forward, input}) {
+      const auto makes = [&](const std::string& shape, const char* strides) {
+        return MakesAllRows(op + "float32 NHWC in=1,14,14," + shape + strides, kernels);
+      };
+      EXPECT_TRUE(makes("480 filter=3,3,480,1 ", "strides=1,1")) << op;
+      EXPECT_TRUE(makes("480 filter=3,3,480,1 ", "strides=2,2")) << op;
+      EXPECT_FALSE(makes("1536 filter=3,3,1536,1 ", "strides=1,1")) << op;
+      EXPECT_EQ(makes("1536 filter=3,3,1536,1 ", "strides=2,2"), op == forward) << op;
+    }
+  }
+}
+
 TEST(DepthwisePlan, RunsAgainOnOtherNumbers) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const std::optional<Problem> problem = DrawProblem(seed, 2);

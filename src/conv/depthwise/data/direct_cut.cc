@@ -133,15 +133,19 @@ int64_t DepthwiseDataCut::TensorBytes() const {
 }
 
 // Not of tensors so large that their lines are no longer found in the third cache, since memory is
-// best read row by row; of several threads larger ones, which read more at a time.
+// best read row by row; of several threads larger ones, which read more at a time. Nor where the
+// lines of a vector of channels share two sets of the first cache, in which a column down the rows
+// has no room; forward with a stride, most columns are read once and few are written.
 bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) const {
   const int64_t most_bytes = (int64_t{14} << 20) + (num_threads == 1 ? 0 : kLeavesTheCaches);
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().forward_rows != nullptr;
   });
+  constexpr int64_t kTwoSets = 2048;  // bytes from pixel to pixel
+  const bool crowds = source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
   return has_kernel && source_in_place && result_in_place && TensorBytes() < most_bytes &&
-         CanMakeAllRows(rows, cols);
+         !crowds && CanMakeAllRows(rows, cols);
 }
 
 // In place, where results of a task are whole lines, and sources and results together are too large

@@ -353,20 +353,24 @@ class Tile {
     if constexpr (kEndsInHalf) half_column = TimesHalf::Load(b + kWhole * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      if constexpr (kEndsInHalf && kWhole <= 1) {  // a broadcast would take as long as one of them
-        if constexpr (kWhole == 1) {
-          acc.whole[i][0] = Times::AddTimes(rows.at[i] + at, column[0], acc.whole[i][0]);
+      // Broadcasts to both vectors of a row cost some machines more than to read a factor twice,
+      // which costs others more: every other row.
+      if constexpr (kEndsInHalf && kWhole <= 1) {
+        if (kWhole == 0 || i % 2 != 0) {
+          if constexpr (kWhole == 1) {
+            acc.whole[i][0] = Times::AddTimes(rows.at[i] + at, column[0], acc.whole[i][0]);
+          }
+          acc.half[i] = TimesHalf::AddTimes(rows.at[i] + at, half_column, acc.half[i]);
+          continue;
         }
-        acc.half[i] = TimesHalf::AddTimes(rows.at[i] + at, half_column, acc.half[i]);
-      } else {
-        const auto factor = Times::Broadcast(rows.at[i] + at);
+      }
+      const auto factor = Times::Broadcast(rows.at[i] + at);
 #pragma GCC unroll 16
-        for (int v = 0; v < kWhole; ++v) {
-          acc.whole[i][v] = Times::Add(factor, column[v], acc.whole[i][v]);
-        }
-        if constexpr (kEndsInHalf) {
-          acc.half[i] = TimesHalf::Add(hn::LowerHalf(factor), half_column, acc.half[i]);
-        }
+      for (int v = 0; v < kWhole; ++v) {
+        acc.whole[i][v] = Times::Add(factor, column[v], acc.whole[i][v]);
+      }
+      if constexpr (kEndsInHalf) {
+        acc.half[i] = TimesHalf::Add(hn::LowerHalf(factor), half_column, acc.half[i]);
       }
     }
     if (kInPairs && (k & 1) != 0) {

@@ -199,13 +199,14 @@ bool StaysInFirstCache(const DepthwiseGradientRows<T>& rows) {
   return kShortRows * columns + rows.count <= kWays * SetsOfPixels(rows);
 }
 
-// True if several vectors of channels are taken one by one sooner than all of a tile together.
-// Where lines are vectors, and the second cache has them, it gives most of them in time.
+// True if several vectors of channels are taken one by one sooner than all of a tile together; a
+// row that is a tile is not. Where lines are vectors, and the second cache has them, it gives most
+// of them in time.
 template <class T>
 bool PaysByVectors(const DepthwiseGradientRows<T>& rows) {
   constexpr int64_t kLines = LinesAhead::kLineBytes / sizeof(T), kUncrowded = 16;
   const bool fetches = rows.next.count + rows.next_out_backprop.count > 0;
-  if (rows.count <= kTile) return false;
+  if (rows.count == kTile) return false;
   if (fetches && (kGroupSize<T> < kLines || rows.source_stride % kLines != 0)) return false;
   if (!fetches && kGroupSize<T> == kLines && SetsOfPixels(rows) >= kUncrowded) return true;
   return StaysInFirstCache(rows);

@@ -199,11 +199,12 @@ RowParts PixelLanesCut<Stored, Element>::Parts() const {
 
 // Panels that stay in the second-level cache while all blocks of rows pass over them. A block so
 // writes its planes in runs of several lines, in few pages at a time: planes that are no whole
-// lines else share one with each panel's neighbour, which would have left the cache in between.
+// lines else share one with each panel's neighbour, which would have left the cache in between. A
+// single block of rows reads best what is fetched one panel ahead.
 template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::FewPanels() const {
   constexpr int64_t kCachedBytes = 64 << 10;
-  if (kPairs || !by_panels || !result_in_place) return 1;
+  if (kPairs || !by_panels || !result_in_place || row_blocks == 1) return 1;
   const int64_t panel_bytes = sum.source_c * TileCols() * int64_t{sizeof(Element)};
   return std::max<int64_t>(1, kCachedBytes / panel_bytes);
 }

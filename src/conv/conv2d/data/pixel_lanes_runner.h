@@ -251,12 +251,13 @@ PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& p
   const int64_t first_plane = (place.image * sum.groups + place.group) * channels;
   const int64_t first = place.first_position * cut_.source.w + taken.begin * panels.cols;
   const Stored* const from = source_ + first_plane * plane + first;
-  // The next panels of these planes, or the first ones of those that follow. Where planes are no
-  // whole lines, the next panel's first line is this one's last: so the lines are told by their
-  // last numbers.
+  // As far behind each panel as a few are wide, or the first ones of the planes that follow. Where
+  // planes are no whole lines, the next panel's first line is this one's last: so the lines are
+  // told by their last numbers.
   constexpr int64_t kLast = kAlignment / int64_t{sizeof(Stored)} - 1;
-  found.ahead = taken.end < panels.count ? from + taken.size() * panels.cols + kLast
-                                         : from - first + channels * plane;
+  const int64_t few = std::min(taken.size(), cut_.few_panels);
+  found.ahead =
+      taken.end < panels.count ? from + few * panels.cols + kLast : from - first + channels * plane;
   found.ahead_step = kChannels * plane * int64_t{sizeof(Stored)};
   const int64_t cols =
       std::min(place.num_pixels - taken.begin * panels.cols, taken.size() * panels.cols);

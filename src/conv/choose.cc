@@ -1,7 +1,3 @@
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -76,28 +72,6 @@ bool IsReference(const Algorithm& algorithm) {
   return std::string_view(algorithm.name) == kReferenceAlgorithm.name;
 }
 
-using Costs = std::array<double, kNumWorkKinds>;
-
-// Of vectors of 64 bytes on this processor.
-const Costs& WideCosts() {
-#if defined(__x86_64__)
-  unsigned vendor[4] = {}, version[4] = {};
-  if (__get_cpuid(0, &vendor[0], &vendor[1], &vendor[2], &vendor[3]) == 0 ||
-      __get_cpuid(1, &version[0], &version[1], &version[2], &version[3]) == 0) {
-    return kWideCosts;
-  }
-  constexpr unsigned kIntel = 0x756E6547;  // "Genu", of "GenuineIntel"
-  constexpr unsigned kAmd = 0x68747541;    // "Auth", of "AuthenticAMD"
-  // Base family 0xF plus the extended one: a Zen 4, or a Zen 3, which has no such vectors.
-  constexpr unsigned kZen4 = 0x19, kZen5 = 0x1A;
-  const unsigned family = (version[0] >> 8 & 0xF) + (version[0] >> 20 & 0xFF);
-  if (vendor[1] == kIntel) return kWideIntelCosts;
-  if (vendor[1] == kAmd && family == kZen4) return kWideZen4Costs;
-  if (vendor[1] == kAmd && family == kZen5) return kWideZen5Costs;
-#endif
-  return kWideCosts;
-}
-
 struct Candidate {
   const Algorithm* algorithm = nullptr;
   std::unique_ptr<Plan> plan = nullptr;
@@ -159,8 +133,7 @@ std::unique_ptr<Plan> PlanInstead(const Algorithm& algorithm, const Problem& pro
 
 double CyclesOf(const Work& work, int vector_bytes) {
   constexpr int kWide = 64;
-  static const Costs& wide = WideCosts();
-  const Costs& costs = vector_bytes == kWide ? wide : kNarrowCosts;
+  const auto& costs = vector_bytes == kWide ? kWideCosts : kNarrowCosts;
   double cycles = 0;
   for (size_t kind = 0; kind < kNumWorkKinds; ++kind) cycles += work.counts()[kind] * costs[kind];
   return cycles;

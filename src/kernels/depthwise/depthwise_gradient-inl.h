@@ -248,7 +248,7 @@ void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
 
 template <class T>
 void DepthwiseGradient(const DepthwiseGradientRows<T>& rows) {
-  if constexpr (kSlide && !kInStorage<T>) {
+  if constexpr (kSlide) {
     if (TakeShortRows(rows)) return;
   }
   const int64_t num_taps = TapsIfAlike(rows.segments, rows.num_segments);

@@ -35,20 +35,20 @@ struct ShortRowsPlace {
 
 // The outputs from `begin` to `end` of a row into the sums of kRows rows of taps. kChecked: some
 // taps may be off the row.
-template <bool kChecked, class D, class T, class V, int64_t kRows>
+template <int64_t kPart, bool kChecked, class D, class T, class V, int64_t kRows>
 HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t begin, int64_t end,
                            ShortRowsPlace<T, kRows>& at, V (&acc)[kRows][kShortTaps]) {
   const int64_t tap_step = rows.dilation * rows.source_stride;
   int64_t col = rows.segments[0].origin + begin * rows.stride;
   for (int64_t t = begin; t < end; ++t, col += rows.stride) {
-    const V g = hn::LoadU(d, at.out_backprop);
+    const V g = LoadPart<kPart>(d, at.out_backprop);
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kShortTaps; ++k) {
       const auto tap_col = static_cast<uint64_t>(col + k * rows.dilation);
       if (kChecked && tap_col >= static_cast<uint64_t>(rows.num_cols)) continue;
 #pragma GCC unroll 4
       for (int64_t i = 0; i < kRows; ++i) {
-        acc[i][k] = Fma(hn::LoadU(d, at.source[i] + k * tap_step), g, acc[i][k]);
+        acc[i][k] = Fma(LoadPart<kPart>(d, at.source[i] + k * tap_step), g, acc[i][k]);
       }
     }
     at.Move(rows.out_backprop_stride, rows.stride * rows.source_stride);
@@ -58,17 +58,17 @@ HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t be
 // `count` columns of the source of a row whose outputs and taps are neighbours, into the sums of
 // taps [kFirst, kLast). g[k - 1] is the output that the place's column meets with tap k; the place
 // moves on. A source vector is loaded once for all taps.
-template <int64_t kFirst, int64_t kLast, int64_t kRows, class D, class T, class V>
+template <int64_t kPart, int64_t kFirst, int64_t kLast, int64_t kRows, class D, class T, class V>
 HWY_INLINE void AddColumns(D d, const DepthwiseGradientRows<T>& rows, int64_t count,
                            ShortRowsPlace<T, kRows>& at, V (&g)[kShortTaps],
                            V (&acc)[kRows][kShortTaps]) {
   for (int64_t col = 0; col < count; ++col) {
 #pragma GCC unroll 4
     for (int64_t k = kShortTaps - 1; k > 0; --k) g[k] = g[k - 1];
-    if constexpr (kFirst == 0) g[0] = hn::LoadU(d, at.out_backprop);
+    if constexpr (kFirst == 0) g[0] = LoadPart<kPart>(d, at.out_backprop);
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kRows; ++i) {
-      const V x = InRegister(hn::LoadU(d, at.source[i]));
+      const V x = InRegister(LoadPart<kPart>(d, at.source[i]));
 #pragma GCC unroll 4
       for (int64_t k = kFirst; k < kLast; ++k) acc[i][k] = Fma(x, g[k], acc[i][k]);
     }
@@ -88,10 +88,11 @@ bool Fetches(const DepthwiseGradientRows<T>& rows) {
   return rows.ahead != nullptr || rows.next.count + rows.next_out_backprop.count > 0;
 }
 
-// Fetches what goes with outputs from `begin` to `end` of a row.
-template <class T>
+// Fetches what goes with outputs from `begin` to `end` of a row, once for all parts of a group.
+template <int64_t kPart, class T>
 HWY_INLINE void FetchForColumns(const DepthwiseGradientRows<T>& rows, int64_t row, int64_t channel,
                                 int64_t begin, int64_t end, LineFetcher& lines) {
+  if constexpr (kPart > 0) return;
   lines.Fetch(end - begin);
   FetchNext(rows.next, begin * rows.stride, (end - begin) * rows.stride, rows.source_stride,
             channel, row * rows.source_row_step);
@@ -101,27 +102,27 @@ HWY_INLINE void FetchForColumns(const DepthwiseGradientRows<T>& rows, int64_t ro
 
 // A row whose outputs and taps are neighbours, of which at most the first and the last column are
 // off the row.
-template <int64_t kRows, class D, class T, class V>
+template <int64_t kPart, int64_t kRows, class D, class T, class V>
 HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
                               int64_t channel, LineFetcher& lines, ShortRowsPlace<T, kRows>& at,
                               V (&acc)[kRows][kShortTaps]) {
   const int64_t origin = rows.segments[0].origin, count = rows.count;
-  V g[kShortTaps] = {hn::LoadU(d, at.out_backprop), hn::Zero(d), hn::Zero(d)};
+  V g[kShortTaps] = {LoadPart<kPart>(d, at.out_backprop), hn::Zero(d), hn::Zero(d)};
   if (origin >= 0) {
-    AddColumns<0, 1>(d, rows, 1, at, g, acc);
+    AddColumns<kPart, 0, 1>(d, rows, 1, at, g, acc);
   } else {
     at.Move(rows.out_backprop_stride, rows.source_stride);
   }
-  AddColumns<0, 2>(d, rows, 1, at, g, acc);
-  FetchForColumns(rows, row, channel, 0, 2, lines);
+  AddColumns<kPart, 0, 2>(d, rows, 1, at, g, acc);
+  FetchForColumns<kPart>(rows, row, channel, 0, 2, lines);
   for (int64_t col = 2, end = 2; col < count; col = end) {
     end = Fetches(rows) ? HWY_MIN(col + kTile, count) : count;
-    FetchForColumns(rows, row, channel, col, end, lines);
-    AddColumns<0, 3>(d, rows, end - col, at, g, acc);
+    FetchForColumns<kPart>(rows, row, channel, col, end, lines);
+    AddColumns<kPart, 0, 3>(d, rows, end - col, at, g, acc);
   }
-  AddColumns<1, 3>(d, rows, 1, at, g, acc);
+  AddColumns<kPart, 1, 3>(d, rows, 1, at, g, acc);
   if (origin + count + 2 <= rows.num_cols) {
-    AddColumns<2, 3>(d, rows, 1, at, g, acc);
+    AddColumns<kPart, 2, 3>(d, rows, 1, at, g, acc);
   } else {
     at.Move(0, rows.source_stride);
   }
@@ -129,28 +130,29 @@ HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t
 }
 
 // All outputs of a row, by what their taps may be off the row.
-template <int64_t kRows, class D, class T, class V>
+template <int64_t kPart, int64_t kRows, class D, class T, class V>
 HWY_INLINE void AddAnyOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
                               const ShortRowsPart& part, LineFetcher& lines,
                               ShortRowsPlace<T, kRows>& at, V (&acc)[kRows][kShortTaps]) {
-  FetchForColumns(rows, row, part.channel, 0, part.first, lines);
-  AddOutputs<true>(d, rows, 0, part.first, at, acc);
+  FetchForColumns<kPart>(rows, row, part.channel, 0, part.first, lines);
+  AddOutputs<kPart, true>(d, rows, 0, part.first, at, acc);
   for (int64_t t = part.first, end = t; t < part.last; t = end) {
     end = Fetches(rows) ? HWY_MIN(t + kTile, part.last) : part.last;
-    FetchForColumns(rows, row, part.channel, t, end, lines);
-    AddOutputs<false>(d, rows, t, end, at, acc);
+    FetchForColumns<kPart>(rows, row, part.channel, t, end, lines);
+    AddOutputs<kPart, false>(d, rows, t, end, at, acc);
   }
-  FetchForColumns(rows, row, part.channel, part.last, rows.count, lines);
-  AddOutputs<true>(d, rows, part.last, rows.count, at, acc);
+  FetchForColumns<kPart>(rows, row, part.channel, part.last, rows.count, lines);
+  AddOutputs<kPart, true>(d, rows, part.last, rows.count, at, acc);
 }
 
 // kNeighbours: as AddNeighbours takes.
-template <int64_t kRows, bool kNeighbours, class T>
+template <int64_t kPart, int64_t kRows, bool kNeighbours, class T>
 HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows,
                                       const ShortRowsPart& part) {
-  const hn::ScalableTag<T> d;
+  const hn::ScalableTag<ComputeType<T> > d;
   using V = hn::Vec<decltype(d)>;
   const DepthwiseSegment<T>* segments = rows.segments;
+  const int64_t slot = part.slot + kPart * (kGroupSize<T> / kGroupParts<T>);
   ShortRowsPlace<T, kRows> at;
   at.out_backprop = rows.out_backprop + part.channel;
   V acc[kRows][kShortTaps];
@@ -159,15 +161,15 @@ HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows,
     at.source[i] = segments[i].source + segments[0].origin * rows.source_stride + part.channel;
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kShortTaps; ++k) {
-      acc[i][k] = hn::LoadU(d, segments[i].sums + part.slot + k * rows.sums_stride);
+      acc[i][k] = hn::LoadU(d, segments[i].sums + slot + k * rows.sums_stride);
     }
   }
   LineFetcher lines(rows.ahead);
   for (int64_t row = 0; row < rows.num_rows; ++row) {
     if constexpr (kNeighbours) {
-      AddNeighbours(d, rows, row, part.channel, lines, at, acc);
+      AddNeighbours<kPart>(d, rows, row, part.channel, lines, at, acc);
     } else {
-      AddAnyOutputs(d, rows, row, part, lines, at, acc);
+      AddAnyOutputs<kPart>(d, rows, row, part, lines, at, acc);
     }
     at.Move(rows.out_backprop_row_step - rows.count * rows.out_backprop_stride,
             rows.source_row_step - rows.count * rows.stride * rows.source_stride);
@@ -176,7 +178,7 @@ HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows,
   for (int64_t i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kShortTaps; ++k) {
-      hn::StoreU(acc[i][k], d, segments[i].sums + part.slot + k * rows.sums_stride);
+      hn::StoreU(acc[i][k], d, segments[i].sums + slot + k * rows.sums_stride);
     }
   }
 }
@@ -212,10 +214,20 @@ bool PaysByVectors(const DepthwiseGradientRows<T>& rows) {
   return StaysInFirstCache(rows);
 }
 
+// True if AddNeighbours takes the rows.
+template <class T>
+bool AreNeighbours(const DepthwiseGradientRows<T>& rows) {
+  const int64_t origin = rows.segments[0].origin;
+  return rows.stride == 1 && rows.dilation == 1 && rows.count >= 2 && origin >= -1 &&
+         origin + rows.count + 1 <= rows.num_cols;
+}
+
 // True if all rows of taps are short and alike, and are best taken so.
 template <class T>
 bool HasShortRows(const DepthwiseGradientRows<T>& rows) {
-  if (rows.num_segments > kShortRows) return false;
+  if (rows.num_segments == 0 || rows.num_segments > kShortRows) return false;
+  // Each number is widened once for its taps.
+  if (kInStorage<T> && !AreNeighbours(rows)) return false;
   if (rows.channels > kGroupSize<T> && !PaysByVectors(rows)) return false;
   for (int64_t i = 0; i < rows.num_segments; ++i) {
     const DepthwiseSegment<T>& segment = rows.segments[i];
@@ -232,15 +244,15 @@ void GradientOfAnyShortRows(const DepthwiseGradientRows<T>& rows) {
   part.first = HWY_MIN(rows.count, HWY_MAX(0, (stride - 1 - origin) / stride));
   part.last = HWY_MAX(part.first, HWY_MIN(rows.count, (room + stride - 1) / stride));
   constexpr int64_t kSize = kGroupSize<T>;
-  const bool neighbours = stride == 1 && rows.dilation == 1 && rows.count >= 2 && origin >= -1 &&
-                          origin + rows.count + 1 <= rows.num_cols;
+  const bool neighbours = AreNeighbours(rows);
   for (part.slot = 0; part.slot < rows.channels; part.slot += kSize) {
     part.channel = FirstChannel(part.slot / kSize, kSize, rows.channels);
-    if (neighbours) {
-      GradientOfShortRows<kRows, true>(rows, part);
-    } else {
-      GradientOfShortRows<kRows, false>(rows, part);
-    }
+    const auto take = [&](auto index) {
+      if (neighbours) return GradientOfShortRows<index(), kRows, true>(rows, part);
+      if constexpr (!kInStorage<T>) GradientOfShortRows<index(), kRows, false>(rows, part);
+    };
+    take(std::integral_constant<int64_t, 0>());
+    if constexpr (kGroupParts<T> == 2) take(std::integral_constant<int64_t, 1>());
   }
 }
 

@@ -114,11 +114,11 @@ HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t
     at.Move(rows.out_backprop_stride, rows.source_stride);
   }
   AddColumns<kPart, 0, 2>(d, rows, 1, at, g, acc);
-  FetchForColumns<kPart>(rows, row, channel, 0, 2, lines);
-  for (int64_t col = 2, end = 2; col < count; col = end) {
-    end = Fetches(rows) ? HWY_MIN(col + kTile, count) : count;
-    FetchForColumns<kPart>(rows, row, channel, col, end, lines);
+  for (int64_t col = 2, fetched = 0; col < count; col = fetched) {
+    const int64_t end = Fetches(rows) ? HWY_MIN(col + kTile, count) : count;
+    FetchForColumns<kPart>(rows, row, channel, fetched, end, lines);
     AddColumns<kPart, 0, 3>(d, rows, end - col, at, g, acc);
+    fetched = end;
   }
   AddColumns<kPart, 1, 3>(d, rows, 1, at, g, acc);
   if (origin + count + 2 <= rows.num_cols) {
@@ -134,14 +134,13 @@ template <int64_t kPart, int64_t kRows, class D, class T, class V>
 HWY_INLINE void AddAnyOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
                               const ShortRowsPart& part, LineFetcher& lines,
                               ShortRowsPlace<T, kRows>& at, V (&acc)[kRows][kShortTaps]) {
-  FetchForColumns<kPart>(rows, row, part.channel, 0, part.first, lines);
   AddOutputs<kPart, true>(d, rows, 0, part.first, at, acc);
-  for (int64_t t = part.first, end = t; t < part.last; t = end) {
-    end = Fetches(rows) ? HWY_MIN(t + kTile, part.last) : part.last;
-    FetchForColumns<kPart>(rows, row, part.channel, t, end, lines);
+  for (int64_t t = part.first, fetched = 0; t < part.last; t = fetched) {
+    const int64_t end = Fetches(rows) ? HWY_MIN(t + kTile, part.last) : part.last;
+    FetchForColumns<kPart>(rows, row, part.channel, fetched, end, lines);
     AddOutputs<kPart, false>(d, rows, t, end, at, acc);
+    fetched = end;
   }
-  FetchForColumns<kPart>(rows, row, part.channel, part.last, rows.count, lines);
   AddOutputs<kPart, true>(d, rows, part.last, rows.count, at, acc);
 }
 
@@ -225,7 +224,8 @@ bool AreNeighbours(const DepthwiseGradientRows<T>& rows) {
 // True if all rows of taps are short and alike, and are best taken so.
 template <class T>
 bool HasShortRows(const DepthwiseGradientRows<T>& rows) {
-  if (rows.num_segments == 0 || rows.num_segments > kShortRows) return false;
+  // One row of taps is rare: only images of a row have no more.
+  if (rows.num_segments < kShortRows - 1 || rows.num_segments > kShortRows) return false;
   // Each number is widened once for its taps.
   if (kInStorage<T> && !AreNeighbours(rows)) return false;
   if (rows.channels > kGroupSize<T> && !PaysByVectors(rows)) return false;
@@ -260,11 +260,10 @@ void GradientOfAnyShortRows(const DepthwiseGradientRows<T>& rows) {
 template <class T>
 bool TakeShortRows(const DepthwiseGradientRows<T>& rows) {
   if (!HasShortRows(rows)) return false;
-  switch (rows.num_segments) {
-    case 3: GradientOfAnyShortRows<3>(rows); break;
-    case 2: GradientOfAnyShortRows<2>(rows); break;
-    case 1: GradientOfAnyShortRows<1>(rows); break;
-    default: break;
+  if (rows.num_segments == kShortRows) {
+    GradientOfAnyShortRows<kShortRows>(rows);
+  } else {
+    GradientOfAnyShortRows<kShortRows - 1>(rows);
   }
   return true;
 }

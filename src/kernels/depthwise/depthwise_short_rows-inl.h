@@ -114,7 +114,7 @@ HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t
     at.Move(rows.out_backprop_stride, rows.source_stride);
   }
   AddColumns<kPart, 0, 2>(d, rows, 1, at, g, acc);
-  for (int64_t col = 2, fetched = 0; col < count; col = fetched) {
+  for (int64_t col = 2, fetched = 0; fetched < count; col = fetched) {
     const int64_t end = Fetches(rows) ? HWY_MIN(col + kTile, count) : count;
     FetchForColumns<kPart>(rows, row, channel, fetched, end, lines);
     AddColumns<kPart, 0, 3>(d, rows, end - col, at, g, acc);
@@ -135,11 +135,12 @@ HWY_INLINE void AddAnyOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t
                               const ShortRowsPart& part, LineFetcher& lines,
                               ShortRowsPlace<T, kRows>& at, V (&acc)[kRows][kShortTaps]) {
   AddOutputs<kPart, true>(d, rows, 0, part.first, at, acc);
-  for (int64_t t = part.first, fetched = 0; t < part.last; t = fetched) {
-    const int64_t end = Fetches(rows) ? HWY_MIN(t + kTile, part.last) : part.last;
-    FetchForColumns<kPart>(rows, row, part.channel, fetched, end, lines);
+  for (int64_t t = part.first, fetched = 0, end = t; fetched < rows.count; t = end) {
+    end = Fetches(rows) ? HWY_MIN(t + kTile, part.last) : part.last;
+    const int64_t fetch_end = end == part.last ? rows.count : end;
+    FetchForColumns<kPart>(rows, row, part.channel, fetched, fetch_end, lines);
     AddOutputs<kPart, false>(d, rows, t, end, at, acc);
-    fetched = end;
+    fetched = fetch_end;
   }
   AddOutputs<kPart, true>(d, rows, part.last, rows.count, at, acc);
 }

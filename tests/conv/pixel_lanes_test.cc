@@ -62,6 +62,7 @@ TEST(PixelLanesCut, TakesPanelsTogether) {
   EXPECT_EQ(few->NumCalls(1000), 1 + CeilDiv(999, few->PanelsAtOnce(999)));
   EXPECT_GE(few->SourceElements(), 16 * few->PanelsAtOnce(1000) * few->panel_cols);
   EXPECT_EQ(cut("NCHW", 4, 1)->NumCalls(1000), 2);
+  EXPECT_EQ(cut("NCHW", 4, 1)->few_panels, 1);
   EXPECT_EQ(cut("NHWC", 16, 128)->NumCalls(1000), 1000);
 }
 

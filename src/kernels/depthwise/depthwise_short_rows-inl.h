@@ -145,7 +145,7 @@ HWY_INLINE void AddAnyOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t
   AddOutputs<kPart, true>(d, rows, part.last, rows.count, at, acc);
 }
 
-// kNeighbours: as AddNeighbours takes.
+// With kNeighbours the rows are such as AddNeighbours takes.
 template <int64_t kPart, int64_t kRows, bool kNeighbours, class T>
 HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientRows<T>& rows,
                                       const ShortRowsPart& part) {
@@ -227,7 +227,7 @@ template <class T>
 bool HasShortRows(const DepthwiseGradientRows<T>& rows) {
   // One row of taps is rare: only images of a row have no more.
   if (rows.num_segments < kShortRows - 1 || rows.num_segments > kShortRows) return false;
-  // Each number is widened once for its taps.
+  // Numbers of 16 bits are widened anew for each tap, unless taps are neighbours.
   if (kInStorage<T> && !AreNeighbours(rows)) return false;
   if (rows.channels > kGroupSize<T> && !PaysByVectors(rows)) return false;
   for (int64_t i = 0; i < rows.num_segments; ++i) {

@@ -111,12 +111,13 @@ std::vector<RowPhase<T>> RowPhasesOf(const WholePlanes<T>& image) {
   return phases;
 }
 
-// Some rows of results of a plane as a plane of its own; the first is a multiple of the stride.
+// A strip is some rows of results of a plane as a plane of its own. Its first row is a multiple of
+// the stride, and it is longer than the filter, so that it meets sources.
 template <class T>
 WholePlanes<T> StripOf(const WholePlanes<T>& plane, Range rows) {
   const int64_t skipped = plane.spread ? 1 : plane.stride;
   const int64_t spread = plane.spread ? plane.stride : 1;
-  // Where the first tap of the first row and the last tap of the last row lie, counted in sources
+  // The first tap of the first row and the last tap of the last row lie here, counted in sources
   // with the zeros between them.
   const int64_t first = rows.begin * skipped - plane.pad_h;
   const int64_t last = (rows.end - 1) * skipped - plane.pad_h + plane.size - 1;
@@ -193,7 +194,7 @@ void WholePlanesPlan<T>::PackWeights(const T* filter, T* weights) const {
 }
 
 // Few large planes are cut, so that all threads have tasks. A strip reads its first rows of sources
-// once more.
+// once more, which are few beside its own.
 template <class T>
 int64_t WholePlanesPlan<T>::NumStrips(int num_threads) const {
   constexpr int64_t kRowsPerRowReadTwice = 8, kTasksOfThread = 4;
@@ -204,7 +205,7 @@ int64_t WholePlanesPlan<T>::NumStrips(int num_threads) const {
   return std::clamp<int64_t>(CeilDiv(wanted, tasks), 1, std::max<int64_t>(most, 1));
 }
 
-// Planes of one image; planes are numbered through all images.
+// The call for planes of one image; planes are numbered through all images.
 template <class T>
 WholePlanes<T> WholePlanesPlan<T>::CallOf(const Tensors& tensors, Range planes,
                                           const RowPhase<T>& phase) const {
@@ -218,7 +219,7 @@ WholePlanes<T> WholePlanesPlan<T>::CallOf(const Tensors& tensors, Range planes,
   return call;
 }
 
-// Of several phases each plane is taken by all in turn.
+// A plane is taken by all phases in turn, where there are several.
 template <class T>
 void WholePlanesPlan<T>::SumPlanes(const Tensors& tensors, Range planes) const {
   const int64_t channels = image_.count, most = phases_.size() > 1 ? 1 : channels;

@@ -50,13 +50,15 @@ TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
   }
 }
 
-// 3x3 filters whose rows of results are made together, and their neighbours that are not.
+// 3x3 filters whose rows of results are made together, and their neighbours that are not; filter
+// gradients that take one vector of channels after the other, and such that don't.
 std::string DrawAllRows(Draw& draw) {
-  constexpr const char* kOps[] = {"depthwise_conv2d ", "depthwise_conv2d_backprop_input "};
+  constexpr const char* kOps[] = {"depthwise_conv2d ", "depthwise_conv2d_backprop_input ",
+                                  "depthwise_conv2d_backprop_filter "};
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   const int64_t channels = draw(0, 1) == 0 ? 16 * draw(1, 12) : draw(16, 150);
   const int64_t stride = draw(1, 2);
-  return kOps[draw(0, 1)] + std::string(kTypes[draw(0, 3)]) +
+  return kOps[draw(0, 2)] + std::string(kTypes[draw(0, 3)]) +
          " NHWC in=" + ListOf({draw(1, 3), draw(3, 24), draw(6, 40), channels}) +
          " filter=" + ListOf({3, 3, channels, 1}) + " strides=" + ListOf({stride, stride}) +
          " dilations=1,1 pads=" + ListOf({draw(0, 3), draw(0, 3), draw(0, 2), draw(0, 2)}) +
@@ -64,7 +66,7 @@ std::string DrawAllRows(Draw& draw) {
 }
 
 TEST_P(DepthwiseInPlaceOf, RandomProblemsOfAllRows) {
-  CheckOnRandomProblems("direct", 150, 9, DrawAllRows, RandomOperands, GetParam());
+  CheckOnRandomProblems("direct", 225, 9, DrawAllRows, RandomOperands, GetParam());
 }
 
 // Planes that go through strips, whole chunks of them in every image or not.

@@ -265,6 +265,8 @@ struct FilterCut {
   AxisGrid MakeRows() const;
   AxisGrid MakeCols() const;
   std::vector<PixelBlock> MakeBlocks(bool pairs) const;
+  // Pixels of the input's grid for each of out_backprop.
+  int64_t GridPixels() const { return CeilDiv(rows.count * cols.count, geometry.out_h * out_cols); }
   bool OneCallSuffices() const;
   // Which columns and groups are summed up at a time.
   std::vector<Pass> CutPasses() const;
@@ -275,8 +277,9 @@ struct FilterCut {
   int64_t GroupRowBlocks() const;
   int64_t PortionsAtOnce() const;
   int64_t MostBlockPixels() const;
-  // The memory of tiles' sums, in a pass.
+  // The memory of tiles' sums: in a pass, and of the whole result.
   int64_t SumBytes() const;
+  int64_t AllSumBytes() const;
 };
 
 // The tiles of one group and tap, or of all taps where they are joined, with a form's elements:

@@ -38,6 +38,7 @@ class Counter {
   double Segments(double terms) const;
   bool HasCrowdedPlanes() const;
   bool HasFarPixels() const;
+  bool HasFarColumns() const;
   void Move(WorkKind kind, double elements, double pieces) {
     work_.Add(kind, elements * static_cast<double>(cut_.sizes.element_bytes) / 4);
     work_.Add(WorkKind::kRun, pieces);
@@ -80,6 +81,7 @@ void Counter::CountTiles() {
   } else if (HasFarPixels()) {
     work_.Add(WorkKind::kFarLine, matrices * terms * tiles_.count);
   }
+  if (HasFarColumns()) work_.Add(WorkKind::kFarLine, matrices * terms * tiles_.count);
 }
 
 // For one tap and tile. Where the terms of one row of the output go on in the next, a block is one.
@@ -113,6 +115,12 @@ bool Counter::HasFarPixels() const {
          (cut_.HasManyPixels() || cut_.LieOnManyPages(channels));
 }
 
+// Pixels whose columns of taps are more than a panel: what one reads of them is not side by side.
+bool Counter::HasFarColumns() const {
+  const int64_t shared = FilterCut::SharesColumns(g_) ? g_.stride_w : g_.kernel_w;
+  return cut_.joined && cut_.inputs_in_lanes && shared * cut_.ColumnNumbers() > tiles_.panels.cols;
+}
+
 void Counter::CountFolds() {
   const int64_t runs = cut_.NumRuns() == 1 ? 0 : cut_.NumRuns();
   work_.Add(WorkKind::kFold,
@@ -139,14 +147,16 @@ void Counter::CountInput(const FilterCut::Pass& pass) {
   MovePixels(pixels, rows, channels, cut_.joined ? channels : cut_.ChannelBlock());
 }
 
-// The padded copy, and from it what every column of taps meets.
+// The padded copy, and from it, while it is in a cache, what every column of taps meets.
 void Counter::CountColumns(const FilterCut::Pass& pass) {
+  constexpr double kWithinCache = 0.25;  // of what it takes to move a tensor's numbers
   const int64_t channels = pass.num_groups() * g_.group_in_c;
   const double rows =
       Product(g_.batch, (g_.out_h - 1) * g_.stride_h + (g_.kernel_h - 1) * g_.dilation_h + 1);
   MovePixels(rows * Product(cut_.PaddedWidth()), rows, channels, g_.group_in_c);
   const double columns = Product(g_.batch, g_.out_h, cut_.cols.count, g_.kernel_h);
-  Move(WorkKind::kCopied, columns * Product(channels), columns * Product(pass.num_groups()));
+  Move(WorkKind::kCopied, kWithinCache * columns * Product(channels),
+       kWithinCache * columns * Product(pass.num_groups()));
 }
 
 void Counter::CountOutput(const FilterCut::Pass& pass) {

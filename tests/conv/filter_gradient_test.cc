@@ -183,7 +183,8 @@ FilterCut PlanOf(const std::string& sizes, int num_threads,
                     .panels = panels,
                     .element_bytes = 4,
                     .stores_compute_type = true,
-                    .pairs = false},
+                    .pairs = false,
+                    .masks_columns = false},
                    num_threads, form);
 }
 

@@ -64,6 +64,35 @@ class Tile {
 
   enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
 
+  // Columns of the last vector that are not wanted are not read.
+  static constexpr bool kMasksColumns = MasksColumns<Element>();
+
+  // Columns of a term, the last of them by masks.
+  struct Wanted {
+    hn::Mask<D> whole;
+    hn::Mask<Half> half;
+
+    explicit HWY_INLINE Wanted(int64_t num_cols) {
+      if constexpr (kMasksColumns) {
+        const int64_t before = (kVectors - 1) * static_cast<int64_t>(hn::Lanes(D()));
+        const auto cols = static_cast<size_t>(std::max<int64_t>(0, num_cols - before));
+        whole = hn::FirstN(D(), cols);
+        half = hn::FirstN(Half(), cols);
+      }
+    }
+
+    HWY_INLINE typename Times::V Load(int v, const Element* from) const {
+      if constexpr (kMasksColumns && !kEndsInHalf) {
+        if (v == kVectors - 1) return Times::LoadOf(whole, from);
+      }
+      return Times::Load(from);
+    }
+    HWY_INLINE typename TimesHalf::V LoadHalf(const Element* from) const {
+      if constexpr (kMasksColumns) return TimesHalf::LoadOf(half, from);
+      return TimesHalf::Load(from);
+    }
+  };
+
   // Pointers of a tile's rows, which have one common index: with as many increments as rows the
   // loop over terms would be bound by them.
   struct Rows {
@@ -138,6 +167,7 @@ class Tile {
     const int64_t terms = NumTerms(args);
     const bool from_registers =
         !kFolds || (args.odd == (kFinishOf<Element> == Finish::kOdd) && StoresFromRegisters(args));
+    const Wanted wanted(args.num_cols);
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
       if (kFolds && !args.stream && !args.keep) PrefetchResult(args, tile);
@@ -154,7 +184,7 @@ class Tile {
           acc.SetZero();
           for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
                ++segment) {
-            AddSegment<kInPairs>(args, rows, *segment, args.b + col, acc, ahead);
+            AddSegment<kInPairs>(args, rows, wanted, *segment, args.b + col, acc, ahead);
           }
           if constexpr (!kFolds) {
             Fold<true, true>(sums, acc);
@@ -286,8 +316,8 @@ class Tile {
 
   template <bool kInPairs>
   static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const Rows& rows,
-                                    const GemmSegment& segment, const Element* columns,
-                                    Accumulators& acc, Ahead& ahead) {
+                                    const Wanted& wanted, const GemmSegment& segment,
+                                    const Element* columns, Accumulators& acc, Ahead& ahead) {
     const Element* b = columns + segment.b;
     int64_t at = segment.a;
     int64_t back = 1;
@@ -300,31 +330,35 @@ class Tile {
     if constexpr (kTakesSeveral && !kInPairs) {
       for (; k >= kAtOnce; k -= kAtOnce) {
         ahead.FetchForSeveral(kAtOnce);
-        AddSeveral(args, rows, acc, at, b);
+        AddSeveral(args, rows, wanted, acc, at, b);
       }
     }
     while (kFetchesFar && !kInPairs && ahead.step > 0 && k > kAtOnce) {
       ahead.FetchForSeveral(kAtOnce);
       for (const int64_t end = k - kAtOnce; k > end;) {
-        AddTerm<kInPairs, Fetches::kNothing>(args, rows, acc, at, b, back, k, ahead);
+        AddTerm<kInPairs, Fetches::kNothing>(args, rows, wanted, acc, at, b, back, k, ahead);
       }
     }
     // Asked with every term this would take up to a tenth of all time, and so does fetching.
     if (kFetches && ahead.bytes > Ahead::kLine) {
-      while (k > 0) AddTerm<kInPairs, Fetches::kAllLines>(args, rows, acc, at, b, back, k, ahead);
+      while (k > 0)
+        AddTerm<kInPairs, Fetches::kAllLines>(args, rows, wanted, acc, at, b, back, k, ahead);
     } else if (kFetches && ahead.step > 0) {
-      while (k > 0) AddTerm<kInPairs, Fetches::kOneLine>(args, rows, acc, at, b, back, k, ahead);
+      while (k > 0)
+        AddTerm<kInPairs, Fetches::kOneLine>(args, rows, wanted, acc, at, b, back, k, ahead);
     } else {
-      while (k > 0) AddTerm<kInPairs, Fetches::kNothing>(args, rows, acc, at, b, back, k, ahead);
+      while (k > 0)
+        AddTerm<kInPairs, Fetches::kNothing>(args, rows, wanted, acc, at, b, back, k, ahead);
     }
   }
 
   // kAtOnce terms, and on to the next: a row's address is found once for all of them.
   static HWY_INLINE void AddSeveral(const GemmTileArgs<Element>& args, const Rows& rows,
-                                    Accumulators& acc, int64_t& at, const Element*& b) {
+                                    const Wanted& wanted, Accumulators& acc, int64_t& at,
+                                    const Element*& b) {
     typename TimesHalf::V columns[kAtOnce];
 #pragma GCC unroll 16
-    for (int t = 0; t < kAtOnce; ++t) columns[t] = TimesHalf::Load(b + t * args.b_step);
+    for (int t = 0; t < kAtOnce; ++t) columns[t] = wanted.LoadHalf(b + t * args.b_step);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const Element* row = rows.at[i] + at;
@@ -340,17 +374,17 @@ class Tile {
   // One term, the k-th from the segment's end, and on to the next.
   template <bool kInPairs, Fetches kFetched>
   static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args, const Rows& rows,
-                                 Accumulators& acc, int64_t& at, const Element*& b, int64_t back,
-                                 int64_t& k, Ahead& ahead) {
+                                 const Wanted& wanted, Accumulators& acc, int64_t& at,
+                                 const Element*& b, int64_t back, int64_t& k, Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
     if constexpr (kFetched != Fetches::kNothing) {
       ahead.template Fetch<kFetched == Fetches::kAllLines>();
     }
     typename Times::V column[kWhole == 0 ? 1 : kWhole];
 #pragma GCC unroll 16
-    for (int v = 0; v < kWhole; ++v) column[v] = Times::Load(b + v * lanes);
+    for (int v = 0; v < kWhole; ++v) column[v] = wanted.Load(v, b + v * lanes);
     typename TimesHalf::V half_column;
-    if constexpr (kEndsInHalf) half_column = TimesHalf::Load(b + kWhole * lanes);
+    if constexpr (kEndsInHalf) half_column = wanted.LoadHalf(b + kWhole * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       // Broadcasts to both vectors of a row cost some machines more than to read a factor twice,

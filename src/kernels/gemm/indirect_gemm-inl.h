@@ -69,8 +69,8 @@ std::span<const GemmTile<Element>> Tiles() {
 template <class Element>
 IndirectGemmKernels<Element> MakeIndirectGemmKernels() {
   using Compute = ComputeType<Element>;
-  return {static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>())), Tiles<Element>(),
-          AddRun<Compute>,
+  return {static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>())), MasksColumns<Element>(),
+          Tiles<Element>(), AddRun<Compute>,
           [](const GemmTileArgs<Element>& args, int64_t rows, int64_t cols)
               HWY_ATTR { FinishTile(args, args.sums, 0, rows, cols); }};
 }

@@ -34,7 +34,7 @@ struct GemmTileArgs {
   int64_t num_tiles = 1;
   const int64_t* a_rows;
   int64_t a_step;
-  const Element* b;  // readable for all columns of the kernel
+  const Element* b;  // readable for all columns of the kernel, or, if it masks them, for num_cols
   int64_t b_step;
   bool in_pairs;  // float only
 
@@ -84,7 +84,8 @@ struct GemmTile {
 
 template <class Element>
 struct IndirectGemmKernels {
-  int lanes;  // sums in a vector
+  int lanes;           // sums in a vector
+  bool masks_columns;  // no more of b is read than num_cols wants
   // Grouped by columns, ascending; rows descending inside a group, down to 1.
   std::span<const GemmTile<Element>> tiles;
 

@@ -22,6 +22,10 @@ template <class Element, class D>
 struct Multiplier {
   using V = hn::Vec<D>;
   static HWY_INLINE V Load(const Element* from) { return hn::LoadU(D(), from); }
+  // Those of the mask alone, the others zero.
+  static HWY_INLINE V LoadOf(hn::Mask<D> mask, const Element* from) {
+    return hn::MaskedLoad(mask, D(), from);
+  }
   static HWY_INLINE V Broadcast(const Element* from) { return hn::Set(D(), *from); }
   static HWY_INLINE V Add(V factor, V column, V sum) { return Fma(factor, column, sum); }
 #if HWY_TARGET == HWY_AVX3
@@ -72,6 +76,13 @@ struct Multiplier<BFloat16Pair, D> {
 
 template <class Element>
 inline constexpr bool kOfPairs = std::is_same_v<Element, BFloat16Pair>;
+
+// True if the last vector of a tile's columns is read by a mask: where that takes no longer than to
+// read all of it, and nothing is read that the mask leaves out.
+template <class Element>
+constexpr bool MasksColumns() {
+  return HWY_TARGET == HWY_AVX3 && !kOfPairs<Element>;
+}
 
 // The result that is one block's sum. Where -0 and NaN may be, they become +0 and the canonical
 // NaN; sums of pairs are neither (indirect_gemm.h).

@@ -39,6 +39,7 @@ struct FilterCut {
     int64_t element_bytes;     // of an operand's element
     bool stores_compute_type;  // not a 16-bit type
     bool pairs;                // elements are pairs of output columns and what they meet
+    bool masks_columns;        // no more of a panel is read than it has
   };
 
   FilterCut(const Problem& problem, const Sizes& sizes, int num_threads, FilterForm form);
@@ -105,7 +106,8 @@ struct FilterCut {
   // much as it costs to copy one number, or far more where they crowd, or where a panel's part of
   // one is no whole lines: the first cache then holds too few of them. Packed, they are neighbours.
   bool PanelsServeInPlace(int64_t group_channels, int64_t channels) const {
-    if (group_channels % sizes.panels.cols != 0) return false;
+    const bool whole = group_channels % sizes.panels.cols == 0;
+    if (!whole && (!sizes.masks_columns || geometry.groups > 1)) return false;
     constexpr int64_t kFewTiles = 12;
     const bool costly = PixelsCrowd(channels) || PanelBytes() % kLineBytes != 0;
     return channels == sizes.panels.cols ||

@@ -49,7 +49,8 @@ class ElementPlan {
             panels,
             sizeof(Element),
             std::is_same_v<Stored, Element>,
-            std::is_same_v<Element, BFloat16Pair>};
+            std::is_same_v<Element, BFloat16Pair>,
+            kernels.masks_columns};
   }
 
   template <class Operands>

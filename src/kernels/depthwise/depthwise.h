@@ -98,11 +98,23 @@ struct DepthwiseGradientRows {
   int64_t num_cols;
   int64_t sums_stride;  // between taps
   int64_t stride, dilation;
-  int64_t channels;  // as above
+  int64_t channels;   // as above
+  int64_t source_at;  // from where the segments' sources are said to be to where they are
   // Those of the first row; those of the others lie behind them by the row steps.
   DepthwiseNextRows<Element> next;               // of the source
   DepthwiseNextRows<Element> next_out_backprop;  // column 0: output 0
   LinesAhead* ahead;                             // or null
+};
+
+// Several such groups of rows, one after the other, which differ in their numbers of rows, operands
+// and segments alone, and then the same of further images. What they fetch ahead goes with every
+// image.
+template <class Element>
+struct DepthwiseGradientImages {
+  const DepthwiseGradientRows<Element>* groups;
+  int64_t num_groups, num_images;
+  int64_t source_at, out_backprop_at;      // of the first image, behind what the groups say
+  int64_t source_step, out_backprop_step;  // from image to image
 };
 
 template <class Element>
@@ -113,7 +125,7 @@ struct DepthwiseRowKernels {
   int64_t group;  // channels that are taken at a time
   int64_t parts;  // sums of a group: channel i of it is at i % parts * (group / parts) + i / parts
   void (*forward)(const DepthwiseForwardRow<Element>& row);
-  void (*gradient)(const DepthwiseGradientRows<Element>& rows);
+  void (*gradient)(const DepthwiseGradientImages<Element>& images);
   // All rows of results of a 3x3 filter, forward and spread; both null where there are none.
   void (*forward_rows)(const DepthwiseRows<Element>& rows);
   void (*spread_rows)(const DepthwiseRows<Element>& rows);

@@ -100,8 +100,9 @@ HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRows<T>& rows, int
     const int64_t end_col =
         first_col + (count - 1) * rows.stride + (segment.num_taps - 1) * rows.dilation + 1;
     if (end_col <= 0 || first_col >= rows.num_cols) continue;
-    const TileSource<T> source = SourceOf(segment.source + row * rows.source_row_step + channel,
-                                          first_col, rows.source_stride, rows.num_cols);
+    const TileSource<T> source =
+        SourceOf(segment.source + rows.source_at + row * rows.source_row_step + channel, first_col,
+                 rows.source_stride, rows.num_cols);
     ComputeType<T>* sums = segment.sums + slot;
     const bool checked = first_col < 0 || end_col > rows.num_cols;
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
@@ -146,7 +147,8 @@ HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_
   constexpr int64_t kSize = kGroupSize<T>, kParts = kGroupParts<T>;
   const int64_t first_col = rows.segments[0].origin + first_out * kStride;
   const TileSource<T> tile = {nullptr, rows.source_stride, -first_col, rows.num_cols - first_col};
-  const int64_t in_row = row * rows.source_row_step + first_col * rows.source_stride;
+  const int64_t in_row =
+      rows.source_at + row * rows.source_row_step + first_col * rows.source_stride;
   const T* const out_backprop =
       rows.out_backprop + row * rows.out_backprop_row_step + first_out * rows.out_backprop_stride;
   const DepthwiseSegment<T>* const end = rows.segments + rows.num_segments;
@@ -247,12 +249,24 @@ void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
 }
 
 template <class T>
-void DepthwiseGradient(const DepthwiseGradientRows<T>& rows) {
-  if constexpr (kSlide) {
-    if (TakeShortRows(rows)) return;
-  }
+void GradientOfRows(const DepthwiseGradientRows<T>& rows) {
   const int64_t num_taps = TapsIfAlike(rows.segments, rows.num_segments);
   for (int64_t row = 0; row < rows.num_rows; ++row) GradientOfRow(rows, num_taps, row);
+}
+
+template <class T>
+void DepthwiseGradient(const DepthwiseGradientImages<T>& images) {
+  if constexpr (kSlide) {
+    if (TakeShortRows(images)) return;
+  }
+  for (int64_t image = 0; image < images.num_images; ++image) {
+    for (int64_t group = 0; group < images.num_groups; ++group) {
+      DepthwiseGradientRows<T> rows = images.groups[group];
+      rows.source_at += images.source_at + image * images.source_step;
+      rows.out_backprop += images.out_backprop_at + image * images.out_backprop_step;
+      GradientOfRows(rows);
+    }
+  }
 }
 
 inline void FillDepthwiseGradient(KernelTable& table) {

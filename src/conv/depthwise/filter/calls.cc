@@ -10,52 +10,44 @@ template <class Element>
 void FilterCallFinder<Element>::FindAll(const FilterUnit& unit, const BlockSpan& span,
                                         SpanCalls<Element>* known) const {
   if (!cut_.input_in_place) FindSlots(unit, span, known);
-  if (cut_.output_in_place) {
-    known->calls.resize(1);
-    return;
+  for (int64_t i = span.begin; i < span.end; ++i) {
+    for (int64_t part = 0; part < cut_.parts; ++part) {
+      known->calls.push_back(FindCall(unit, *known, cut_.blocks[i], part));
+    }
   }
-  for (int64_t i = span.begin; i < span.end; ++i) FindBlock(unit, cut_.blocks[i], known);
 }
 
 template <class Element>
-void FilterCallFinder<Element>::FindBlock(const FilterUnit& unit, const PixelBlock& block,
-                                          SpanCalls<Element>* known) const {
-  const size_t before = known->calls.size();
-  for (int64_t part = 0; part < cut_.parts; ++part) {
-    const size_t first = known->calls.size();
-    for (int64_t row = block.row_begin; row < block.row_end; ++row) {
-      FilterCall<Element> call;
-      Find(unit, *known, block, block.image_begin, row, part, &call);
-      if (call.segments.empty()) continue;
-      if (known->calls.size() > first && known->calls.back().Extend(call)) continue;
-      known->calls.push_back(std::move(call));
+FilterCall<Element> FilterCallFinder<Element>::FindCall(const FilterUnit& unit,
+                                                        const SpanCalls<Element>& known,
+                                                        const PixelBlock& block,
+                                                        int64_t part) const {
+  constexpr size_t kFew = 4;
+  FilterCall<Element> call;
+  call.groups.reserve(kFew);
+  call.reads.reserve(kFew);
+  call.segments.reserve(kFew * static_cast<size_t>(unit.row_taps.size()));
+  for (int64_t row = block.row_begin; row < block.row_end;) {
+    if (RowTaps(unit, row).size() <= 0) {
+      ++row;
+      continue;
     }
+    AddGroup(unit, known, block, row, part, &call);
+    row += call.groups.back().num_rows;
   }
-  known->calls_of.push_back(known->calls.size() - before);
+  const DepthwiseSegment<Element>* segments = call.segments.data();
+  for (DepthwiseGradientRows<Element>& rows : call.groups) {
+    rows.segments = segments;
+    segments += rows.num_segments;
+  }
+  return call;
 }
 
 template <class Element>
-bool FilterCall<Element>::Extend(const FilterCall& next) {
-  const auto behind = [&](const DepthwiseSegment<Element>& a, const DepthwiseSegment<Element>& b) {
-    return b.source - a.source;
-  };
-  if (segments.size() != next.segments.size()) return false;
-  const int64_t source_step = behind(segments[0], next.segments[0]);
-  const int64_t output_step = next.rows.out_backprop - rows.out_backprop;
-  if (rows.num_rows > 1 && (source_step != rows.num_rows * rows.source_row_step ||
-                            output_step != rows.num_rows * rows.out_backprop_row_step)) {
-    return false;
-  }
-  for (size_t i = 0; i < segments.size(); ++i) {
-    if (segments[i].sums != next.segments[i].sums ||
-        behind(segments[i], next.segments[i]) != source_step) {
-      return false;
-    }
-  }
-  if (rows.num_rows++ > 1) return true;
-  rows.source_row_step = source_step;
-  rows.out_backprop_row_step = output_step;
-  return true;
+Range FilterCallFinder<Element>::RowTaps(const FilterUnit& unit, int64_t row) const {
+  const Dimension& d = cut_.rows;
+  const Range valid = ValidTaps(row, d.stride, d.dilation, d.pad, d.kernel, d.in);
+  return {std::max(valid.begin, unit.row_taps.begin), std::min(valid.end, unit.row_taps.end)};
 }
 
 // Numbers the input rows that the span's outputs read with the unit's taps.
@@ -123,55 +115,51 @@ const Element* FilterCallFinder<Element>::OutputRow(const FilterUnit& unit, cons
 }
 
 template <class Element>
-void FilterCallFinder<Element>::Find(const FilterUnit& unit, const SpanCalls<Element>& known,
-                                     const PixelBlock& block, int64_t image, int64_t row,
-                                     int64_t part, FilterCall<Element>* call) const {
-  const Dimension& rows = cut_.rows;
+void FilterCallFinder<Element>::AddGroup(const FilterUnit& unit, const SpanCalls<Element>& known,
+                                         const PixelBlock& block, int64_t row, int64_t part,
+                                         FilterCall<Element>* call) const {
   const int64_t size = cut_.PartSize(unit.channels.size());
   const int64_t first_col = cut_.input_in_place ? 0 : known.place.in_cols.begin;
-  const Range valid = ValidTaps(row, rows.stride, rows.dilation, rows.pad, rows.kernel, rows.in);
   const int64_t origin = block.col_begin * cut_.cols.stride - cut_.cols.pad - first_col;
-  call->segments.clear();
-  for (int64_t tap = std::max(valid.begin, unit.row_taps.begin);
-       tap < std::min(valid.end, unit.row_taps.end); ++tap) {
-    const int64_t in_row = row * rows.stride + tap * rows.dilation - rows.pad;
-    AddSegments(unit, InputRow(unit, known, image, in_row), tap, origin, part, call);
-    call->last_input = in_row;
-  }
-  DepthwiseGradientRows<Element>& kernel_rows = call->rows;
-  kernel_rows = {};
-  kernel_rows.num_rows = 1;
-  kernel_rows.segments = call->segments.data();
-  kernel_rows.num_segments = std::ssize(call->segments);
-  kernel_rows.out_backprop =
-      OutputRow(unit, known.place, image, row, block.col_begin) + part * size;
-  kernel_rows.out_backprop_stride = cut_.output_in_place ? cut_.output.c : size * cut_.parts;
-  kernel_rows.count = block.col_end - block.col_begin;
-  kernel_rows.source_stride = cut_.input_in_place ? cut_.input.c : size;
-  kernel_rows.num_cols = cut_.input_in_place ? cut_.input.w : known.place.in_cols.size();
-  kernel_rows.sums_stride = cut_.TapSize(unit.channels.size());
-  kernel_rows.stride = cut_.cols.stride;
-  kernel_rows.dilation = cut_.cols.dilation;
-  kernel_rows.channels = size;
-}
-
-template <class Element>
-void FilterCallFinder<Element>::Repeat(int64_t row, int64_t end, FilterCall<Element>* call) const {
-  const Dimension& d = cut_.rows;
-  const auto taps = [&](int64_t at) {
-    return ValidTaps(at, d.stride, d.dilation, d.pad, d.kernel, d.in);
+  const Range taps = RowTaps(unit, row);
+  const size_t segments_before = call->segments.size();
+  const auto source = [&](int64_t of_row, int64_t tap) {
+    return InputRow(unit, known, known.image, InputRowOf(of_row, tap));
   };
-  const Range first = taps(row);
-  DepthwiseGradientRows<Element>& rows = call->rows;
-  while (row + rows.num_rows < end && taps(row + rows.num_rows) == first) ++rows.num_rows;
-  rows.source_row_step = d.stride * cut_.input.w * cut_.input.c;
-  rows.out_backprop_row_step = cut_.output.w * cut_.output.c;
+  const auto output = [&](int64_t of_row) {
+    return OutputRow(unit, known.place, known.image, of_row, block.col_begin) + part * size;
+  };
+  for (int64_t tap = taps.begin; tap < taps.end; ++tap) {
+    AddSegments(unit, source(row, tap), tap, origin, part, call);
+  }
+  DepthwiseGradientRows<Element> rows = {};
+  rows.num_segments = std::ssize(call->segments) - static_cast<int64_t>(segments_before);
+  rows.out_backprop = output(row);
+  rows.out_backprop_stride = cut_.output_in_place ? cut_.output.c : size * cut_.parts;
+  rows.count = block.col_end - block.col_begin;
+  rows.source_stride = cut_.input_in_place ? cut_.input.c : size;
+  rows.num_cols = cut_.input_in_place ? cut_.input.w : known.place.in_cols.size();
+  rows.sums_stride = cut_.TapSize(unit.channels.size());
+  rows.stride = cut_.cols.stride;
+  rows.dilation = cut_.cols.dilation;
+  rows.channels = size;
+  if (row + 1 < block.row_end && RowTaps(unit, row + 1) == taps) {
+    rows.source_row_step = source(row + 1, taps.begin) - source(row, taps.begin);
+    rows.out_backprop_row_step = output(row + 1) - output(row);
+  }
+  const auto lies_behind = [&](int64_t next) {
+    if (RowTaps(unit, next) != taps) return false;
+    for (int64_t tap = taps.begin; tap < taps.end; ++tap) {
+      if (source(next, tap) - source(row, tap) != (next - row) * rows.source_row_step) return false;
+    }
+    return true;
+  };
+  rows.num_rows = 1;
+  while (row + rows.num_rows < block.row_end && lies_behind(row + rows.num_rows)) ++rows.num_rows;
+  call->groups.push_back(rows);
+  call->reads.push_back({row, InputRowOf(row, taps.end - 1)});
 }
 
-template struct FilterCall<Float16>;
-template struct FilterCall<BFloat16>;
-template struct FilterCall<float>;
-template struct FilterCall<double>;
 template class FilterCallFinder<Float16>;
 template class FilterCallFinder<BFloat16>;
 template class FilterCallFinder<float>;

@@ -10,27 +10,27 @@
 
 namespace convgrad {
 
-// A call of the kernel for one row of a block, or for several that meet the same taps.
+// A call of the kernel: the rows of a block for one part of the outputs, as they lie in an image.
 template <class Element>
 struct FilterCall {
-  DepthwiseGradientRows<Element> rows;
-  std::vector<DepthwiseSegment<Element>> segments;
-  int64_t last_input;  // the last row that the first one reads
-
-  // Adds the row of `next` if it lies behind the others as they lie behind each other.
-  bool Extend(const FilterCall& next);
+  struct Reads {
+    int64_t first_output, last_input;  // the first row, and the last one that it reads
+  };
+  std::vector<DepthwiseGradientRows<Element>> groups;  // of rows that meet the same taps
+  std::vector<Reads> reads;                            // of each group
+  std::vector<DepthwiseSegment<Element>> segments;     // of all, one group's after the other's
 };
 
 // Calls that are found once for all spans of the same blocks of an image, and a unit's taps and
-// number of channels.
+// first channel.
 template <class Element>
 struct SpanCalls {
   int64_t first_block, num_blocks;  // the first counted in its image
   SpanPlace place;
+  int64_t image, channel;                       // that the calls are found for
   std::vector<int64_t> slots = {};              // of the place's input rows in the strip, or -1
   bool all_rows = true;                         // none is -1
-  std::vector<FilterCall<Element>> calls = {};  // of all blocks, or one where nothing is packed
-  std::vector<size_t> calls_of = {};            // how many each block has
+  std::vector<FilterCall<Element>> calls = {};  // of all blocks, block after block
 };
 
 // Tensors where they are used in place, else strips.
@@ -48,21 +48,24 @@ class FilterCallFinder {
 
   // Slots and calls of a span whose place is known.
   void FindAll(const FilterUnit& unit, const BlockSpan& span, SpanCalls<Element>* known) const;
-  // One row of a block of an image, for one part of the outputs. No segments: no call.
-  void Find(const FilterUnit& unit, const SpanCalls<Element>& known, const PixelBlock& block,
-            int64_t image, int64_t row, int64_t part, FilterCall<Element>* call) const;
-  // Makes the call for a row of tensors in place one for all rows from it on, up to `end`, that
-  // meet the same taps.
-  void Repeat(int64_t row, int64_t end, FilterCall<Element>* call) const;
   // The first column that the strip, or the image, has of an input row.
   const Element* InputRow(const FilterUnit& unit, const SpanCalls<Element>& known, int64_t image,
                           int64_t row) const;
 
  private:
   void FindSlots(const FilterUnit& unit, const BlockSpan& span, SpanCalls<Element>* known) const;
-  void FindBlock(const FilterUnit& unit, const PixelBlock& block, SpanCalls<Element>* known) const;
+  FilterCall<Element> FindCall(const FilterUnit& unit, const SpanCalls<Element>& known,
+                               const PixelBlock& block, int64_t part) const;
+  // The group that begins with a row, as far as rows lie behind each other.
+  void AddGroup(const FilterUnit& unit, const SpanCalls<Element>& known, const PixelBlock& block,
+                int64_t row, int64_t part, FilterCall<Element>* call) const;
   void AddSegments(const FilterUnit& unit, const Element* source, int64_t row_tap, int64_t origin,
                    int64_t part, FilterCall<Element>* call) const;
+  // The rows of taps of a unit that are on the image for a row of outputs.
+  Range RowTaps(const FilterUnit& unit, int64_t row) const;
+  int64_t InputRowOf(int64_t row, int64_t row_tap) const {
+    return row * cut_.rows.stride + row_tap * cut_.rows.dilation - cut_.rows.pad;
+  }
   const Element* OutputRow(const FilterUnit& unit, const SpanPlace& place, int64_t image,
                            int64_t row, int64_t col) const;
 

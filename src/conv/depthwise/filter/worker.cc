@@ -113,7 +113,8 @@ bool FilterWorker<Stored, Element>::IsKnown(const BlockSpan& span) {
     if (known.first_block == first_block && known.num_blocks == num_blocks) return true;
   }
   if (known_spans_.size() == kMostKnownSpans) known_spans_.clear();
-  known_spans_.push_back({first_block, num_blocks, cut_.PlaceOf(unit_, span.bounds)});
+  known_spans_.push_back({first_block, num_blocks, cut_.PlaceOf(unit_, span.bounds),
+                          span.bounds.image_begin, unit_.channels.begin});
   known_ = &known_spans_.back();
   return false;
 }
@@ -195,43 +196,59 @@ void FilterWorker<Stored, Element>::FetchNextStrips(const BlockSpan& span, int64
   ahead_.at_once = CeilDiv(num_lines, outputs * vectors);
 }
 
-// The rows behind those of the call, of tensors used in place; an image's last are followed by the
-// next image's. `last` is the last input row of the call.
+// The rows behind those of a call, of tensors used in place; an image's last are followed by the
+// next image's.
 template <class Stored, class Element>
-void FilterWorker<Stored, Element>::FetchNextRows(int64_t image, int64_t last, int64_t row,
-                                                  DepthwiseGradientRows<Element>* call) const {
-  if (!cut_.fetches) return;
+void FilterWorker<Stored, Element>::FetchNextRows(int64_t image, int64_t out_backprop_at,
+                                                  const typename FilterCall<Element>::Reads& reads,
+                                                  DepthwiseGradientRows<Element>* rows) const {
   const DataLayout &in = cut_.input, &out = cut_.output;
-  DepthwiseNextRows<Element>& next = call->next;
-  const int64_t behind = in.batch * in.h - 1 - (image * in.h + last);
+  rows->next = rows->next_out_backprop = {};
+  DepthwiseNextRows<Element>& next = rows->next;
+  const int64_t behind = in.batch * in.h - 1 - (image * in.h + reads.last_input);
   if (cut_.input_in_place) {
     for (; next.count < std::min({cut_.rows.stride, behind, next.kMost}); ++next.count) {
-      next.rows[next.count] = finder_.InputRow(unit_, *known_, image, last + next.count + 1);
+      next.rows[next.count] =
+          finder_.InputRow(unit_, *known_, image, reads.last_input + next.count + 1);
     }
   }
-  if (cut_.output_in_place && image * out.h + row + 1 < out.batch * out.h) {
-    call->next_out_backprop.rows[0] = call->out_backprop + out.w * out.c;
-    call->next_out_backprop.count = 1;
+  if (cut_.output_in_place && image * out.h + reads.first_output + 1 < out.batch * out.h) {
+    rows->next_out_backprop.rows[0] = rows->out_backprop + out_backprop_at + out.w * out.c;
+    rows->next_out_backprop.count = 1;
   }
 }
 
+// The rows of a block in one or several images.
 template <class Stored, class Element>
-void FilterWorker<Stored, Element>::Call(FilterCall<Element>* call) {
-  if (ahead_.num_parts > 0) call->rows.ahead = &ahead_;
-  row_kernels_.gradient(call->rows);
+void FilterWorker<Stored, Element>::Call(int64_t image, int64_t num_images,
+                                         FilterCall<Element>* call) {
+  if (call->groups.empty()) return;
+  DepthwiseGradientImages<Element> images = {};
+  images.groups = call->groups.data();
+  images.num_groups = std::ssize(call->groups);
+  images.num_images = num_images;
+  const int64_t from_image = image - known_->image;
+  const int64_t from_channel = unit_.channels.begin - known_->channel;
+  if (cut_.input_in_place) {
+    images.source_step = cut_.input.plane() * cut_.input.c;
+    images.source_at = from_image * images.source_step + from_channel;
+  }
+  if (cut_.output_in_place) {
+    images.out_backprop_step = cut_.output.plane() * cut_.output.c;
+    images.out_backprop_at = from_image * images.out_backprop_step + from_channel * cut_.multiplier;
+  }
+  for (size_t i = 0; i < call->groups.size(); ++i) {
+    DepthwiseGradientRows<Element>& rows = call->groups[i];
+    rows.ahead = ahead_.num_parts > 0 ? &ahead_ : nullptr;
+    if (cut_.fetches) FetchNextRows(image, images.out_backprop_at, call->reads[i], &rows);
+  }
+  row_kernels_.gradient(images);
 }
 
-// A block of an out_backprop that is used in place.
+// True if a call takes the only block of a span in all of its images.
 template <class Stored, class Element>
-void FilterWorker<Stored, Element>::AddBlockInPlace(const PixelBlock& block, int64_t image) {
-  FilterCall<Element>& call = known_->calls[0];
-  for (int64_t row = block.row_begin; row < block.row_end; row += call.rows.num_rows) {
-    finder_.Find(unit_, *known_, block, image, row, 0, &call);
-    if (cut_.input_in_place) finder_.Repeat(row, block.row_end, &call);
-    if (call.segments.empty()) continue;
-    FetchNextRows(image, call.last_input, row, &call.rows);
-    Call(&call);
-  }
+bool FilterWorker<Stored, Element>::TakesImagesAtOnce(const BlockSpan& span) const {
+  return cut_.input_in_place && cut_.output_in_place && !cut_.fetches && span.end - span.begin == 1;
 }
 
 // The blocks of a span into the sums of their portions.
@@ -240,19 +257,16 @@ void FilterWorker<Stored, Element>::AddSpan(const BlockSpan& span, int64_t first
                                             double* folds) {
   const int64_t count =
       unit_.row_taps.size() * unit_.col_taps.size() * cut_.TapSize(unit_.channels.size());
-  for (int64_t image = span.bounds.image_begin; image < span.bounds.image_end; ++image) {
+  const PixelBlock& bounds = span.bounds;
+  const int64_t step = TakesImagesAtOnce(span) ? bounds.image_end - bounds.image_begin : 1;
+  for (int64_t image = bounds.image_begin; image < bounds.image_end; image += step) {
     if (!cut_.input_in_place) PackInput(image);
     if (!cut_.output_in_place) PackOutput(image);
     FetchNextStrips(span, image);
     FilterCall<Element>* call = known_->calls.data();
     for (int64_t i = span.begin; i < span.end; ++i) {
-      if (cut_.output_in_place) {
-        AddBlockInPlace(cut_.blocks[i], image);
-      } else {
-        FilterCall<Element>* const end = call + known_->calls_of[i - span.begin];
-        while (call != end) Call(call++);
-      }
-      if (image + 1 < cut_.blocks[i].image_end || cut_.has_one_block()) continue;
+      for (int64_t part = 0; part < cut_.parts; ++part) Call(image, step, call++);
+      if (image + step < cut_.blocks[i].image_end || cut_.has_one_block()) continue;
       double* fold = folds + (i / cut_.portion_blocks - first_portion) * cut_.FoldSize();
       kernels_.fold_block(sums_, fold, cut_.f64 ? fold + cut_.unit_size : nullptr, count);
     }

@@ -43,12 +43,13 @@ class FilterWorker {
   FilterOperands<Element> Operands() const;
 
   void AddSpan(const BlockSpan& span, int64_t first_portion, double* folds);
-  void AddBlockInPlace(const PixelBlock& block, int64_t image);
-  void Call(FilterCall<Element>* call);
+  bool TakesImagesAtOnce(const BlockSpan& span) const;
+  void Call(int64_t image, int64_t num_images, FilterCall<Element>* call);
   void PackInput(int64_t image) const;
   void PackOutput(int64_t image) const;
-  void FetchNextRows(int64_t image, int64_t last, int64_t row,
-                     DepthwiseGradientRows<Element>* call) const;
+  void FetchNextRows(int64_t image, int64_t out_backprop_at,
+                     const typename FilterCall<Element>::Reads& reads,
+                     DepthwiseGradientRows<Element>* rows) const;
   void FetchNextStrips(const BlockSpan& span, int64_t image);
   void OrderGroups(int64_t count);
   void OrderParts(int64_t channels, Compute* sums);

@@ -64,43 +64,18 @@ class Tile {
 
   enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
 
-  // Columns of the last vector that are not wanted are not read.
-  static constexpr bool kMasksColumns = MasksColumns<Element>();
-
-  // Columns of a term, the last of them by masks.
-  struct Wanted {
-    hn::Mask<D> whole;
-    hn::Mask<Half> half;
-
-    explicit HWY_INLINE Wanted(int64_t num_cols) {
-      if constexpr (kMasksColumns) {
-        const int64_t before = (kVectors - 1) * static_cast<int64_t>(hn::Lanes(D()));
-        const auto cols = static_cast<size_t>(std::max<int64_t>(0, num_cols - before));
-        whole = hn::FirstN(D(), cols);
-        half = hn::FirstN(Half(), cols);
-      }
-    }
-
-    HWY_INLINE typename Times::V Load(int v, const Element* from) const {
-      if constexpr (kMasksColumns && !kEndsInHalf) {
-        if (v == kVectors - 1) return Times::LoadOf(whole, from);
-      }
-      return Times::Load(from);
-    }
-    HWY_INLINE typename TimesHalf::V LoadHalf(const Element* from) const {
-      if constexpr (kMasksColumns) return TimesHalf::LoadOf(half, from);
-      return TimesHalf::Load(from);
-    }
-  };
+  using Wanted = WantedColumns<Element, D, kVectors, kEndsInHalf>;
 
   // Pointers of a tile's rows, which have one common index: with as many increments as rows the
   // loop over terms would be bound by them.
-  struct Rows {
-    const Element* at[kRows];
+  struct Operands {
+    const Element* rows[kRows];
+    Wanted columns;
 
-    HWY_INLINE Rows(const GemmTileArgs<Element>& args, int64_t tile) {
+    HWY_INLINE Operands(const GemmTileArgs<Element>& args, int64_t tile, const Wanted& wanted)
+        : columns(wanted) {
 #pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) at[i] = args.a + args.a_rows[tile * kRows + i];
+      for (int i = 0; i < kRows; ++i) rows[i] = args.a + args.a_rows[tile * kRows + i];
     }
   };
 
@@ -171,7 +146,7 @@ class Tile {
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
       if (kFolds && !args.stream && !args.keep) PrefetchResult(args, tile);
-      const Rows rows(args, tile);
+      const Operands operands(args, tile, wanted);
       double* const sums = args.sums + (args.resume || args.keep ? tile * kDoubles : 0);
       const Ahead of_tile = AheadOfTile(args, tile, terms);
       int64_t col = 0;
@@ -184,7 +159,7 @@ class Tile {
           acc.SetZero();
           for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
                ++segment) {
-            AddSegment<kInPairs>(args, rows, wanted, *segment, args.b + col, acc, ahead);
+            AddSegment<kInPairs>(args, operands, *segment, args.b + col, acc, ahead);
           }
           if constexpr (!kFolds) {
             Fold<true, true>(sums, acc);
@@ -315,9 +290,9 @@ class Tile {
   }
 
   template <bool kInPairs>
-  static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const Rows& rows,
-                                    const Wanted& wanted, const GemmSegment& segment,
-                                    const Element* columns, Accumulators& acc, Ahead& ahead) {
+  static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const Operands& operands,
+                                    const GemmSegment& segment, const Element* columns,
+                                    Accumulators& acc, Ahead& ahead) {
     const Element* b = columns + segment.b;
     int64_t at = segment.a;
     int64_t back = 1;
@@ -330,38 +305,37 @@ class Tile {
     if constexpr (kTakesSeveral && !kInPairs) {
       for (; k >= kAtOnce; k -= kAtOnce) {
         ahead.FetchForSeveral(kAtOnce);
-        AddSeveral(args, rows, wanted, acc, at, b);
+        AddSeveral(args, operands, acc, at, b);
       }
     }
     while (kFetchesFar && !kInPairs && ahead.step > 0 && k > kAtOnce) {
       ahead.FetchForSeveral(kAtOnce);
       for (const int64_t end = k - kAtOnce; k > end;) {
-        AddTerm<kInPairs, Fetches::kNothing>(args, rows, wanted, acc, at, b, back, k, ahead);
+        AddTerm<kInPairs, Fetches::kNothing>(args, operands, acc, at, b, back, k, ahead);
       }
     }
     // Asked with every term this would take up to a tenth of all time, and so does fetching.
     if (kFetches && ahead.bytes > Ahead::kLine) {
       while (k > 0)
-        AddTerm<kInPairs, Fetches::kAllLines>(args, rows, wanted, acc, at, b, back, k, ahead);
+        AddTerm<kInPairs, Fetches::kAllLines>(args, operands, acc, at, b, back, k, ahead);
     } else if (kFetches && ahead.step > 0) {
       while (k > 0)
-        AddTerm<kInPairs, Fetches::kOneLine>(args, rows, wanted, acc, at, b, back, k, ahead);
+        AddTerm<kInPairs, Fetches::kOneLine>(args, operands, acc, at, b, back, k, ahead);
     } else {
       while (k > 0)
-        AddTerm<kInPairs, Fetches::kNothing>(args, rows, wanted, acc, at, b, back, k, ahead);
+        AddTerm<kInPairs, Fetches::kNothing>(args, operands, acc, at, b, back, k, ahead);
     }
   }
 
   // kAtOnce terms, and on to the next: a row's address is found once for all of them.
-  static HWY_INLINE void AddSeveral(const GemmTileArgs<Element>& args, const Rows& rows,
-                                    const Wanted& wanted, Accumulators& acc, int64_t& at,
-                                    const Element*& b) {
+  static HWY_INLINE void AddSeveral(const GemmTileArgs<Element>& args, const Operands& operands,
+                                    Accumulators& acc, int64_t& at, const Element*& b) {
     typename TimesHalf::V columns[kAtOnce];
 #pragma GCC unroll 16
-    for (int t = 0; t < kAtOnce; ++t) columns[t] = wanted.LoadHalf(b + t * args.b_step);
+    for (int t = 0; t < kAtOnce; ++t) columns[t] = operands.columns.LoadHalf(b + t * args.b_step);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const Element* row = rows.at[i] + at;
+      const Element* row = operands.rows[i] + at;
 #pragma GCC unroll 16
       for (int t = 0; t < kAtOnce; ++t) {
         acc.half[i] = TimesHalf::AddTimes(row + t * args.a_step, columns[t], acc.half[i]);
@@ -373,18 +347,18 @@ class Tile {
 
   // One term, the k-th from the segment's end, and on to the next.
   template <bool kInPairs, Fetches kFetched>
-  static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args, const Rows& rows,
-                                 const Wanted& wanted, Accumulators& acc, int64_t& at,
-                                 const Element*& b, int64_t back, int64_t& k, Ahead& ahead) {
+  static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args, const Operands& operands,
+                                 Accumulators& acc, int64_t& at, const Element*& b, int64_t back,
+                                 int64_t& k, Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
     if constexpr (kFetched != Fetches::kNothing) {
       ahead.template Fetch<kFetched == Fetches::kAllLines>();
     }
     typename Times::V column[kWhole == 0 ? 1 : kWhole];
 #pragma GCC unroll 16
-    for (int v = 0; v < kWhole; ++v) column[v] = wanted.Load(v, b + v * lanes);
+    for (int v = 0; v < kWhole; ++v) column[v] = operands.columns.Load(v, b + v * lanes);
     typename TimesHalf::V half_column;
-    if constexpr (kEndsInHalf) half_column = wanted.LoadHalf(b + kWhole * lanes);
+    if constexpr (kEndsInHalf) half_column = operands.columns.LoadHalf(b + kWhole * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       // Broadcasts to both vectors of a row cost some machines more than to read a factor twice,
@@ -392,13 +366,13 @@ class Tile {
       if constexpr (kEndsInHalf && kWhole <= 1) {
         if (kWhole == 0 || i % 2 != 0) {
           if constexpr (kWhole == 1) {
-            acc.whole[i][0] = Times::AddTimes(rows.at[i] + at, column[0], acc.whole[i][0]);
+            acc.whole[i][0] = Times::AddTimes(operands.rows[i] + at, column[0], acc.whole[i][0]);
           }
-          acc.half[i] = TimesHalf::AddTimes(rows.at[i] + at, half_column, acc.half[i]);
+          acc.half[i] = TimesHalf::AddTimes(operands.rows[i] + at, half_column, acc.half[i]);
           continue;
         }
       }
-      const auto factor = Times::Broadcast(rows.at[i] + at);
+      const auto factor = Times::Broadcast(operands.rows[i] + at);
 #pragma GCC unroll 16
       for (int v = 0; v < kWhole; ++v) {
         acc.whole[i][v] = Times::Add(factor, column[v], acc.whole[i][v]);

@@ -7,6 +7,7 @@
 #define CONVGRAD_KERNELS_MULTIPLIER_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -83,6 +84,40 @@ template <class Element>
 constexpr bool MasksColumns() {
   return HWY_TARGET == HWY_AVX3 && !kOfPairs<Element>;
 }
+
+// The columns of a term that a tile of kVectors reads: no more of the last vector than is wanted,
+// where MasksColumns. That one is half a vector if kEndsInHalf.
+template <class Element, class D, int kVectors, bool kEndsInHalf>
+class WantedColumns {
+ public:
+  using Half = hn::Half<D>;
+  using Times = Multiplier<Element, D>;
+  using TimesHalf = Multiplier<Element, Half>;
+
+  explicit HWY_INLINE WantedColumns(int64_t num_cols) {
+    if constexpr (MasksColumns<Element>()) {
+      const int64_t before = (kVectors - 1) * static_cast<int64_t>(hn::Lanes(D()));
+      const auto cols = static_cast<size_t>(std::max<int64_t>(0, num_cols - before));
+      whole_ = hn::FirstN(D(), cols);
+      half_ = hn::FirstN(Half(), cols);
+    }
+  }
+
+  HWY_INLINE typename Times::V Load(int v, const Element* from) const {
+    if constexpr (MasksColumns<Element>() && !kEndsInHalf) {
+      if (v == kVectors - 1) return Times::LoadOf(whole_, from);
+    }
+    return Times::Load(from);
+  }
+  HWY_INLINE typename TimesHalf::V LoadHalf(const Element* from) const {
+    if constexpr (MasksColumns<Element>()) return TimesHalf::LoadOf(half_, from);
+    return TimesHalf::Load(from);
+  }
+
+ private:
+  hn::Mask<D> whole_;
+  hn::Mask<Half> half_;
+};
 
 // The result that is one block's sum. Where -0 and NaN may be, they become +0 and the canonical
 // NaN; sums of pairs are neither (indirect_gemm.h).

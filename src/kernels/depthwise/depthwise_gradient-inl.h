@@ -224,10 +224,6 @@ bool TakeWholeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
     if (!alike(kTwo, kOne)) GradientTile<2>(rows, row, first_out, kTile, channels);
     return true;
   }
-  if (rows.dilation == 1 && rows.stride == 3) {
-    GradientTile<3>(rows, row, first_out, kTile, channels);
-    return true;
-  }
   if (rows.stride > 1) return false;
   return rows.dilation == 2 ? alike(kOne, kTwo) : rows.dilation == 4 && alike(kOne, kFour);
 }

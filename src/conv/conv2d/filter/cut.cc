@@ -21,10 +21,10 @@ constexpr int64_t kDealtBlockBytes = int64_t{1} << 20;  // those of all blocks o
 constexpr int64_t kChunkBytes = 256 << 10;
 constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
 constexpr int64_t kOneCallPixels = 2560;      // there; every panel reads all of their input again
-constexpr int64_t kOneCallPackedBytes = int64_t{8} << 20;  // there, beside fewer sums
-constexpr int64_t kGroupBytes = 384 << 10;  // of the input, for a group of row blocks
-constexpr int64_t kListBytes = 1 << 20;     // of all pixels of a stage for all taps
-constexpr int64_t kTilesPerThread = 32;     // with fewer, threads also take runs side by side
+constexpr int64_t kOneCallPackedBytes = 8 << 20;  // there, beside fewer sums
+constexpr int64_t kGroupBytes = 384 << 10;        // of the input, for a group of row blocks
+constexpr int64_t kListBytes = 1 << 20;           // of all pixels of a stage for all taps
+constexpr int64_t kTilesPerThread = 32;           // with fewer, threads also take runs side by side
 
 }  // namespace
 
@@ -67,20 +67,21 @@ std::vector<PixelBlock> FilterCut::MakeBlocks(bool pairs) const {
 
 bool FilterCut::OneCallSuffices() const {
   const int64_t num_pixels = NumPixels();
+  if (NumRuns() > 1 || num_pixels > kOneCallPixels || num_pixels * PanelBytes() > kOneCallBytes) {
+    return false;
+  }
   const Pass all{0, geometry.groups, 0, sizes.panels.count};
-  const int64_t packed_bytes = num_pixels * sizes.element_bytes *
-                               ((UsesInputInPlace() ? 0 : GridPixels() * InputWidth(all)) +
-                                (UsesOutputInPlace() ? 0 : OutputWidth(all)));
-  const int64_t room =
-      std::max({AllSumBytes(), kOneCallPackedBytes, kStageBytesPerThread * num_threads});
-  return NumRuns() == 1 && num_pixels <= kOneCallPixels &&
-         num_pixels * PanelBytes() <= kOneCallBytes &&
-         packed_bytes <= std::min(room, kMostStageBytes);
+  const double packed = (UsesInputInPlace() ? 0 : Product(GridPixels(), InputWidth(all))) +
+                        (UsesOutputInPlace() ? 0 : Product(OutputWidth(all)));
+  const double packed_bytes = packed * Product(num_pixels, sizes.element_bytes);
+  const double room = std::max(
+      AllSumBytes(), Product(std::max(kOneCallPackedBytes, kStageBytesPerThread * num_threads)));
+  return packed_bytes <= std::min(room, Product(kMostStageBytes));
 }
 
-int64_t FilterCut::AllSumBytes() const {
-  const int64_t tiles = geometry.groups * sizes.panels.count * row_blocks * tile_taps;
-  return tiles * sizes.tile_sums * int64_t{sizeof(double)};
+double FilterCut::AllSumBytes() const {
+  return Product(geometry.groups, sizes.panels.count, row_blocks, tile_taps, sizes.tile_sums,
+                 int64_t{sizeof(double)});
 }
 
 std::vector<PixelStage> FilterCut::CutStages() const {
@@ -169,11 +170,12 @@ bool FilterCut::PaysToDealBlocks() const {
   constexpr int64_t kFewestThreads = 3, kFewestBlocks = 2;  // of a thread
   if (num_threads < kFewestThreads || NumBlocks() < kFewestBlocks * num_threads) return false;
   if (NumBlocks() >= kRunBlocks * num_threads) return false;
-  const int64_t sum_bytes = AllSumBytes();  // of a block
-  const int64_t operand_bytes =
-      kBlockTerms * (geometry.in_c + geometry.out_c) * sizes.element_bytes;
+  const double sum_bytes = AllSumBytes();  // of a block
+  const double operand_bytes =
+      Product(kBlockTerms, geometry.in_c + geometry.out_c, sizes.element_bytes);
   return 2 * sum_bytes <= operand_bytes &&
-         NumBlocks() * sum_bytes <= std::min(kDealtBlockBytes * num_threads, kSumBytes);
+         Product(NumBlocks()) * sum_bytes <=
+             Product(std::min(kDealtBlockBytes * num_threads, kSumBytes));
 }
 
 int64_t FilterCut::PortionsAtOnce() const {

@@ -281,7 +281,7 @@ struct FilterCut {
   int64_t MostBlockPixels() const;
   // The memory of tiles' sums: in a pass, and of the whole result.
   int64_t SumBytes() const;
-  int64_t AllSumBytes() const;
+  double AllSumBytes() const;
 };
 
 // The tiles of one group and tap, or of all taps where they are joined, with a form's elements:

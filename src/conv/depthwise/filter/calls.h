@@ -22,7 +22,7 @@ struct FilterCall {
 };
 
 // Calls that are found once for all spans of the same blocks of an image, and a unit's taps and
-// first channel.
+// number of channels.
 template <class Element>
 struct SpanCalls {
   int64_t first_block, num_blocks;  // the first counted in its image

@@ -78,15 +78,16 @@ struct Multiplier<BFloat16Pair, D> {
 template <class Element>
 inline constexpr bool kOfPairs = std::is_same_v<Element, BFloat16Pair>;
 
-// True if the last vector of a tile's columns is read by a mask: where that takes no longer than to
-// read all of it, and nothing is read that the mask leaves out.
+// True if a tile reads no more columns than are wanted: the last vector by a mask where that is
+// only a part of it. Whole ones are read without: of what is read by masks the machine by itself
+// fetches nothing ahead. With few registers there is none for a mask.
 template <class Element>
 constexpr bool MasksColumns() {
-  return HWY_TARGET == HWY_AVX3 && !kOfPairs<Element>;
+  return HWY_TARGET == HWY_AVX3 && std::is_same_v<Element, float>;
 }
 
-// The columns of a term that a tile of kVectors reads: no more of the last vector than is wanted,
-// where MasksColumns. That one is half a vector if kEndsInHalf.
+// The columns of a term that a tile of kVectors reads. The last vector is half a one if
+// kEndsInHalf.
 template <class Element, class D, int kVectors, bool kEndsInHalf>
 class WantedColumns {
  public:
@@ -100,23 +101,27 @@ class WantedColumns {
       const auto cols = static_cast<size_t>(std::max<int64_t>(0, num_cols - before));
       whole_ = hn::FirstN(D(), cols);
       half_ = hn::FirstN(Half(), cols);
+      partial_ = cols < hn::Lanes(D()) / (kEndsInHalf ? 2 : 1);
     }
   }
 
   HWY_INLINE typename Times::V Load(int v, const Element* from) const {
     if constexpr (MasksColumns<Element>() && !kEndsInHalf) {
-      if (v == kVectors - 1) return Times::LoadOf(whole_, from);
+      if (v == kVectors - 1 && HWY_UNLIKELY(partial_)) return Times::LoadOf(whole_, from);
     }
     return Times::Load(from);
   }
   HWY_INLINE typename TimesHalf::V LoadHalf(const Element* from) const {
-    if constexpr (MasksColumns<Element>()) return TimesHalf::LoadOf(half_, from);
+    if constexpr (MasksColumns<Element>()) {
+      if (HWY_UNLIKELY(partial_)) return TimesHalf::LoadOf(half_, from);
+    }
     return TimesHalf::Load(from);
   }
 
  private:
   hn::Mask<D> whole_;
   hn::Mask<Half> half_;
+  bool partial_;
 };
 
 // The result that is one block's sum. Where -0 and NaN may be, they become +0 and the canonical

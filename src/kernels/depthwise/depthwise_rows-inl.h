@@ -25,6 +25,12 @@ namespace HWY_NAMESPACE {
 // are in them; else three rows of four.
 inline constexpr int64_t kWidestTile = kManyRegisters ? 7 : 4;
 
+// Channels that are taken at a time, whatever a group is elsewhere: a source vector is loaded once
+// for all taps, so that it pays to widen neighbours.
+template <class T>
+inline constexpr int64_t kRowsGroup =
+    static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<ComputeType<T> >()));
+
 template <class V>
 using RowsWeights = V[kRowsTaps][kRowsTaps];
 
@@ -57,7 +63,7 @@ HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V>& w
     if constexpr (kFetches) {
       if (col >= kRowsTaps - kStride) __builtin_prefetch(at + row.ahead);
     }
-    const V x = InRegister(LoadPart<0>(d, at));
+    const V x = InRegister(LoadWidened(d, at));
 #pragma GCC unroll 4
     for (int64_t j = 0; j * kStride <= kTop; ++j) {
 #pragma GCC unroll 8
@@ -78,7 +84,7 @@ HWY_INLINE void LoadWeights(D d, const DepthwiseRows<T>& rows, int64_t channel,
     const T* from = rows.filter + i * rows.filter_row_step + channel;
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kRowsTaps; ++k) {
-      weights[i][k] = LoadPart<0>(d, from + k * rows.filter_stride);
+      weights[i][k] = LoadWidened(d, from + k * rows.filter_stride);
     }
   }
 }
@@ -99,7 +105,7 @@ HWY_INLINE void EndSums(D d, V (&sums)[kCount]) {
 template <class D, class T, class V>
 HWY_INLINE void StoreEnded(D d, V sum, T* to) {
   if constexpr (kInStorage<T>) {
-    StoreParts(d, sum, sum, to);
+    StoreNarrowed(d, sum, to);
   } else {
     hn::StoreU(sum, d, to);
   }
@@ -169,7 +175,11 @@ struct SpreadRow {
 template <class D, class T, class V>
 HWY_INLINE void StoreSum(D d, V sum, T* to) {
   const V ended = hn::Add(sum, hn::Zero(d));
-  StoreSums(d, ended, ended, to, kGroupSize<T>);
+  if constexpr (kInStorage<T>) {
+    StoreNarrowed(d, ended, to);
+  } else {
+    hn::StoreU(CanonicalNaN(d, ended), d, to);
+  }
 }
 
 // begun[] are the sums of row 2 q, and become those of row 2 q + 2. kThere: the source row is.
@@ -182,7 +192,7 @@ HWY_INLINE void AddSpreadRow(D d, const SpreadRow<T>& row, const RowsWeights<V>&
   // The next column's sums, in rows 2 q + 1 and 2 q + 2.
   V odd = hn::Zero(d), next = hn::Zero(d);
   if (kThere && row.left) {
-    const V x = LoadPart<0>(d, from);
+    const V x = LoadWidened(d, from);
     begun[0] = Fma(x, weights[0][2], begun[0]);
     odd = Fma(x, weights[1][2], odd);
     next = Fma(x, weights[2][2], next);
@@ -192,7 +202,7 @@ HWY_INLINE void AddSpreadRow(D d, const SpreadRow<T>& row, const RowsWeights<V>&
     V odd_1 = hn::Zero(d), odd_2 = hn::Zero(d), next_1 = hn::Zero(d), next_2 = hn::Zero(d);
     from += row.source_stride;
     if (kThere && (p + 1 < kWidth || row.right)) {
-      const V x = InRegister(LoadPart<0>(d, from));
+      const V x = InRegister(LoadWidened(d, from));
       begun[2 * p] = Fma(x, weights[0][0], begun[2 * p]);
       begun[2 * p + 1] = Fma(x, weights[0][1], begun[2 * p + 1]);
       if (p + 1 < kWidth) begun[2 * p + 2] = Fma(x, weights[0][2], begun[2 * p + 2]);
@@ -231,7 +241,7 @@ HWY_NOINLINE void SpreadDownRows(const DepthwiseRows<T>& rows, int64_t first_col
   V begun[2 * kWidth];
 #pragma GCC unroll 16
   for (int64_t p = 0; p < 2 * kWidth; ++p) begun[p] = hn::Zero(d);
-  alignas(64) T unwanted[kGroupSize<T>];
+  alignas(64) T unwanted[kRowsGroup<T>];
   const int64_t first = rows.first_row, end = first + rows.count_rows;
   const int64_t last_col = first_col + kWidth - 1;
   int64_t q = (first + 1) / 2 - 1;
@@ -281,7 +291,7 @@ HWY_INLINE void WithWidth(int64_t width, const Body& body) {
 // all of `count` columns and `channels`, in nearly equal tiles, so that none is narrow.
 template <class T, class Body>
 HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
-  constexpr int64_t kSize = kGroupSize<T>;
+  constexpr int64_t kSize = kRowsGroup<T>;
   constexpr int64_t kTogether =
       HWY_MAX(kSize, 4 * LinesAhead::kLineBytes / static_cast<int64_t>(sizeof(T)));
   const int64_t num_tiles = (count + kWidestTile - 1) / kWidestTile;
@@ -304,11 +314,11 @@ HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
 // line, the second one, whose own lines are there, fetches those of the next vector.
 template <int64_t kStride, class T>
 void ForwardRowsOfStride(const DepthwiseRows<T>& rows) {
-  constexpr int64_t kVectorBytes = kGroupSize<T> * static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kVectorBytes = kRowsGroup<T> * static_cast<int64_t>(sizeof(T));
   constexpr bool kSharesLines = 2 * kVectorBytes == LinesAhead::kLineBytes;
   ForTiles<T>(rows.count, rows.channels,
               [&](auto width, int64_t first, int64_t channel, int64_t ahead) HWY_ATTR {
-                const bool second = channel / kGroupSize<T> % 2 != 0;
+                const bool second = channel / kRowsGroup<T> % 2 != 0;
                 if (kSharesLines && second && ahead != 0) {
                   ForwardDownRows<width(), kStride, kSharesLines>(rows, first, channel, ahead);
                 } else {
@@ -331,10 +341,11 @@ void DepthwiseSpreadRows(const DepthwiseRows<T>& rows) {
                   HWY_ATTR { SpreadDownRows<width()>(rows, begin + first, channel); });
 }
 
-// None for vectors in two parts: twice the sums don't fit the registers.
+// Not of bfloat16 with few registers: groups of its own, whose numbers are no neighbours, are
+// widened sooner.
 template <class T>
 void FillRowsOf(DepthwiseRowKernels<T>* kernels) {
-  if constexpr (kSlide && kGroupParts<T> == 1) {
+  if constexpr (kSlide && (kManyRegisters || kGroupParts<T> == 1)) {
     kernels->forward_rows = DepthwiseForwardRows<T>;
     kernels->spread_rows = DepthwiseSpreadRows<T>;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 namespace convgrad {
 
@@ -147,6 +146,8 @@ void FilterCallFinder<Element>::AddGroup(const FilterUnit& unit, const SpanCalls
     rows.source_row_step = source(row + 1, taps.begin) - source(row, taps.begin);
     rows.out_backprop_row_step = output(row + 1) - output(row);
   }
+  // A row belongs to the group if it meets the same taps and all that it reads lies where the steps
+  // say: strips leave out rows that nothing reads.
   const auto lies_behind = [&](int64_t next) {
     if (RowTaps(unit, next) != taps) return false;
     for (int64_t tap = taps.begin; tap < taps.end; ++tap) {

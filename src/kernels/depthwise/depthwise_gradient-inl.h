@@ -10,6 +10,8 @@
 #define CONVGRAD_KERNELS_DEPTHWISE_GRADIENT_INL_H_
 #endif
 
+#include <algorithm>
+
 #include "kernels/depthwise/depthwise_short_rows-inl.h"
 #include "kernels/depthwise/depthwise_tile-inl.h"
 #include "kernels/kernel_table.h"
@@ -252,16 +254,30 @@ void GradientOfRows(const DepthwiseGradientRows<T>& rows) {
 
 template <class T>
 void DepthwiseGradient(const DepthwiseGradientImages<T>& images) {
+  const DepthwiseGradientRows<T>* const end = images.groups + images.num_groups;
+  ComputeType<T>* sums = nullptr;  // those of three short rows
   if constexpr (kSlide) {
-    if (TakeShortRows(images)) return;
+    sums = SumsOfShortRows(images);
+    if (sums != nullptr && std::all_of(images.groups, end, AreShortRows<T>)) {
+      return GradientOfShortRows(images, sums);
+    }
   }
+  DepthwiseGradientImages<T> alone = images;  // a group in an image
+  alone.num_groups = alone.num_images = 1;
   for (int64_t image = 0; image < images.num_images; ++image) {
-    for (int64_t group = 0; group < images.num_groups; ++group) {
-      DepthwiseGradientRows<T> rows = images.groups[group];
-      rows.source_at += images.source_at + image * images.source_step;
-      rows.out_backprop += images.out_backprop_at + image * images.out_backprop_step;
+    for (const auto* group = images.groups; group != end; ++group) {
+      alone.groups = group;
+      if (sums != nullptr && AreShortRows(*group)) {
+        if constexpr (kSlide) GradientOfShortRows(alone, sums);
+        continue;
+      }
+      DepthwiseGradientRows<T> rows = *group;
+      rows.source_at += alone.source_at;
+      rows.out_backprop += alone.out_backprop_at;
       GradientOfRows(rows);
     }
+    alone.source_at += images.source_step;
+    alone.out_backprop_at += images.out_backprop_step;
   }
 }
 

@@ -180,8 +180,8 @@ HWY_INLINE void AddRows(D d, const DepthwiseGradientRows<T>& rows, int64_t sourc
 
 // With kNeighbours the rows are such as AddNeighbours takes. `sums` are those of the first tap.
 template <int64_t kPart, bool kNeighbours, class T>
-HWY_NOINLINE void GradientOfShortRows(const DepthwiseGradientImages<T>& images,
-                                      const ShortRowsPart& part, ComputeType<T>* sums) {
+HWY_NOINLINE void GradientOfVector(const DepthwiseGradientImages<T>& images,
+                                   const ShortRowsPart& part, ComputeType<T>* sums) {
   const hn::ScalableTag<ComputeType<T> > d;
   const int64_t tap_sums = images.groups[0].sums_stride;
   ComputeType<T>* const first = sums + part.slot + kPart * (kGroupSize<T> / kGroupParts<T>);
@@ -259,43 +259,45 @@ bool AreNeighbours(const DepthwiseGradientRows<T>& rows) {
          origin + rows.count + 1 <= rows.num_cols;
 }
 
-// The sums of the first tap if the rows of all groups meet three short rows of taps, or two
-// neighbours of them, and are best taken so; else null.
+// The sums of the first tap if the rows of all groups meet some of three short rows of taps, and
+// are best taken so; else null.
 template <class T>
 ComputeType<T>* SumsOfShortRows(const DepthwiseGradientImages<T>& images) {
   const DepthwiseGradientRows<T>& any = images.groups[0];
   // Numbers of 16 bits are widened anew for each tap, unless taps are neighbours.
   if (kInStorage<T> && !AreNeighbours(any)) return nullptr;
   if (any.channels > kGroupSize<T> && !PaysByVectors(any)) return nullptr;
+  const DepthwiseGradientRows<T>* const end = images.groups + images.num_groups;
   ComputeType<T>* first = any.segments[0].sums;
-  for (int64_t g = 1; g < images.num_groups; ++g) {
-    first = HWY_MIN(first, images.groups[g].segments[0].sums);
+  for (const auto* rows = images.groups; rows != end; ++rows) {
+    first = HWY_MIN(first, rows->segments[0].sums);
   }
   const int64_t row_sums = kShortTaps * any.sums_stride;
-  bool has_all = false;
-  for (int64_t g = 0; g < images.num_groups; ++g) {
-    const DepthwiseGradientRows<T>& rows = images.groups[g];
-    // One row of taps is rare: only images of a row have no more.
-    if (rows.num_segments < kShortRows - 1 || rows.num_segments > kShortRows) return nullptr;
-    const int64_t top = rows.segments[0].sums == first ? 0 : 1;
-    if (top + rows.num_segments > kShortRows) return nullptr;
-    for (int64_t i = 0; i < rows.num_segments; ++i) {
-      const DepthwiseSegment<T>& segment = rows.segments[i];
-      if (segment.num_taps != kShortTaps || segment.origin != any.segments[0].origin) {
+  bool meets_last = false;
+  for (const auto* rows = images.groups; rows != end; ++rows) {
+    for (int64_t i = 0; i < rows->num_segments; ++i) {
+      const DepthwiseSegment<T>& segment = rows->segments[i];
+      const int64_t at = segment.sums - first;
+      if (segment.num_taps != kShortTaps || segment.origin != any.segments[0].origin ||
+          at % row_sums != 0 || at / row_sums >= kShortRows) {
         return nullptr;
       }
-      if (segment.sums != first + (top + i) * row_sums) return nullptr;
+      meets_last |= at / row_sums == kShortRows - 1;
     }
-    has_all |= top + rows.num_segments == kShortRows;
   }
-  return has_all ? first : nullptr;
+  return meets_last ? first : nullptr;
 }
 
-// Images of such rows; false if these are not.
+// True if a kernel of their own takes such rows. Those that meet one row of taps are rare: small
+// images with a dilation have some.
 template <class T>
-bool TakeShortRows(const DepthwiseGradientImages<T>& images) {
-  ComputeType<T>* const sums = SumsOfShortRows(images);
-  if (sums == nullptr) return false;
+bool AreShortRows(const DepthwiseGradientRows<T>& rows) {
+  return rows.num_segments >= kShortRows - 1;
+}
+
+// Images of such rows.
+template <class T>
+void GradientOfShortRows(const DepthwiseGradientImages<T>& images, ComputeType<T>* sums) {
   const DepthwiseGradientRows<T>& rows = images.groups[0];
   const int64_t origin = rows.segments[0].origin, stride = rows.stride;
   const int64_t room = rows.num_cols - origin - (kShortTaps - 1) * rows.dilation;
@@ -307,13 +309,12 @@ bool TakeShortRows(const DepthwiseGradientImages<T>& images) {
   for (part.slot = 0; part.slot < rows.channels; part.slot += kSize) {
     part.channel = FirstChannel(part.slot / kSize, kSize, rows.channels);
     const auto take = [&](auto index) {
-      if (neighbours) return GradientOfShortRows<index(), true>(images, part, sums);
-      if constexpr (!kInStorage<T>) GradientOfShortRows<index(), false>(images, part, sums);
+      if (neighbours) return GradientOfVector<index(), true>(images, part, sums);
+      if constexpr (!kInStorage<T>) GradientOfVector<index(), false>(images, part, sums);
     };
     take(std::integral_constant<int64_t, 0>());
     if constexpr (kGroupParts<T> == 2) take(std::integral_constant<int64_t, 1>());
   }
-  return true;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -82,20 +82,12 @@ HWY_INLINE void StepGradient(D d, const TileSource<T>& source, const T* out_back
   for (int64_t k = 0; k < kTaps; ++k) hn::StoreU(acc[k], d, sums + k * rows.sums_stride);
 }
 
-// `count` outputs from first_out on, one part of a group of channels, whose sums are at `slot`;
-// kStride other than 0 takes whole tiles only.
-template <int64_t kStride, int64_t kPart, class D, class T>
+// `count` outputs from first_out on, one part of a group of channels, whose sums are at `slot`.
+template <int64_t kPart, class D, class T>
 HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
                                   int64_t first_out, int64_t count, int64_t channel, int64_t slot) {
-  using V = hn::Vec<D>;
   const T* out_backprop = rows.out_backprop + row * rows.out_backprop_row_step +
                           first_out * rows.out_backprop_stride + channel;
-  [[maybe_unused]] V g[kTile];
-  if constexpr (kStride != 0) {
-#pragma GCC unroll 8
-    for (int64_t p = 0; p < kTile; ++p)
-      g[p] = LoadPart<kPart>(d, out_backprop + p * rows.out_backprop_stride);
-  }
   for (int64_t i = 0; i < rows.num_segments; ++i) {
     const DepthwiseSegment<T>& segment = rows.segments[i];
     const int64_t first_col = segment.origin + first_out * rows.stride;
@@ -105,37 +97,35 @@ HWY_INLINE void GradientOfOutputs(D d, const DepthwiseGradientRows<T>& rows, int
     const TileSource<T> source =
         SourceOf(segment.source + rows.source_at + row * rows.source_row_step + channel, first_col,
                  rows.source_stride, rows.num_cols);
-    ComputeType<T>* sums = segment.sums + slot;
-    const bool checked = first_col < 0 || end_col > rows.num_cols;
     WithTaps(segment.num_taps, [&](auto taps) HWY_ATTR {
-      if constexpr (kStride == 0) {
-        StepGradient<taps(), kPart>(d, source, out_backprop, count, rows, sums);
-      } else if (checked) {
-        SlideGradient<taps(), kStride, 1, kPart, Coverage::kAny>(d, source, g, sums,
-                                                                 rows.sums_stride);
-      } else {
-        SlideGradient<taps(), kStride, 1, kPart, Coverage::kWhole>(d, source, g, sums,
-                                                                   rows.sums_stride);
-      }
+      StepGradient<taps(), kPart>(d, source, out_backprop, count, rows, segment.sums + slot);
     });
   }
 }
 
-template <int64_t kStride, class T>
-HWY_NOINLINE void GradientTile(const DepthwiseGradientRows<T>& rows, int64_t row, int64_t first_out,
-                               int64_t count, ChannelRange channels) {
+// Fetches what goes with `count` outputs from first_out on of one group of channels.
+template <class T>
+HWY_INLINE void FetchForOutputs(const DepthwiseGradientRows<T>& rows, int64_t row,
+                                int64_t first_out, int64_t count, int64_t channel) {
+  FetchNext(rows.next, first_out * rows.stride, count * rows.stride, rows.source_stride, channel,
+            row * rows.source_row_step);
+  FetchNext(rows.next_out_backprop, first_out, count, rows.out_backprop_stride, channel,
+            row * rows.out_backprop_row_step);
+  if (rows.ahead != nullptr) FetchLines(rows.ahead, count);
+}
+
+// Any outputs.
+template <class T>
+HWY_NOINLINE void GradientOfAnyOutputs(const DepthwiseGradientRows<T>& rows, int64_t row,
+                                       int64_t first_out, int64_t count, ChannelRange channels) {
   const hn::ScalableTag<ComputeType<T> > d;
   constexpr int64_t kSize = kGroupSize<T>;
   for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
     const int64_t channel = FirstChannel(slot / kSize, kSize, rows.channels);
-    FetchNext(rows.next, first_out * rows.stride, count * rows.stride, rows.source_stride, channel,
-              row * rows.source_row_step);
-    FetchNext(rows.next_out_backprop, first_out, count, rows.out_backprop_stride, channel,
-              row * rows.out_backprop_row_step);
-    if (rows.ahead != nullptr) FetchLines(rows.ahead, count);
-    GradientOfOutputs<kStride, 0>(d, rows, row, first_out, count, channel, slot);
+    FetchForOutputs(rows, row, first_out, count, channel);
+    GradientOfOutputs<0>(d, rows, row, first_out, count, channel, slot);
     if constexpr (kGroupParts<T> == 2) {
-      GradientOfOutputs<kStride, 1>(d, rows, row, first_out, count, channel, slot + kSize / 2);
+      GradientOfOutputs<1>(d, rows, row, first_out, count, channel, slot + kSize / 2);
     }
   }
 }
@@ -156,11 +146,7 @@ HWY_NOINLINE void GradientAlikeTile(const DepthwiseGradientRows<T>& rows, int64_
   const DepthwiseSegment<T>* const end = rows.segments + rows.num_segments;
   for (int64_t slot = channels.begin; slot < channels.end; slot += kSize) {
     const int64_t channel = FirstChannel(slot / kSize, kSize, rows.channels);
-    FetchNext(rows.next, first_out * kStride, kTile * kStride, rows.source_stride, channel,
-              row * rows.source_row_step);
-    FetchNext(rows.next_out_backprop, first_out, kTile, rows.out_backprop_stride, channel,
-              row * rows.out_backprop_row_step);
-    if (rows.ahead != nullptr) FetchLines(rows.ahead, kTile);
+    FetchForOutputs(rows, row, first_out, kTile, channel);
     const auto add = [&](auto part) HWY_ATTR {
       hn::Vec<decltype(d)> g[kTile];
 #pragma GCC unroll 8
@@ -184,6 +170,12 @@ constexpr bool HasAlikeTiles(int64_t num_taps, int64_t dilation) {
   return dilation == 1 || (num_taps > 1 && (dilation == 2 || num_taps % 2 == 1));
 }
 
+// Filters as wide as the image and more have rows of taps, in segments of five and more, most of
+// whose columns are off the row.
+constexpr bool HasAnyTiles(int64_t num_taps) {
+  return num_taps >= 5;
+}
+
 // The tile if it is such a one of kStride and kDilation; else false.
 template <int64_t kStride, int64_t kDilation, class T>
 bool TakeAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
@@ -191,13 +183,21 @@ bool TakeAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
   const int64_t first_col = rows.segments[0].origin + first_out * kStride;
   const Coverage coverage =
       CoverageOf(first_col, TileSpan(num_taps, kStride, kDilation), rows.num_cols);
-  if (coverage == Coverage::kAny || !HasAlikeTiles(num_taps, kDilation)) return false;
+  constexpr bool kOfAny = !kInStorage<T> && kStride == 1 && kDilation == 1;
+  if (!HasAlikeTiles(num_taps, kDilation)) return false;
+  if (coverage == Coverage::kAny && !(kOfAny && HasAnyTiles(num_taps))) return false;
   WithTaps(num_taps, [&](auto taps) HWY_ATTR {
     if constexpr (HasAlikeTiles(taps(), kDilation)) {
       if constexpr (HasWholeTiles(taps(), kStride) && kDilation == 1) {
         if (coverage == Coverage::kWhole) {
           return GradientAlikeTile<taps(), kStride, kDilation, Coverage::kWhole>(
               rows, row, first_out, channels);
+        }
+      }
+      if constexpr (kOfAny && HasAnyTiles(taps())) {
+        if (coverage == Coverage::kAny) {
+          return GradientAlikeTile<taps(), kStride, kDilation, Coverage::kAny>(rows, row, first_out,
+                                                                               channels);
         }
       }
       GradientAlikeTile<taps(), kStride, kDilation, Coverage::kEnds>(rows, row, first_out,
@@ -212,27 +212,22 @@ template <class T>
 bool TakeWholeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
                    int64_t first_out, ChannelRange channels) {
   const auto alike = [&](auto stride, auto dilation) {
-    return num_taps > 0 &&
-           TakeAlikeTile<stride(), dilation()>(rows, num_taps, row, first_out, channels);
+    return TakeAlikeTile<stride(), dilation()>(rows, num_taps, row, first_out, channels);
   };
   constexpr std::integral_constant<int64_t, 1> kOne;
   constexpr std::integral_constant<int64_t, 2> kTwo;
   constexpr std::integral_constant<int64_t, 4> kFour;
-  if (rows.dilation == 1 && rows.stride == 1) {
-    if (!alike(kOne, kOne)) GradientTile<1>(rows, row, first_out, kTile, channels);
-    return true;
-  }
-  if (rows.dilation == 1 && rows.stride == 2) {
-    if (!alike(kTwo, kOne)) GradientTile<2>(rows, row, first_out, kTile, channels);
-    return true;
-  }
-  if (rows.stride > 1) return false;
-  return rows.dilation == 2 ? alike(kOne, kTwo) : rows.dilation == 4 && alike(kOne, kFour);
+  if (rows.stride == 2) return rows.dilation == 1 && alike(kTwo, kOne);
+  if (rows.stride > 2) return false;
+  return rows.dilation == 1   ? alike(kOne, kOne)
+         : rows.dilation == 2 ? alike(kOne, kTwo)
+                              : rows.dilation == 4 && alike(kOne, kFour);
 }
 
-// num_taps: of all segments, or 0.
+// Segments that are alike.
 template <class T>
-void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row) {
+void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t row) {
+  const int64_t num_taps = rows.segments[0].num_taps;
   const int64_t step = ChannelsTogether<T>(num_taps, rows.channels);
   for (int64_t begin = 0; begin < rows.channels; begin += step) {
     const ChannelRange channels = {begin, HWY_MIN(begin + step, rows.channels)};
@@ -241,15 +236,22 @@ void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
       if constexpr (kSlide) {
         if (count == kTile && TakeWholeTile(rows, num_taps, row, out, channels)) continue;
       }
-      GradientTile<0>(rows, row, out, count, channels);
+      GradientOfAnyOutputs(rows, row, out, count, channels);
     }
   }
 }
 
+// Alike segments together.
 template <class T>
 void GradientOfRows(const DepthwiseGradientRows<T>& rows) {
-  const int64_t num_taps = TapsIfAlike(rows.segments, rows.num_segments);
-  for (int64_t row = 0; row < rows.num_rows; ++row) GradientOfRow(rows, num_taps, row);
+  DepthwiseGradientRows<T> alike = rows;
+  for (int64_t first = 0; first < rows.num_segments; first += alike.num_segments) {
+    alike.segments = rows.segments + first;
+    alike.num_segments = NumAlike(alike.segments, rows.num_segments - first);
+    for (int64_t row = 0; row < rows.num_rows; ++row) GradientOfRow(alike, row);
+    alike.next.count = alike.next_out_backprop.count = 0;
+    alike.ahead = nullptr;
+  }
 }
 
 template <class T>

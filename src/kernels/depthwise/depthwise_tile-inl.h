@@ -80,15 +80,21 @@ HWY_INLINE TileSource<T> SourceOf(const T* row, int64_t first_col, int64_t strid
   return {row + first_col * stride, stride, -first_col, num_cols - first_col};
 }
 
-// The taps of each of the segments if all begin at the same column with as many taps; else 0.
+// How many of the first segments begin at the same column and have as many taps.
+template <class T>
+HWY_INLINE int64_t NumAlike(const DepthwiseSegment<T>* segments, int64_t count) {
+  int64_t alike = 0;
+  while (alike < count && segments[alike].origin == segments[0].origin &&
+         segments[alike].num_taps == segments[0].num_taps) {
+    ++alike;
+  }
+  return alike;
+}
+
+// The taps of each of the segments if all are alike; else 0.
 template <class T>
 HWY_INLINE int64_t TapsIfAlike(const DepthwiseSegment<T>* segments, int64_t count) {
-  for (int64_t i = 1; i < count; ++i) {
-    if (segments[i].origin != segments[0].origin || segments[i].num_taps != segments[0].num_taps) {
-      return 0;
-    }
-  }
-  return count == 0 ? 0 : segments[0].num_taps;
+  return count > 0 && NumAlike(segments, count) == count ? segments[0].num_taps : 0;
 }
 
 // Channels [begin, end); begin is a multiple of the group's size.

@@ -69,23 +69,25 @@ void FilterCallFinder<Element>::FindSlots(const FilterUnit& unit, const BlockSpa
   known->all_rows = num_slots == rows.size();
 }
 
-// One row of taps of the unit over one source row, for one part of the outputs.
+// The taps of the unit that one row of outputs meets, for one part of the outputs. Segments that
+// are alike are neighbours.
 template <class Element>
-void FilterCallFinder<Element>::AddSegments(const FilterUnit& unit, const Element* source,
-                                            int64_t row_tap, int64_t origin, int64_t part,
+void FilterCallFinder<Element>::AddSegments(const FilterUnit& unit, const SpanCalls<Element>& known,
+                                            int64_t row, int64_t origin, int64_t part,
                                             FilterCall<Element>* call) const {
-  const Range taps = unit.col_taps;
+  const Range row_taps = RowTaps(unit, row), taps = unit.col_taps;
   const int64_t tap_size = cut_.TapSize(unit.channels.size());
   ComputeType<Element>* const sums = operands_.sums + part * cut_.PartSums(unit.channels.size());
-  for (int64_t tap = taps.begin; tap < taps.end;) {
-    DepthwiseSegment<Element> segment = {};
-    segment.source = source;
+  DepthwiseSegment<Element> segment = {};
+  for (int64_t tap = taps.begin; tap < taps.end; tap += segment.num_taps) {
     segment.origin = origin + tap * cut_.cols.dilation;
     segment.num_taps = SegmentTaps(taps.end - tap);
-    segment.sums =
-        sums + ((row_tap - unit.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
-    call->segments.push_back(segment);
-    tap += segment.num_taps;
+    for (int64_t row_tap = row_taps.begin; row_tap < row_taps.end; ++row_tap) {
+      segment.source = InputRow(unit, known, known.image, InputRowOf(row, row_tap));
+      segment.sums =
+          sums + ((row_tap - unit.row_taps.begin) * taps.size() + tap - taps.begin) * tap_size;
+      call->segments.push_back(segment);
+    }
   }
 }
 
@@ -128,9 +130,7 @@ void FilterCallFinder<Element>::AddGroup(const FilterUnit& unit, const SpanCalls
   const auto output = [&](int64_t of_row) {
     return OutputRow(unit, known.place, known.image, of_row, block.col_begin) + part * size;
   };
-  for (int64_t tap = taps.begin; tap < taps.end; ++tap) {
-    AddSegments(unit, source(row, tap), tap, origin, part, call);
-  }
+  AddSegments(unit, known, row, origin, part, call);
   DepthwiseGradientRows<Element> rows = {};
   rows.num_segments = std::ssize(call->segments) - static_cast<int64_t>(segments_before);
   rows.out_backprop = output(row);

@@ -59,8 +59,8 @@ class FilterCallFinder {
   // The group that begins with a row, as far as rows lie behind each other.
   void AddGroup(const FilterUnit& unit, const SpanCalls<Element>& known, const PixelBlock& block,
                 int64_t row, int64_t part, FilterCall<Element>* call) const;
-  void AddSegments(const FilterUnit& unit, const Element* source, int64_t row_tap, int64_t origin,
-                   int64_t part, FilterCall<Element>* call) const;
+  void AddSegments(const FilterUnit& unit, const SpanCalls<Element>& known, int64_t row,
+                   int64_t origin, int64_t part, FilterCall<Element>* call) const;
   // The rows of taps of a unit that are on the image for a row of outputs.
   Range RowTaps(const FilterUnit& unit, int64_t row) const;
   int64_t InputRowOf(int64_t row, int64_t row_tap) const {

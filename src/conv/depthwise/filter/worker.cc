@@ -32,6 +32,14 @@ bool Clashes(const void* sums, const void* data, uintptr_t apart) {
          apart / 4;
 }
 
+// to[i * parts + part] = from[part * stride + i] for i < count.
+template <class Compute>
+void Interleave(const Compute* from, int64_t stride, int64_t parts, int64_t count, Compute* to) {
+  for (int64_t part = 0; part < parts; ++part) {
+    for (int64_t i = 0; i < count; ++i) to[i * parts + part] = from[part * stride + i];
+  }
+}
+
 // The part moved to an image.
 StripPart InImage(StripPart part, const DataLayout& layout, int64_t image) {
   part.image = image;
@@ -303,7 +311,7 @@ void FilterWorker<Stored, Element>::OrderGroups(int64_t count) {
   if (parts == 1) return;
   for (Compute* first = sums_; first != sums_ + count; first += group) {
     apart_.assign(first, first + group);
-    for (int64_t i = 0; i < group; ++i) first[i] = apart_[i % parts * (group / parts) + i / parts];
+    Interleave(apart_.data(), group / parts, parts, group / parts, first);
   }
 }
 
@@ -319,7 +327,7 @@ void FilterWorker<Stored, Element>::OrderParts(int64_t channels, Compute* sums) 
   }
   if (parts == 1) return;
   apart_.assign(sums, sums + parts * part_sums);
-  for (int64_t i = 0; i < size * parts; ++i) sums[i] = apart_[i % parts * part_sums + i / parts];
+  Interleave(apart_.data(), part_sums, parts, size, sums);
 }
 
 // The block sums' memory is free between one unit's portions and the next.

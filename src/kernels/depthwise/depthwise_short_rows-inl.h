@@ -1,8 +1,10 @@
-// Filter gradients of 3x3 filters, one vector of channels at a time; see depthwise.h. Included once
-// per target.
+// Filter gradients of 3x3 filters, one or two vectors of channels at a time; see depthwise.h.
+// Included once per target.
 //
-// The sums of all taps stay in registers for all rows and images of a call: nine chains, which hide
-// each other's latency. Rows at the edge of an image meet two rows of taps.
+// The sums of all taps stay in registers for all rows and images of a call: nine chains of each
+// vector, which hide each other's latency. Two vectors that are neighbours are two lines of a
+// pixel, which come from the second cache faster than one of twice as many pixels. Rows at the edge
+// of an image meet two rows of taps.
 #if defined(CONVGRAD_KERNELS_DEPTHWISE_SHORT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_DEPTHWISE_SHORT_ROWS_INL_H_
 #undef CONVGRAD_KERNELS_DEPTHWISE_SHORT_ROWS_INL_H_
@@ -19,8 +21,29 @@ namespace HWY_NAMESPACE {
 // Rows of taps, and taps of each.
 inline constexpr int64_t kShortRows = 3, kShortTaps = 3;
 
-// An output of one row and of one vector of channels, and what its first taps meet. It moves along
-// the row: addresses must not need more registers than there are.
+// Vectors of channels whose sums are in registers together: neighbours, or both parts of a group.
+inline constexpr int64_t kShortVectors = kManyRegisters ? 2 : 1;
+
+// True where numbers are best loaded anew for each tap: they need not be widened, or both parts of
+// a group are from one load.
+template <class T>
+inline constexpr bool kLoadsForEachTap =
+    !kInStorage<T> || (kGroupParts<T> == 2 && kShortVectors == 2);
+
+// Those at `at`; of a group that has more parts than that, part kPart.
+template <int64_t kPart, class D, class T, class V, int64_t kVectors>
+HWY_INLINE void LoadVectors(D d, const T* at, V (&to)[kVectors]) {
+  if constexpr (kVectors == 2 && kGroupParts<T> == 2) {
+    to[0] = LoadPart<0>(d, at);
+    to[1] = LoadPart<1>(d, at);
+  } else {
+#pragma GCC unroll 2
+    for (int64_t v = 0; v < kVectors; ++v) to[v] = LoadPart<kPart>(d, at + v * kGroupSize<T>);
+  }
+}
+
+// An output of one row and what its first taps meet. It moves along the row: addresses must not
+// need more registers than there are.
 template <class T, int64_t kRows>
 struct ShortRowsPlace {
   const T* out_backprop;
@@ -34,30 +57,34 @@ struct ShortRowsPlace {
 };
 
 // The sums of all taps.
-template <class V>
+template <class V, int64_t kVectors>
 struct ShortSums {
-  V of[kShortRows][kShortTaps];
+  V of[kShortRows][kShortTaps][kVectors];
 
   HWY_INLINE ShortSums() {}  // one that the compiler adds is not for this target
 };
 
 // The outputs from `begin` to `end` of a row into the sums of kRows rows of taps, from the kTop-th
 // on. kChecked: some taps may be off the row.
-template <int64_t kPart, bool kChecked, int64_t kTop, class D, class T, class V, int64_t kRows>
+template <int64_t kPart, bool kChecked, int64_t kTop, class D, class T, class V, int64_t kVectors,
+          int64_t kRows>
 HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t begin, int64_t end,
-                           ShortRowsPlace<T, kRows>& at, ShortSums<V>& acc) {
+                           ShortRowsPlace<T, kRows>& at, ShortSums<V, kVectors>& acc) {
   const int64_t tap_step = rows.dilation * rows.source_stride;
   int64_t col = rows.segments[0].origin + begin * rows.stride;
   for (int64_t t = begin; t < end; ++t, col += rows.stride) {
-    const V g = LoadPart<kPart>(d, at.out_backprop);
+    V g[kVectors], x[kVectors];
+    LoadVectors<kPart>(d, at.out_backprop, g);
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kShortTaps; ++k) {
       const auto tap_col = static_cast<uint64_t>(col + k * rows.dilation);
       if (kChecked && tap_col >= static_cast<uint64_t>(rows.num_cols)) continue;
 #pragma GCC unroll 4
       for (int64_t i = 0; i < kRows; ++i) {
-        V& sum = acc.of[kTop + i][k];
-        sum = Fma(LoadPart<kPart>(d, at.source[i] + k * tap_step), g, sum);
+        LoadVectors<kPart>(d, at.source[i] + k * tap_step, x);
+        V(&sums)[kVectors] = acc.of[kTop + i][k];
+#pragma GCC unroll 2
+        for (int64_t v = 0; v < kVectors; ++v) sums[v] = Fma(x[v], g[v], sums[v]);
       }
     }
     at.Move(rows.out_backprop_stride, rows.stride * rows.source_stride);
@@ -68,27 +95,37 @@ HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t be
 // taps [kFirst, kLast). g[k - 1] is the output that the place's column meets with tap k; the place
 // moves on. A source vector is loaded once for all taps.
 template <int64_t kPart, int64_t kFirst, int64_t kLast, int64_t kTop, int64_t kRows, class D,
-          class T, class V>
+          class T, class V, int64_t kVectors>
 HWY_INLINE void AddColumns(D d, const DepthwiseGradientRows<T>& rows, int64_t count,
-                           ShortRowsPlace<T, kRows>& at, V (&g)[kShortTaps], ShortSums<V>& acc) {
+                           ShortRowsPlace<T, kRows>& at, V (&g)[kShortTaps][kVectors],
+                           ShortSums<V, kVectors>& acc) {
   for (int64_t col = 0; col < count; ++col) {
 #pragma GCC unroll 4
-    for (int64_t k = kShortTaps - 1; k > 0; --k) g[k] = g[k - 1];
-    if constexpr (kFirst == 0) g[0] = LoadPart<kPart>(d, at.out_backprop);
+    for (int64_t k = kShortTaps - 1; k > 0; --k) {
+#pragma GCC unroll 2
+      for (int64_t v = 0; v < kVectors; ++v) g[k][v] = g[k - 1][v];
+    }
+    if constexpr (kFirst == 0) LoadVectors<kPart>(d, at.out_backprop, g[0]);
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kRows; ++i) {
-      const V x = InRegister(LoadPart<kPart>(d, at.source[i]));
+      V x[kVectors];
+      LoadVectors<kPart>(d, at.source[i], x);
+#pragma GCC unroll 2
+      for (int64_t v = 0; v < kVectors; ++v) {
+        x[v] = InRegister(x[v]);
 #pragma GCC unroll 4
-      for (int64_t k = kFirst; k < kLast; ++k) {
-        acc.of[kTop + i][k] = Fma(x, g[k], acc.of[kTop + i][k]);
+        for (int64_t k = kFirst; k < kLast; ++k) {
+          V& sum = acc.of[kTop + i][k][v];
+          sum = Fma(x[v], g[k][v], sum);
+        }
       }
     }
     at.Move(kFirst == 0 ? rows.out_backprop_stride : 0, rows.source_stride);
   }
 }
 
-// One vector of channels and where its sums are; and the outputs of each row all of whose taps are
-// on the row.
+// The first of the vectors of channels and where its sums are; and the outputs of each row all of
+// whose taps are on the row.
 struct ShortRowsPart {
   int64_t channel, slot;
   int64_t first, last;
@@ -113,12 +150,15 @@ HWY_INLINE void FetchForColumns(const DepthwiseGradientRows<T>& rows, int64_t ro
 
 // A row whose outputs and taps are neighbours, of which at most the first and the last column are
 // off the row.
-template <int64_t kPart, int64_t kTop, int64_t kRows, class D, class T, class V>
+template <int64_t kPart, int64_t kTop, int64_t kRows, class D, class T, class V, int64_t kVectors>
 HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
                               int64_t channel, LineFetcher& lines, ShortRowsPlace<T, kRows>& at,
-                              ShortSums<V>& acc) {
+                              ShortSums<V, kVectors>& acc) {
   const int64_t origin = rows.segments[0].origin, count = rows.count;
-  V g[kShortTaps] = {LoadPart<kPart>(d, at.out_backprop), hn::Zero(d), hn::Zero(d)};
+  V g[kShortTaps][kVectors];
+  LoadVectors<kPart>(d, at.out_backprop, g[0]);
+#pragma GCC unroll 2
+  for (int64_t v = 0; v < kVectors; ++v) g[1][v] = g[2][v] = hn::Zero(d);
   if (origin >= 0) {
     AddColumns<kPart, 0, 1, kTop>(d, rows, 1, at, g, acc);
   } else {
@@ -141,10 +181,10 @@ HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t
 }
 
 // All outputs of a row, by what their taps may be off the row.
-template <int64_t kPart, int64_t kTop, int64_t kRows, class D, class T, class V>
+template <int64_t kPart, int64_t kTop, int64_t kRows, class D, class T, class V, int64_t kVectors>
 HWY_INLINE void AddAnyOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t row,
                               const ShortRowsPart& part, LineFetcher& lines,
-                              ShortRowsPlace<T, kRows>& at, ShortSums<V>& acc) {
+                              ShortRowsPlace<T, kRows>& at, ShortSums<V, kVectors>& acc) {
   AddOutputs<kPart, true, kTop>(d, rows, 0, part.first, at, acc);
   for (int64_t t = part.first, fetched = 0, end = t; fetched < rows.count; t = end) {
     end = Fetches(rows) ? HWY_MIN(t + kTile, part.last) : part.last;
@@ -158,10 +198,11 @@ HWY_INLINE void AddAnyOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t
 
 // Rows that meet kRows rows of taps, from the kTop-th on, of an image that lies behind the first
 // one.
-template <int64_t kPart, bool kNeighbours, int64_t kTop, int64_t kRows, class D, class T, class V>
+template <int64_t kPart, bool kNeighbours, int64_t kTop, int64_t kRows, class D, class T, class V,
+          int64_t kVectors>
 HWY_INLINE void AddRows(D d, const DepthwiseGradientRows<T>& rows, int64_t source_at,
                         int64_t out_backprop_at, const ShortRowsPart& part, LineFetcher& lines,
-                        ShortSums<V>& acc) {
+                        ShortSums<V, kVectors>& acc) {
   source_at += rows.source_at + rows.segments[0].origin * rows.source_stride + part.channel;
   ShortRowsPlace<T, kRows> at;
   at.out_backprop = rows.out_backprop + out_backprop_at + part.channel;
@@ -179,16 +220,20 @@ HWY_INLINE void AddRows(D d, const DepthwiseGradientRows<T>& rows, int64_t sourc
 }
 
 // With kNeighbours the rows are such as AddNeighbours takes. `sums` are those of the first tap.
-template <int64_t kPart, bool kNeighbours, class T>
-HWY_NOINLINE void GradientOfVector(const DepthwiseGradientImages<T>& images,
-                                   const ShortRowsPart& part, ComputeType<T>* sums) {
+template <int64_t kPart, int64_t kVectors, bool kNeighbours, class T>
+HWY_NOINLINE void GradientOfVectors(const DepthwiseGradientImages<T>& images,
+                                    const ShortRowsPart& part, ComputeType<T>* sums) {
   const hn::ScalableTag<ComputeType<T> > d;
   const int64_t tap_sums = images.groups[0].sums_stride;
-  ComputeType<T>* const first = sums + part.slot + kPart * (kGroupSize<T> / kGroupParts<T>);
-  ShortSums<hn::Vec<decltype(d)> > acc;
+  constexpr int64_t kLanes = kGroupSize<T> / kGroupParts<T>;
+  ComputeType<T>* const first = sums + part.slot + kPart * kLanes;
+  ShortSums<hn::Vec<decltype(d)>, kVectors> acc;
 #pragma GCC unroll 16
   for (int64_t i = 0; i < kShortRows * kShortTaps; ++i) {
-    acc.of[i / kShortTaps][i % kShortTaps] = hn::LoadU(d, first + i * tap_sums);
+#pragma GCC unroll 2
+    for (int64_t v = 0; v < kVectors; ++v) {
+      acc.of[i / kShortTaps][i % kShortTaps][v] = hn::LoadU(d, first + i * tap_sums + v * kLanes);
+    }
   }
   LineFetcher lines(images.groups[0].ahead);
   const DepthwiseGradientRows<T>* const end = images.groups + images.num_groups;
@@ -216,7 +261,10 @@ HWY_NOINLINE void GradientOfVector(const DepthwiseGradientImages<T>& images,
   }
 #pragma GCC unroll 16
   for (int64_t i = 0; i < kShortRows * kShortTaps; ++i) {
-    hn::StoreU(acc.of[i / kShortTaps][i % kShortTaps], d, first + i * tap_sums);
+#pragma GCC unroll 2
+    for (int64_t v = 0; v < kVectors; ++v) {
+      hn::StoreU(acc.of[i / kShortTaps][i % kShortTaps][v], d, first + i * tap_sums + v * kLanes);
+    }
   }
 }
 
@@ -238,16 +286,21 @@ bool StaysInFirstCache(const DepthwiseGradientRows<T>& rows) {
   return kShortRows * columns + rows.count <= kWays * SetsOfPixels(rows);
 }
 
-// True if several vectors of channels are taken one by one sooner than all of a tile together. A
-// row that is a tile is not, unless lines are vectors: then the second cache, if it has them, also
-// gives most of them in time.
+// True if so many vectors are taken at a time: of rows that are fetched, only one.
+template <class T>
+bool TakesVectorsTogether(const DepthwiseGradientRows<T>& rows) {
+  return kShortVectors > 1 && rows.next.count + rows.next_out_backprop.count == 0;
+}
+
+// True if many vectors of channels are taken one or two at a time sooner than all of a tile
+// together: always if two. Single ones that are less than a line are not where a row is a tile.
 template <class T>
 bool PaysByVectors(const DepthwiseGradientRows<T>& rows) {
-  constexpr int64_t kLines = LinesAhead::kLineBytes / sizeof(T), kUncrowded = 16;
+  constexpr int64_t kLine = LinesAhead::kLineBytes / sizeof(T);
   const bool fetches = rows.next.count + rows.next_out_backprop.count > 0;
-  if (rows.count == kTile && kGroupSize<T> < kLines) return false;
-  if (fetches && (kGroupSize<T> < kLines || rows.source_stride % kLines != 0)) return false;
-  if (!fetches && kGroupSize<T> == kLines && SetsOfPixels(rows) >= kUncrowded) return true;
+  if (TakesVectorsTogether(rows)) return true;
+  if (kGroupSize<T> < kLine && (fetches || rows.count == kTile)) return false;
+  if (fetches && rows.source_stride % kLine != 0) return false;
   return StaysInFirstCache(rows);
 }
 
@@ -264,8 +317,7 @@ bool AreNeighbours(const DepthwiseGradientRows<T>& rows) {
 template <class T>
 ComputeType<T>* SumsOfShortRows(const DepthwiseGradientImages<T>& images) {
   const DepthwiseGradientRows<T>& any = images.groups[0];
-  // Numbers of 16 bits are widened anew for each tap, unless taps are neighbours.
-  if (kInStorage<T> && !AreNeighbours(any)) return nullptr;
+  if (!kLoadsForEachTap<T> && !AreNeighbours(any)) return nullptr;
   if (any.channels > kGroupSize<T> && !PaysByVectors(any)) return nullptr;
   const DepthwiseGradientRows<T>* const end = images.groups + images.num_groups;
   ComputeType<T>* first = any.segments[0].sums;
@@ -304,16 +356,28 @@ void GradientOfShortRows(const DepthwiseGradientImages<T>& images, ComputeType<T
   ShortRowsPart part = {};
   part.first = HWY_MIN(rows.count, HWY_MAX(0, (stride - 1 - origin) / stride));
   part.last = HWY_MAX(part.first, HWY_MIN(rows.count, (room + stride - 1) / stride));
-  constexpr int64_t kSize = kGroupSize<T>;
-  const bool neighbours = AreNeighbours(rows);
-  for (part.slot = 0; part.slot < rows.channels; part.slot += kSize) {
+  constexpr int64_t kSize = kGroupSize<T>, kParts = kGroupParts<T>;
+  const bool neighbours = AreNeighbours(rows), together = TakesVectorsTogether(rows);
+  const auto take = [&](auto index, auto vectors) {
+    if (neighbours) return GradientOfVectors<index(), vectors(), true>(images, part, sums);
+    if constexpr (kLoadsForEachTap<T>) {
+      GradientOfVectors<index(), vectors(), false>(images, part, sums);
+    }
+  };
+  constexpr std::integral_constant<int64_t, 0> kFirst;
+  constexpr std::integral_constant<int64_t, 1> kOne;
+  constexpr std::integral_constant<int64_t, kShortVectors> kMost;
+  constexpr int64_t kTogether = HWY_MAX(1, kShortVectors / kParts) * kSize;  // channels
+  for (part.slot = 0; part.slot < rows.channels;) {
     part.channel = FirstChannel(part.slot / kSize, kSize, rows.channels);
-    const auto take = [&](auto index) {
-      if (neighbours) return GradientOfVector<index(), true>(images, part, sums);
-      if constexpr (!kInStorage<T>) GradientOfVector<index(), false>(images, part, sums);
-    };
-    take(std::integral_constant<int64_t, 0>());
-    if constexpr (kGroupParts<T> == 2) take(std::integral_constant<int64_t, 1>());
+    if (kParts == kShortVectors || (together && part.channel + kTogether <= rows.channels)) {
+      take(kFirst, kMost);
+      part.slot += kTogether;
+      continue;
+    }
+    if constexpr (kParts != kShortVectors) take(kFirst, kOne);
+    if constexpr (kParts > kShortVectors) take(kOne, kOne);
+    part.slot += kSize;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "conv/depthwise/filter/cut.h"
 
 #include <iterator>
+#include <limits>
 
 #include "conv/move/stream_result.h"
 
@@ -256,7 +257,18 @@ void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable&
   output_in_place = nhwc && stored_bytes == element_bytes && output.c >= lanes && !crowds_sets;
   parts = !nhwc && input.c >= lanes ? multiplier : 1;
   const int64_t numbers = input.batch * (input.plane() * input.c + output.plane() * output.c);
-  fetches = numbers * stored_bytes >= kTensorsLeaveTheCaches;
+  fetches = numbers * stored_bytes >= BytesToFetch(kernels);
+}
+
+// Operands of so many bytes are fetched ahead. The kernel of 3x3 filters reads pixels by pairs of
+// lines where vectors are lines: such the last cache gives in time, and of stride 2 and more, where
+// each is read less often, memory.
+int64_t DepthwiseFilterCut::BytesToFetch(const KernelTable& kernels) const {
+  constexpr int64_t kLeavesTheLastCache = int64_t{20} << 20;
+  if (kernels.vector_bytes < kLineBytes || rows.kernel != 3 || cols.kernel != 3) {
+    return kTensorsLeaveTheCaches;
+  }
+  return cols.stride == 1 ? kLeavesTheLastCache : std::numeric_limits<int64_t>::max();
 }
 
 DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable& kernels,

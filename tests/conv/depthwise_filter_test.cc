@@ -119,6 +119,23 @@ TEST(DepthwiseFilterOf, TensorsThatLeaveTheCachesAreFetchedAhead) {
   }
 }
 
+// Lines of such pixels meet in one set of the first cache, which matters where the kernel comes
+// back for them.
+TEST(DepthwiseFilterOf, PixelsOfAPageArePackedUnlessStridesLeaveFewToComeBackFor) {
+  const auto in_place = [](const std::string& strides, const KernelTable& kernels) {
+    const Problem problem = ParseProblem(
+        "depthwise_conv2d_backprop_filter float32 NHWC in=2,14,14,1024 filter=3,3,1024,1 strides=" +
+        strides + " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    return DepthwiseFilterCut(problem, kernels, 1).input_in_place;
+  };
+  for (const KernelTable& kernels : SupportedKernels()) {
+    const bool crowds = 4096 % (64 * kernels.vector_bytes) == 0;
+    EXPECT_EQ(in_place("1,1", kernels), !crowds) << NameOf(kernels.isa);
+    EXPECT_EQ(in_place("2,2", kernels), !crowds || kernels.vector_bytes == 64)
+        << NameOf(kernels.isa);
+  }
+}
+
 // Threads that share pixels of so few channels slow each other down, even where they get unequally
 // many runs.
 TEST(DepthwiseFilterOf, NoNarrowPartsOfPixelsForTwoThreads) {

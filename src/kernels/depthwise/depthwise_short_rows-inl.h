@@ -1,10 +1,10 @@
-// Filter gradients of 3x3 filters, one or two vectors of channels at a time; see depthwise.h.
-// Included once per target.
+// Filter gradients of 3x3 filters, some vectors of channels at a time; see depthwise.h. Included
+// once per target.
 //
 // The sums of all taps stay in registers for all rows and images of a call: nine chains of each
-// vector, which hide each other's latency. Two vectors that are neighbours are two lines of a
-// pixel, which come from the second cache faster than one of twice as many pixels. Rows at the edge
-// of an image meet two rows of taps.
+// vector, which hide each other's latency. Vectors that are neighbours are lines of a pixel side by
+// side, which come from the second cache faster than one line of more pixels. Rows at the edge of
+// an image meet two rows of taps.
 #if defined(CONVGRAD_KERNELS_DEPTHWISE_SHORT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_DEPTHWISE_SHORT_ROWS_INL_H_
 #undef CONVGRAD_KERNELS_DEPTHWISE_SHORT_ROWS_INL_H_
@@ -21,23 +21,19 @@ namespace HWY_NAMESPACE {
 // Rows of taps, and taps of each.
 inline constexpr int64_t kShortRows = 3, kShortTaps = 3;
 
-// Vectors of channels whose sums are in registers together: neighbours, or both parts of a group.
-inline constexpr int64_t kShortVectors = kManyRegisters ? 2 : 1;
-
 // True where numbers are best loaded anew for each tap: they need not be widened, or both parts of
 // a group are from one load.
 template <class T>
-inline constexpr bool kLoadsForEachTap =
-    !kInStorage<T> || (kGroupParts<T> == 2 && kShortVectors == 2);
+inline constexpr bool kLoadsForEachTap = !kInStorage<T> || (kGroupParts<T> == 2 && kManyRegisters);
 
-// Those at `at`; of a group that has more parts than that, part kPart.
+// Neighbouring vectors of channels, or both parts of a group; if one, part kPart.
 template <int64_t kPart, class D, class T, class V, int64_t kVectors>
 HWY_INLINE void LoadVectors(D d, const T* at, V (&to)[kVectors]) {
   if constexpr (kVectors == 2 && kGroupParts<T> == 2) {
     to[0] = LoadPart<0>(d, at);
     to[1] = LoadPart<1>(d, at);
   } else {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) to[v] = LoadPart<kPart>(d, at + v * kGroupSize<T>);
   }
 }
@@ -83,7 +79,7 @@ HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t be
       for (int64_t i = 0; i < kRows; ++i) {
         LoadVectors<kPart>(d, at.source[i] + k * tap_step, x);
         V(&sums)[kVectors] = acc.of[kTop + i][k];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int64_t v = 0; v < kVectors; ++v) sums[v] = Fma(x[v], g[v], sums[v]);
       }
     }
@@ -102,7 +98,7 @@ HWY_INLINE void AddColumns(D d, const DepthwiseGradientRows<T>& rows, int64_t co
   for (int64_t col = 0; col < count; ++col) {
 #pragma GCC unroll 4
     for (int64_t k = kShortTaps - 1; k > 0; --k) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int64_t v = 0; v < kVectors; ++v) g[k][v] = g[k - 1][v];
     }
     if constexpr (kFirst == 0) LoadVectors<kPart>(d, at.out_backprop, g[0]);
@@ -110,7 +106,7 @@ HWY_INLINE void AddColumns(D d, const DepthwiseGradientRows<T>& rows, int64_t co
     for (int64_t i = 0; i < kRows; ++i) {
       V x[kVectors];
       LoadVectors<kPart>(d, at.source[i], x);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int64_t v = 0; v < kVectors; ++v) {
         x[v] = InRegister(x[v]);
 #pragma GCC unroll 4
@@ -157,7 +153,7 @@ HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t
   const int64_t origin = rows.segments[0].origin, count = rows.count;
   V g[kShortTaps][kVectors];
   LoadVectors<kPart>(d, at.out_backprop, g[0]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int64_t v = 0; v < kVectors; ++v) g[1][v] = g[2][v] = hn::Zero(d);
   if (origin >= 0) {
     AddColumns<kPart, 0, 1, kTop>(d, rows, 1, at, g, acc);
@@ -230,7 +226,7 @@ HWY_NOINLINE void GradientOfVectors(const DepthwiseGradientImages<T>& images,
   ShortSums<hn::Vec<decltype(d)>, kVectors> acc;
 #pragma GCC unroll 16
   for (int64_t i = 0; i < kShortRows * kShortTaps; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) {
       acc.of[i / kShortTaps][i % kShortTaps][v] = hn::LoadU(d, first + i * tap_sums + v * kLanes);
     }
@@ -261,7 +257,7 @@ HWY_NOINLINE void GradientOfVectors(const DepthwiseGradientImages<T>& images,
   }
 #pragma GCC unroll 16
   for (int64_t i = 0; i < kShortRows * kShortTaps; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) {
       hn::StoreU(acc.of[i / kShortTaps][i % kShortTaps][v], d, first + i * tap_sums + v * kLanes);
     }
@@ -286,14 +282,21 @@ bool StaysInFirstCache(const DepthwiseGradientRows<T>& rows) {
   return kShortRows * columns + rows.count <= kWays * SetsOfPixels(rows);
 }
 
-// True if so many vectors are taken at a time: of rows that are fetched, only one.
+// True if some vectors of channels are taken at a time: of rows that are fetched, only one.
 template <class T>
 bool TakesVectorsTogether(const DepthwiseGradientRows<T>& rows) {
-  return kShortVectors > 1 && rows.next.count + rows.next_out_backprop.count == 0;
+  return kManyRegisters && rows.next.count + rows.next_out_backprop.count == 0;
 }
 
-// True if many vectors of channels are taken one or two at a time sooner than all of a tile
-// together: always if two. Single ones that are less than a line are not where a row is a tile.
+// Of `left` groups of channels those that are taken next: three, or two where registers hold what
+// neighbours meet; rather two and two than one alone.
+inline int64_t GroupsTogether(int64_t left, bool neighbours) {
+  const int64_t most = neighbours ? 2 : 3;
+  return left == 4 ? 2 : HWY_MAX(1, HWY_MIN(left, most));
+}
+
+// True if the vectors of many channels are taken some or one at a time sooner than all of a tile
+// together: always if some. Single ones that are less than a line are not where a row is a tile.
 template <class T>
 bool PaysByVectors(const DepthwiseGradientRows<T>& rows) {
   constexpr int64_t kLine = LinesAhead::kLineBytes / sizeof(T);
@@ -359,25 +362,34 @@ void GradientOfShortRows(const DepthwiseGradientImages<T>& images, ComputeType<T
   constexpr int64_t kSize = kGroupSize<T>, kParts = kGroupParts<T>;
   const bool neighbours = AreNeighbours(rows), together = TakesVectorsTogether(rows);
   const auto take = [&](auto index, auto vectors) {
-    if (neighbours) return GradientOfVectors<index(), vectors(), true>(images, part, sums);
-    if constexpr (kLoadsForEachTap<T>) {
-      GradientOfVectors<index(), vectors(), false>(images, part, sums);
+    constexpr int64_t kVectors = vectors();
+    constexpr bool kOfNeighbours = kVectors <= 2, kOfOthers = kLoadsForEachTap<T>;
+    if constexpr (kOfNeighbours) {
+      if (neighbours) return GradientOfVectors<index(), kVectors, true>(images, part, sums);
     }
+    if constexpr (kOfOthers) GradientOfVectors<index(), kVectors, false>(images, part, sums);
   };
   constexpr std::integral_constant<int64_t, 0> kFirst;
   constexpr std::integral_constant<int64_t, 1> kOne;
-  constexpr std::integral_constant<int64_t, kShortVectors> kMost;
-  constexpr int64_t kTogether = HWY_MAX(1, kShortVectors / kParts) * kSize;  // channels
-  for (part.slot = 0; part.slot < rows.channels;) {
+  constexpr std::integral_constant<int64_t, 2> kTwo;
+  constexpr std::integral_constant<int64_t, 3> kThree;
+  int64_t count = 1;  // groups that are taken
+  for (part.slot = 0; part.slot < rows.channels; part.slot += count * kSize) {
     part.channel = FirstChannel(part.slot / kSize, kSize, rows.channels);
-    if (kParts == kShortVectors || (together && part.channel + kTogether <= rows.channels)) {
-      take(kFirst, kMost);
-      part.slot += kTogether;
-      continue;
+    count = together ? GroupsTogether((rows.channels - part.channel) / kSize, neighbours) : 1;
+    if constexpr (!kManyRegisters) {
+      take(kFirst, kOne);
+      if constexpr (kParts == 2) take(kOne, kOne);
+    } else if constexpr (kParts == 2) {
+      count = 1;
+      take(kFirst, kTwo);
+    } else if (count == 1) {
+      take(kFirst, kOne);
+    } else if (count == 2) {
+      take(kFirst, kTwo);
+    } else {
+      take(kFirst, kThree);
     }
-    if constexpr (kParts != kShortVectors) take(kFirst, kOne);
-    if constexpr (kParts > kShortVectors) take(kOne, kOne);
-    part.slot += kSize;
   }
 }
 

@@ -242,6 +242,19 @@ void DepthwiseFilterCut::DealPortions() {
   }
 }
 
+// True where the kernel of 3x3 filters reads some neighbouring lines of a pixel at a time.
+bool DepthwiseFilterCut::ReadsLinesTogether(const KernelTable& kernels) const {
+  return kernels.vector_bytes == kLineBytes && rows.kernel == 3 && cols.kernel == 3;
+}
+
+// Operands of so many bytes are fetched ahead. Neighbouring lines the last cache gives in time, and
+// with stride 2 and more, where each is read less often, memory.
+int64_t DepthwiseFilterCut::BytesToFetch(const KernelTable& kernels) const {
+  constexpr int64_t kLeavesTheLastCache = int64_t{20} << 20;
+  if (!ReadsLinesTogether(kernels)) return kTensorsLeaveTheCaches;
+  return cols.stride == 1 ? kLeavesTheLastCache : std::numeric_limits<int64_t>::max();
+}
+
 // Decides which tensors are used where they lie, and in which form the kernels read them.
 void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
   const bool nhwc = problem.data_format == DataFormat::kNHWC;
@@ -250,7 +263,8 @@ void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable&
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
   });
   crowds_sets = nhwc && multiplier == 1 && stored_bytes == compute_bytes &&
-                output.c * stored_bytes % (kLineSets * kernels.vector_bytes) == 0;
+                output.c * stored_bytes % (kLineSets * kernels.vector_bytes) == 0 &&
+                !(ReadsLinesTogether(kernels) && cols.stride > 1);
   input_in_place = nhwc && multiplier == 1 && output.c >= group && !crowds_sets;
   lanes = input_in_place ? group : f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   element_bytes = input_in_place ? stored_bytes : compute_bytes;
@@ -258,17 +272,6 @@ void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable&
   parts = !nhwc && input.c >= lanes ? multiplier : 1;
   const int64_t numbers = input.batch * (input.plane() * input.c + output.plane() * output.c);
   fetches = numbers * stored_bytes >= BytesToFetch(kernels);
-}
-
-// Operands of so many bytes are fetched ahead. The kernel of 3x3 filters reads pixels by pairs of
-// lines where vectors are lines: such the last cache gives in time, and of stride 2 and more, where
-// each is read less often, memory.
-int64_t DepthwiseFilterCut::BytesToFetch(const KernelTable& kernels) const {
-  constexpr int64_t kLeavesTheLastCache = int64_t{20} << 20;
-  if (kernels.vector_bytes < kLineBytes || rows.kernel != 3 || cols.kernel != 3) {
-    return kTensorsLeaveTheCaches;
-  }
-  return cols.stride == 1 ? kLeavesTheLastCache : std::numeric_limits<int64_t>::max();
 }
 
 DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable& kernels,

@@ -60,9 +60,10 @@ struct DepthwiseFilterCut {
   int64_t lanes;          // channels that the kernels take at a time
   bool f64;
   bool input_in_place, output_in_place;
-  bool crowds_sets;                // lines of neighbouring pixels share few sets of the first cache
-  bool fetches;                    // operands in place are fetched ahead: they are in no near cache
-  ChannelChunks chunks;            // of input channels
+  bool crowds_sets;      // lines of neighbouring pixels that a kernel comes back for share
+                         // few sets of the first cache
+  bool fetches;          // operands in place are fetched ahead: they are in no near cache
+  ChannelChunks chunks;  // of input channels
   int64_t row_groups, col_groups;  // of taps
   // Blocks of a portion, which has sums of its own: a run, or where threads have too few of those a
   // single block.
@@ -112,6 +113,7 @@ struct DepthwiseFilterCut {
   int64_t ChunkUnit() const { return ChannelsOfVectors(lanes, multiplier / parts); }
   PixelBlock LargestSpan(int64_t num_blocks) const;
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
+  bool ReadsLinesTogether(const KernelTable& kernels) const;
   int64_t BytesToFetch(const KernelTable& kernels) const;
   void ChooseUnits();
   void GroupTaps();

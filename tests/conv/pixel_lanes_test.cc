@@ -17,7 +17,7 @@ namespace {
 std::string DrawPointwise(Draw& draw) {
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   const int64_t batch = draw(1, 4), h = draw(1, 30), w = draw(1, 30), groups = draw(1, 3);
-  const int64_t in_c = draw(1, 40), out_c = draw(1, 70);
+  const int64_t in_c = draw(1, 40), out_c = draw(0, 3) == 0 ? draw(100, 250) : draw(1, 70);
   return std::string(draw(0, 1) == 0 ? "conv2d " : "conv2d_backprop_input ") + kTypes[draw(0, 3)] +
          " NCHW in=" + ListOf({batch, groups * in_c, h, w}) +
          " filter=" + ListOf({1, 1, in_c, groups * out_c}) +
@@ -94,6 +94,36 @@ TEST(CutRows, GivesThreadsEquallyMuch) {
   // No more than there are, and none of few rows that need many more beside them.
   EXPECT_EQ(CutRows(1, 3, {1, 0, 3}, 16).count, 3);
   EXPECT_GE(CutRows(1, 56, {1, 30, 56}, 4).positions, 30);
+}
+
+TEST(EvenShares, AreAsFewAsGiveThreadsEquallyMany) {
+  EXPECT_EQ(EvenShares(6, 10, 2), 1);
+  EXPECT_EQ(EvenShares(5, 10, 2), 2);
+  EXPECT_EQ(EvenShares(1, 10, 8), 8);
+  EXPECT_EQ(EvenShares(3, 10, 8), 8);
+  EXPECT_EQ(EvenShares(3, 5, 8), 5);  // 15 tasks, two for each thread but one
+  EXPECT_EQ(EvenShares(3, 1, 8), 1);
+  EXPECT_EQ(EvenShares(101, 10, 2), 1);
+}
+
+// Images that are one panel each, among two threads.
+TEST(PixelLanesCut, SharesTheChannelsOfFewParts) {
+  const auto shares = [](const std::string& images, const std::string& filter, int num_threads) {
+    const Problem problem =
+        ParseProblem("conv2d float32 NCHW in=" + images + ",64,4,4 filter=" + filter +
+                     " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    const PixelLanesCut<float, float> cut(problem, *SupportedKernels().begin(), num_threads);
+    EXPECT_EQ(cut.RowsOf(0).begin, 0);
+    for (int64_t i = 1; i < cut.shares; ++i) {
+      EXPECT_EQ(cut.RowsOf(i).begin, cut.RowsOf(i - 1).end);
+    }
+    EXPECT_EQ(cut.RowsOf(cut.shares - 1).end, cut.sum.result_c);
+    return cut.shares;
+  };
+  EXPECT_EQ(shares("3", "1,1,64,512", 2), 2);
+  EXPECT_EQ(shares("4", "1,1,64,512", 2), 1);
+  EXPECT_EQ(shares("3", "1,1,64,512", 1), 1);
+  EXPECT_EQ(shares("3", "1,1,64,16", 2), 1);
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   }
 }
 
-// A task is a phase of a group's part of an image's rows.
+// A task is a phase of a group's part of an image's rows, or a share of its channels.
 template <class Stored, class Element>
 Work CountWork(const PixelLanesCut<Stored, Element>& cut) {
   Work work;
@@ -203,7 +203,7 @@ Work CountWork(const PixelLanesCut<Stored, Element>& cut) {
                                         std::ssize(phase.cols->taps), sum.source_c == 1);
     AddPanels(work, cut.kernels, calls, sum.result_c, pixels, panels, cut.NumCalls(panels.count),
               sums);
-    work.Add(WorkKind::kTask, calls);
+    work.Add(WorkKind::kTask, calls * Product(cut.shares));
     work.Add(WorkKind::kFarLine,
              calls * Product(panels.count) * FarLinesOfPanel(cut, panels, sums.terms));
   }

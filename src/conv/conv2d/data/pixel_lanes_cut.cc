@@ -78,4 +78,17 @@ RowParts CutRows(int64_t batch, int64_t rows, const RowLimits& limits, int num_t
   return best;
 }
 
+int64_t EvenShares(int64_t tasks, int64_t most, int num_threads) {
+  constexpr double kEven = 1.03;  // the most tasks of a thread, of the mean
+  int64_t best = 1;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t shares = 1; shares <= most && least > kEven; ++shares) {
+    const double uneven = Product(RoundUp(tasks * shares, num_threads)) / Product(tasks, shares);
+    if (uneven >= least) continue;
+    least = uneven;
+    best = shares;
+  }
+  return best;
+}
+
 }  // namespace convgrad

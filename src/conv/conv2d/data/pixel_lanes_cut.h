@@ -62,6 +62,9 @@ struct RowLimits {
 };
 // `rows` rows of each image in parts, with equally much for each thread.
 RowParts CutRows(int64_t batch, int64_t rows, const RowLimits& limits, int num_threads);
+// In how many shares, `most` or fewer, each of `tasks` tasks, at least one, is best cut for threads
+// to get equally many.
+int64_t EvenShares(int64_t tasks, int64_t most, int num_threads);
 
 // Operands are held as Element: numbers of the compute type, or pairs of channels of bfloat16
 // numbers, for sums that meet whole planes.
@@ -87,6 +90,12 @@ struct PixelLanesCut {
   int64_t NumCalls(int64_t panels) const {
     return 1 + CeilDiv(panels - 1, PanelsAtOnce(panels - 1));
   }
+  int64_t NumTasks() const { return sum.batch * parts.count * shares; }
+  // The rows of a share, channels of a group.
+  Range RowsOf(int64_t share) const {
+    const Range blocks = ShareOf(row_blocks, shares, share);
+    return {blocks.begin * tile_rows, std::min(blocks.end * tile_rows, sum.result_c)};
+  }
   int64_t SumsPerThread() const { return int64_t{kMaxTileRows} * panel_cols * 2; }
   int64_t ScratchBytes() const;
   std::string Tiles() const;
@@ -111,6 +120,7 @@ struct PixelLanesCut {
   const bool by_panels;               // 1x1 filters on planes: copied a panel at a time, if at all
   const bool source_in_place;         // and where they lie, but for what would reach past the end
   const RowParts parts;               // worked on at a time
+  const int64_t shares;               // of the row blocks of a part, which threads take
   const int64_t plane_size;           // elements of one plane of a part
   const int64_t few_panels;           // that are copied together, or else read by one call
   const int64_t channel_stride;       // of all planes of a source channel, or of those panels
@@ -124,6 +134,7 @@ struct PixelLanesCut {
   int64_t PanelCols() const;
   bool ServesInPlace() const;
   RowParts Parts() const;
+  int64_t Shares() const;
   int64_t FewPanels() const;
   int64_t ChannelStride() const;
   TermList ListTerms(size_t phase, int64_t stride) const;
@@ -151,6 +162,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       by_panels(result_is_planes && MeetsWholePlanes(sum)),
       source_in_place(!kPairs && result_in_place && by_panels && ServesInPlace()),
       parts(Parts()),
+      shares(Shares()),
       plane_size(PlaneRows(parts.positions) * cols.extent),
       few_panels(FewPanels()),
       channel_stride(by_panels ? few_panels * TileCols() : ChannelStride()),
@@ -195,6 +207,16 @@ RowParts PixelLanesCut<Stored, Element>::Parts() const {
   const int64_t row_bytes = NumPlanes() * source.c * cols.extent * int64_t{sizeof(Element)};
   const int64_t cached = kPartBytes / std::max<int64_t>(1, row_bytes) - halo;
   return CutRows(sum.batch, num_rows, {1, halo, cached}, num_threads);
+}
+
+// Small planes of few images are too few parts for threads to get equally many. Each share copies
+// the panel anew, if it is not read where it lies.
+template <class Stored, class Element>
+int64_t PixelLanesCut<Stored, Element>::Shares() const {
+  constexpr int64_t kLeastBlocks = 8;
+  if (num_threads == 1 || !by_panels) return 1;
+  return EvenShares(sum.batch * parts.count, std::max<int64_t>(1, row_blocks / kLeastBlocks),
+                    num_threads);
 }
 
 // Panels that stay in the second-level cache while all blocks of rows pass over them. A block so

@@ -45,11 +45,12 @@ class PixelLanesRunner {
     AlignedArray<Compute> result;  // [channel of the group][part of a phase]
     AlignedArray<double> sums;
   };
-  // Pixels of a phase in a part of an image, and one group.
+  // Pixels of a phase in a part of an image, and channels of one group.
   struct Place {
     int64_t image, first_position, group;
     size_t phase;
     int64_t num_pixels;
+    Range rows;  // of the result's channels in the group
   };
   // A panel as the micro-kernel finds it, and the memory that it asks for ahead.
   struct PanelSource {
@@ -59,17 +60,16 @@ class PixelLanesRunner {
     const Stored* ahead = nullptr;
     int64_t ahead_step = 0;
   };
-  void RunPart(int64_t image, int64_t part);
+  void RunPart(int64_t image, int64_t part, int64_t share);
   void PackFilterBlock(const FilterPanel& block, const Range& terms, Element* to) const;
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
   void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
   void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
   PanelSource FindPanel(const Place& place, const Panels& panels, const Range& taken,
                         Element* scratch) const;
-  void RunPanel(GemmTileArgs<Element>& args, const PanelSource& from) const;
+  void RunPanel(GemmTileArgs<Element>& args, const PanelSource& from, const Range& rows) const;
   void RunRows(const GemmTileArgs<Element>& args, int64_t begin, int64_t end) const;
-  void StorePhase(int64_t image, int64_t group, const TapPhase& phase, int64_t first_position,
-                  int64_t num_positions, const Compute* from) const;
+  void StorePhase(const Place& place, int64_t num_positions, const Compute* from) const;
 
   const ConvArgs& args_;
   const Cut& cut_;
@@ -95,8 +95,10 @@ bool PixelLanesRunner<Stored, Element>::Run() {
                     terms, filter_.data() + i * cut_.BlockElements());
   };
   ForPanelParts(args_.parallel, sum.groups * cut_.row_blocks, TermsOf(sum, cut_.phases), pack);
-  args_.parallel.For(sum.batch * cut_.parts.count,
-                     [&](int64_t i) { RunPart(i / cut_.parts.count, i % cut_.parts.count); });
+  args_.parallel.For(cut_.NumTasks(), [&](int64_t i) {
+    const int64_t part = i / cut_.shares;
+    RunPart(part / cut_.parts.count, part % cut_.parts.count, i % cut_.shares);
+  });
   return true;
 }
 
@@ -112,9 +114,9 @@ void PixelLanesRunner<Stored, Element>::PackFilterBlock(const FilterPanel& block
   }
 }
 
-// The same positions of every phase's rows, for one image.
+// The same positions of every phase's rows, for one image and a share of the channels.
 template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part) {
+void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part, int64_t share) {
   ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
   if (scratch.planes.size() == 0) {
     scratch.planes = AlignedArray<Element>(cut_.SourceElements());
@@ -133,15 +135,19 @@ void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part) {
       const TapPhase& phase = cut_.phases[i];
       const int64_t positions = std::min(cut_.parts.positions, phase.rows->count - first);
       if (positions <= 0) continue;
-      const Place place = {image, first, group, i,
-                           (positions - 1) * cut_.cols.extent + phase.cols->count};
+      const Place place = {image,
+                           first,
+                           group,
+                           i,
+                           (positions - 1) * cut_.cols.extent + phase.cols->count,
+                           cut_.RowsOf(share)};
       if (cut_.result_in_place) {
         RunPhase(place, scratch,
                  static_cast<Result*>(args_.result) + first * cut_.result.w +
                      (image * cut_.sum.groups + group) * cut_.sum.result_c * cut_.result_stride);
       } else if constexpr (!kPairs) {
         RunPhase(place, scratch, scratch.result.data());
-        StorePhase(image, group, phase, first, positions, scratch.result.data());
+        StorePhase(place, positions, scratch.result.data());
       }
     }
   }
@@ -227,7 +233,8 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
                                                    cut_.result_stride * kBytes,
                                                    cut_.kernels.lanes * int64_t{sizeof(Compute)});
     RunPanel(args,
-             FindPanel(place, panels, {panel, panel + args.num_panels}, scratch.planes.data()));
+             FindPanel(place, panels, {panel, panel + args.num_panels}, scratch.planes.data()),
+             place.rows);
   }
   if (args.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
@@ -286,25 +293,26 @@ PixelLanesRunner<Stored, Element>::FindPanel(const Place& place, const Panels& p
 // wanted next, of all its channels.
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,
-                                                 const PanelSource& from) const {
+                                                 const PanelSource& from, const Range& rows) const {
   args.b = from.data;
   args.b_step = from.term_step;
   args.segments = from.terms->segments.data();
   args.block_ends = from.terms->block_ends.data();
   args.num_blocks = std::ssize(from.terms->block_ends);
-  int64_t row = 0;
+  int64_t row = rows.begin;
   if (from.ahead != nullptr) {
     const int64_t lines = CeilDiv(args.num_cols * int64_t{sizeof(Stored)}, kLineBytes);
     args.ahead = from.ahead;
     args.ahead_step = from.ahead_step;
-    args.ahead_tile_step = args.ahead_bytes = kLineBytes * CeilDiv(lines, cut_.row_blocks);
-    row = std::min(lines * cut_.tile_rows, cut_.sum.result_c);
-    RunRows(args, 0, row);
+    args.ahead_tile_step = args.ahead_bytes =
+        kLineBytes * CeilDiv(lines, CeilDiv(rows.size(), cut_.tile_rows));
+    row = std::min(row + lines * cut_.tile_rows, rows.end);
+    RunRows(args, rows.begin, row);
   }
   // Blocks of the filter follow each other, which the machine's own prefetcher sees.
   args.ahead = from.data;
   args.ahead_step = args.ahead_tile_step = args.ahead_bytes = 0;
-  if (row < cut_.sum.result_c) RunRows(args, row, cut_.sum.result_c);
+  if (row < rows.end) RunRows(args, row, rows.end);
 }
 
 // Channels [begin, end) of the group, from the first of a row block on.
@@ -322,22 +330,21 @@ void PixelLanesRunner<Stored, Element>::RunRows(const GemmTileArgs<Element>& arg
 }
 
 template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::StorePhase(int64_t image, int64_t group,
-                                                   const TapPhase& phase, int64_t first_position,
-                                                   int64_t num_positions,
+void PixelLanesRunner<Stored, Element>::StorePhase(const Place& place, int64_t num_positions,
                                                    const Compute* from) const {
   const DataShape& shape = cut_.result;
-  const int64_t channels = cut_.sum.result_c, first_channel = group * channels;
-  Stored* to = static_cast<Stored*>(args_.result) + image * shape.Image();
+  const TapPhase& phase = cut_.phases[place.phase];
+  const int64_t channels = cut_.sum.result_c, first_channel = place.group * channels;
+  Stored* to = static_cast<Stored*>(args_.result) + place.image * shape.Image();
   if (cut_.result_is_planes) {
-    for (int64_t q = 0; q < channels; ++q) {
-      Stored* plane = to + ((first_channel + q) * shape.h + first_position) * shape.w;
+    for (int64_t q = place.rows.begin; q < place.rows.end; ++q) {
+      Stored* plane = to + ((first_channel + q) * shape.h + place.first_position) * shape.w;
       pack_.narrow(from + q * cut_.result_stride, plane, num_positions * shape.w);
     }
     return;
   }
   for (int64_t i = 0; i < num_positions; ++i, from += cut_.cols.extent) {
-    const int64_t row = phase.rows->first + (first_position + i) * phase.rows->step;
+    const int64_t row = phase.rows->first + (place.first_position + i) * phase.rows->step;
     const int64_t pixel = row * shape.w + phase.cols->first;
     if (shape.format == DataFormat::kNHWC) {
       pack_.transpose_narrow(from, cut_.result_stride, to + pixel * shape.c + first_channel,

@@ -170,8 +170,8 @@ constexpr bool HasAlikeTiles(int64_t num_taps, int64_t dilation) {
   return dilation == 1 || (num_taps > 1 && (dilation == 2 || num_taps % 2 == 1));
 }
 
-// Filters as wide as the image and more have rows of taps, in segments of five and more, most of
-// whose columns are off the row.
+// Tiles most of whose columns are off the row, which filters as wide as the image have, have code
+// of their own for the segments of such filters alone.
 constexpr bool HasAnyTiles(int64_t num_taps) {
   return num_taps >= 5;
 }

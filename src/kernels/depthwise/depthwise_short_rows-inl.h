@@ -363,32 +363,30 @@ void GradientOfShortRows(const DepthwiseGradientImages<T>& images, ComputeType<T
   const bool neighbours = AreNeighbours(rows), together = TakesVectorsTogether(rows);
   const auto take = [&](auto index, auto vectors) {
     constexpr int64_t kVectors = vectors();
-    constexpr bool kOfNeighbours = kVectors <= 2, kOfOthers = kLoadsForEachTap<T>;
-    if constexpr (kOfNeighbours) {
+    if constexpr (kVectors <= 2) {
       if (neighbours) return GradientOfVectors<index(), kVectors, true>(images, part, sums);
     }
-    if constexpr (kOfOthers) GradientOfVectors<index(), kVectors, false>(images, part, sums);
+    if constexpr (kLoadsForEachTap<T>) {
+      GradientOfVectors<index(), kVectors, false>(images, part, sums);
+    }
   };
   constexpr std::integral_constant<int64_t, 0> kFirst;
   constexpr std::integral_constant<int64_t, 1> kOne;
   constexpr std::integral_constant<int64_t, 2> kTwo;
   constexpr std::integral_constant<int64_t, 3> kThree;
-  int64_t count = 1;  // groups that are taken
+  int64_t count = 1;  // groups that are taken together
   for (part.slot = 0; part.slot < rows.channels; part.slot += count * kSize) {
     part.channel = FirstChannel(part.slot / kSize, kSize, rows.channels);
-    count = together ? GroupsTogether((rows.channels - part.channel) / kSize, neighbours) : 1;
     if constexpr (!kManyRegisters) {
       take(kFirst, kOne);
       if constexpr (kParts == 2) take(kOne, kOne);
     } else if constexpr (kParts == 2) {
-      count = 1;
-      take(kFirst, kTwo);
-    } else if (count == 1) {
-      take(kFirst, kOne);
-    } else if (count == 2) {
       take(kFirst, kTwo);
     } else {
-      take(kFirst, kThree);
+      count = together ? GroupsTogether((rows.channels - part.channel) / kSize, neighbours) : 1;
+      if (count == 1) take(kFirst, kOne);
+      if (count == 2) take(kFirst, kTwo);
+      if (count == 3) take(kFirst, kThree);
     }
   }
 }

@@ -60,10 +60,11 @@ struct DepthwiseFilterCut {
   int64_t lanes;          // channels that the kernels take at a time
   bool f64;
   bool input_in_place, output_in_place;
-  bool crowds_sets;      // lines of neighbouring pixels that a kernel comes back for share
-                         // few sets of the first cache
-  bool fetches;          // operands in place are fetched ahead: they are in no near cache
-  ChannelChunks chunks;  // of input channels
+  // Lines of neighbouring pixels share few sets of the first cache, and a kernel comes back for
+  // them.
+  bool crowds_sets;
+  bool fetches;                    // operands in place are fetched ahead: they are in no near cache
+  ChannelChunks chunks;            // of input channels
   int64_t row_groups, col_groups;  // of taps
   // Blocks of a portion, which has sums of its own: a run, or where threads have too few of those a
   // single block.

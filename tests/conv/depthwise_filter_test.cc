@@ -101,9 +101,9 @@ TEST(DepthwiseFilterOf, NoBlocksWithManySums) {
 // Both operands together have 6.4 MB for two images, 9.6 MB for three.
 TEST(DepthwiseFilterOf, TensorsThatLeaveTheCachesAreFetchedAhead) {
   const auto fetches = [](const std::string& images, const std::string& filter_and_stride,
-                          const KernelTable& kernels) {
+                          const KernelTable& kernels, const std::string& type = "float32") {
     const Problem problem = ParseProblem(
-        "depthwise_conv2d_backprop_filter float32 NHWC in=" + images +
+        "depthwise_conv2d_backprop_filter " + type + " NHWC in=" + images +
         ",56,56,128 filter=" + filter_and_stride + " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
     return DepthwiseFilterCut(problem, kernels, 1).fetches;
   };
@@ -116,6 +116,7 @@ TEST(DepthwiseFilterOf, TensorsThatLeaveTheCachesAreFetchedAhead) {
     EXPECT_NE(fetches("8", "3,3,128,1 strides=2,2", kernels), by_pairs_of_lines)
         << NameOf(kernels.isa);
     EXPECT_TRUE(fetches("3", "5,5,128,1 strides=1,1", kernels)) << NameOf(kernels.isa);
+    EXPECT_TRUE(fetches("16", "3,3,128,1 strides=2,2", kernels, "float16")) << NameOf(kernels.isa);
   }
 }
 

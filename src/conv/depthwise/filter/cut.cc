@@ -242,16 +242,19 @@ void DepthwiseFilterCut::DealPortions() {
   }
 }
 
-// True where the kernel of 3x3 filters reads some neighbouring lines of a pixel at a time.
-bool DepthwiseFilterCut::ReadsLinesTogether(const KernelTable& kernels) const {
-  return kernels.vector_bytes == kLineBytes && rows.kernel == 3 && cols.kernel == 3;
+// True where the kernel of 3x3 filters reads some neighbouring lines of a pixel at a time: of
+// float16, whose numbers take long to widen, where outputs that are neighbours meet the same ones.
+bool DepthwiseFilterCut::ReadsLinesTogether(DType dtype, const KernelTable& kernels) const {
+  const bool widens_once = cols.stride == 1 && cols.dilation == 1;
+  return kernels.vector_bytes == kLineBytes && rows.kernel == 3 && cols.kernel == 3 &&
+         (dtype != DType::kFloat16 || widens_once);
 }
 
 // Operands of so many bytes are fetched ahead. Neighbouring lines the last cache gives in time, and
 // with stride 2 and more, where each is read less often, memory.
-int64_t DepthwiseFilterCut::BytesToFetch(const KernelTable& kernels) const {
+int64_t DepthwiseFilterCut::BytesToFetch(DType dtype, const KernelTable& kernels) const {
   constexpr int64_t kLeavesTheLastCache = int64_t{20} << 20;
-  if (!ReadsLinesTogether(kernels)) return kTensorsLeaveTheCaches;
+  if (!ReadsLinesTogether(dtype, kernels)) return kTensorsLeaveTheCaches;
   return cols.stride == 1 ? kLeavesTheLastCache : std::numeric_limits<int64_t>::max();
 }
 
@@ -264,14 +267,14 @@ void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable&
   });
   crowds_sets = nhwc && multiplier == 1 && stored_bytes == compute_bytes &&
                 output.c * stored_bytes % (kLineSets * kernels.vector_bytes) == 0 &&
-                !(ReadsLinesTogether(kernels) && cols.stride > 1);
+                !(ReadsLinesTogether(problem.dtype, kernels) && cols.stride > 1);
   input_in_place = nhwc && multiplier == 1 && output.c >= group && !crowds_sets;
   lanes = input_in_place ? group : f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   element_bytes = input_in_place ? stored_bytes : compute_bytes;
   output_in_place = nhwc && stored_bytes == element_bytes && output.c >= lanes && !crowds_sets;
   parts = !nhwc && input.c >= lanes ? multiplier : 1;
   const int64_t numbers = input.batch * (input.plane() * input.c + output.plane() * output.c);
-  fetches = numbers * stored_bytes >= BytesToFetch(kernels);
+  fetches = numbers * stored_bytes >= BytesToFetch(problem.dtype, kernels);
 }
 
 DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable& kernels,

@@ -114,8 +114,8 @@ struct DepthwiseFilterCut {
   int64_t ChunkUnit() const { return ChannelsOfVectors(lanes, multiplier / parts); }
   PixelBlock LargestSpan(int64_t num_blocks) const;
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
-  bool ReadsLinesTogether(const KernelTable& kernels) const;
-  int64_t BytesToFetch(const KernelTable& kernels) const;
+  bool ReadsLinesTogether(DType dtype, const KernelTable& kernels) const;
+  int64_t BytesToFetch(DType dtype, const KernelTable& kernels) const;
   void ChooseUnits();
   void GroupTaps();
   void FillThreads(int num_threads);

@@ -114,7 +114,7 @@ HWY_INLINE void FetchForOutputs(const DepthwiseGradientRows<T>& rows, int64_t ro
   if (rows.ahead != nullptr) FetchLines(rows.ahead, count);
 }
 
-// Any outputs.
+// Takes outputs whatever their number and their taps.
 template <class T>
 HWY_NOINLINE void GradientOfAnyOutputs(const DepthwiseGradientRows<T>& rows, int64_t row,
                                        int64_t first_out, int64_t count, ChannelRange channels) {
@@ -224,7 +224,7 @@ bool TakeWholeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
                               : rows.dilation == 4 && alike(kOne, kFour);
 }
 
-// Segments that are alike.
+// Takes a row of outputs whose segments are alike.
 template <class T>
 void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t row) {
   const int64_t num_taps = rows.segments[0].num_taps;
@@ -241,7 +241,7 @@ void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t row) {
   }
 }
 
-// Alike segments together.
+// Takes alike segments together, one kind after the other.
 template <class T>
 void GradientOfRows(const DepthwiseGradientRows<T>& rows) {
   DepthwiseGradientRows<T> alike = rows;

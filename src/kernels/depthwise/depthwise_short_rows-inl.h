@@ -26,7 +26,7 @@ inline constexpr int64_t kShortRows = 3, kShortTaps = 3;
 template <class T>
 inline constexpr bool kLoadsForEachTap = !kInStorage<T> || (kGroupParts<T> == 2 && kManyRegisters);
 
-// Neighbouring vectors of channels, or both parts of a group; if one, part kPart.
+// Loads neighbouring vectors of channels, or both parts of a group; if one, part kPart.
 template <int64_t kPart, class D, class T, class V, int64_t kVectors>
 HWY_INLINE void LoadVectors(D d, const T* at, V (&to)[kVectors]) {
   if constexpr (kVectors == 2 && kGroupParts<T> == 2) {
@@ -288,8 +288,8 @@ bool TakesVectorsTogether(const DepthwiseGradientRows<T>& rows) {
   return kManyRegisters && rows.next.count + rows.next_out_backprop.count == 0;
 }
 
-// Of `left` groups of channels those that are taken next: three, or two where registers hold what
-// neighbours meet; rather two and two than one alone.
+// Returns how many of `left` groups of channels are taken next: three, or two where registers hold
+// what neighbours meet; rather two and two than one alone.
 inline int64_t GroupsTogether(int64_t left, bool neighbours) {
   const int64_t most = neighbours ? 2 : 3;
   return left == 4 ? 2 : HWY_MAX(1, HWY_MIN(left, most));

@@ -85,7 +85,7 @@ int64_t SharesOfChunks(const TapSum& sum, const ChannelLanesNeeds& needs,
   double least = std::numeric_limits<double>::infinity();
   for (int64_t shares = 1; shares <= most && (shares <= fewest || least > kFair); ++shares) {
     const int64_t tasks = chunks * shares * panels;
-    const double uneven = static_cast<double>(RoundUp(tasks, needs.num_threads)) / Product(tasks);
+    const double uneven = Unevenness(tasks, needs.num_threads);
     if (uneven < least) {
       least = uneven;
       best = shares;

@@ -83,7 +83,7 @@ int64_t EvenShares(int64_t tasks, int64_t most, int num_threads) {
   int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t shares = 1; shares <= most && least > kEven; ++shares) {
-    const double uneven = Product(RoundUp(tasks * shares, num_threads)) / Product(tasks, shares);
+    const double uneven = Unevenness(tasks * shares, num_threads);
     if (uneven >= least) continue;
     least = uneven;
     best = shares;

@@ -62,8 +62,8 @@ struct RowLimits {
 };
 // `rows` rows of each image in parts, with equally much for each thread.
 RowParts CutRows(int64_t batch, int64_t rows, const RowLimits& limits, int num_threads);
-// In how many shares, `most` or fewer, each of `tasks` tasks, at least one, is best cut for threads
-// to get equally many.
+// Returns in how many shares, `most` or fewer, each of `tasks` tasks, at least one, is best cut for
+// threads to get equally many.
 int64_t EvenShares(int64_t tasks, int64_t most, int num_threads);
 
 // Operands are held as Element: numbers of the compute type, or pairs of channels of bfloat16
@@ -214,7 +214,7 @@ RowParts PixelLanesCut<Stored, Element>::Parts() const {
 template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::Shares() const {
   constexpr int64_t kLeastBlocks = 8;
-  if (num_threads == 1 || !by_panels) return 1;
+  if (!by_panels) return 1;
   return EvenShares(sum.batch * parts.count, std::max<int64_t>(1, row_blocks / kLeastBlocks),
                     num_threads);
 }

@@ -114,7 +114,7 @@ void PixelLanesRunner<Stored, Element>::PackFilterBlock(const FilterPanel& block
   }
 }
 
-// The same positions of every phase's rows, for one image and a share of the channels.
+// Works on the same positions of every phase's rows, of one image and a share of the channels.
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part, int64_t share) {
   ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];

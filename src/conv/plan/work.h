@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/checked.h"
-
 namespace convgrad {
 
 enum class WorkKind {
@@ -49,11 +47,6 @@ constexpr int64_t WaitingSlots(bool wide) {
 // Multiplies counts whose product an integer may not hold.
 double Product(auto... factors) {
   return (static_cast<double>(factors) * ...);
-}
-
-// The most tasks that a thread gets, of what each would if they could be cut.
-inline double Unevenness(int64_t tasks, int num_threads) {
-  return Product(RoundUp(tasks, num_threads)) / Product(tasks);
 }
 
 // As issued: surplus lanes and multiplied padding count, and where a loop waits for its own sums,

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "conv/plan/work.h"
+#include "conv/plan/even_tasks.h"
 
 namespace convgrad {
 namespace {

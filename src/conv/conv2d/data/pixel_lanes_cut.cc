@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "conv/plan/even_tasks.h"
 #include "conv/plan/work.h"
 
 namespace convgrad {

@@ -26,6 +26,12 @@ constexpr int64_t kGroupBytes = 384 << 10;        // of the input, for a group o
 constexpr int64_t kListBytes = 1 << 20;           // of all pixels of a stage for all taps
 constexpr int64_t kTilesPerThread = 32;           // with fewer, threads also take runs side by side
 
+// A stage of so many threads, beside sums of so many bytes.
+int64_t StageBytes(int64_t sum_bytes, int threads) {
+  const int64_t least = threads == 1 ? kStageBytes : kStageBytesPerThread * threads;
+  return std::min(std::max(sum_bytes, least), kMostStageBytes);
+}
+
 }  // namespace
 
 FilterCut::FilterCut(const Problem& problem, const Sizes& sizes_in, int num_threads_in,
@@ -79,6 +85,16 @@ bool FilterCut::OneCallSuffices() const {
   return packed_bytes <= std::min(room, Product(kMostStageBytes));
 }
 
+int64_t FilterCut::CallPixels() const {
+  const int64_t num_pixels = NumPixels();
+  if (num_pixels <= kOneCallPixels) return num_pixels;
+  const auto sum_bytes =
+      static_cast<int64_t>(std::min(AllSumBytes(), static_cast<double>(kSumBytes)));
+  const int64_t pixel_bytes = (geometry.in_c + geometry.out_c) * sizes.element_bytes;
+  return std::min(
+      {num_pixels, StageBytes(sum_bytes, num_threads) / pixel_bytes, kChunkBytes / PanelBytes()});
+}
+
 double FilterCut::AllSumBytes() const {
   return Product(geometry.groups, sizes.panels.count, row_blocks, tile_taps, sizes.tile_sums,
                  int64_t{sizeof(double)});
@@ -88,9 +104,7 @@ std::vector<PixelStage> FilterCut::CutStages() const {
   const int packing_threads = deals_portions ? num_threads : 1;  // each on its own
   const int stage_threads = deals_portions ? 1 : num_threads;
   const int64_t pixel_bytes = PixelNumbers(passes.front()) * sizes.element_bytes;
-  const int64_t stage_bytes = std::min(
-      std::max(SumBytes(), stage_threads == 1 ? kStageBytes : kStageBytesPerThread * stage_threads),
-      kMostStageBytes);
+  const int64_t stage_bytes = StageBytes(SumBytes(), stage_threads);
   // Only whole images of planes lie together, so that they can be fetched ahead.
   const int64_t image_pixels = geometry.out_h * out_cols;
   const int64_t image_bytes = pixel_bytes * image_pixels;

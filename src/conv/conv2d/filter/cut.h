@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -113,12 +114,15 @@ struct FilterCut {
     return channels == sizes.panels.cols ||
            tile_taps * row_blocks <= (costly ? kFewTiles : PanelBytes());
   }
-  // Pixels of so many channels, one behind the other, that they are a large power of two apart meet
-  // in so few sets of the caches that a tile's lines are gone when the next tile comes for them.
+  // Pixels of so many channels, one behind the other, meet in so few sets of the caches that a
+  // tile's lines are gone when the next tile comes for them: a cache has for them only the part of
+  // its sets that multiples of their distance reach within a page.
   bool PixelsCrowd(int64_t channels) const {
-    constexpr int64_t kFewSetsStride = 2048;
-    return HasManyPixels() && channels * sizes.element_bytes % kFewSetsStride == 0;
+    constexpr int64_t kPage = 4096, kCacheBytes = int64_t{1} << 20;
+    return CallPixels() * std::gcd(channels * sizes.element_bytes, kPage) > kCacheBytes;
   }
+  // Pixels that a call of the micro-kernel meets: all, or about a stage's.
+  int64_t CallPixels() const;
   // More than the first cache has lines for, beside a panel.
   bool HasManyPixels() const {
     constexpr int64_t kFewPixels = 256;
@@ -142,13 +146,18 @@ struct FilterCut {
     if (!sizes.stores_compute_type) return false;
     if (InputIsPlanar()) return true;
     if (joined || format == DataFormat::kNCHW) return false;
-    if (!inputs_in_lanes) return PixelsServeAsRows(geometry, sizes.panels.cols);
+    if (!inputs_in_lanes) return PixelsServeAsRows();
     return PanelsServeInPlace(geometry.group_in_c, geometry.in_c);
   }
-  // Pixels of NHWC are no longer than a panel's part of one, which every term reads as well: a copy
-  // by channel blocks gains nothing then. Narrow panels compute too little for a longer one.
-  static bool PixelsServeAsRows(const ConvGeometry& g, int64_t panel_cols) {
-    return g.in_c <= panel_cols;
+  // Pixels of NHWC are no longer than a panel's part of one, which every term reads as well, or
+  // meet so few panels that a copy by channel blocks costs more than their distance: a short one,
+  // or where panels are wide one call's, since stages' copies stay in a cache.
+  bool PixelsServeAsRows() const {
+    constexpr int64_t kFewPanels = 6, kNearBytes = 512, kWideBytes = 128;
+    if (geometry.in_c <= sizes.panels.cols) return true;
+    if (tile_taps * sizes.panels.count > kFewPanels || PixelsCrowd(geometry.in_c)) return false;
+    const bool near = geometry.in_c * sizes.element_bytes <= kNearBytes;
+    return near || (PanelBytes() >= kWideBytes && CallPixels() == NumPixels());
   }
   // The input's planes hold what the only tap of a filter row meets as pairs already.
   bool PlanesHoldPairs() const {

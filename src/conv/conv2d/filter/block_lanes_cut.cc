@@ -142,15 +142,17 @@ Work BlockLanesCut::CountWork(const BlockLanesSums& sums, int64_t lanes) const {
   work.Add(WorkKind::kWholeLoad, terms * Product(sums.tile_rows + sums.tile_cols));
   work.Add(WorkKind::kSegment, tiles * Product(most.images, most.rows));
   work.Add(WorkKind::kCall, tiles);
+  const double packed = Product(std::ssize(blocks));
   for (const BlockLanesOperand* operand : {&input, &output}) {
     const bool planar = operand->shape.format == DataFormat::kNCHW;
     const double pixels = Product(most.images, operand->rows, operand->cols);
     const double pieces =
         planar ? Product(most.images, operand->rows, operand->channels)
                : (operand->whole_pixels ? Product(most.images, operand->rows) : pixels);
-    work.Add(WorkKind::kTransposed,
-             chunks * pixels * Product(num_units(), operand->channels, lanes) * words);
-    work.Add(WorkKind::kRun, chunks * pieces * Product(num_units(), lanes));
+    const bool far = !planar && !operand->whole_pixels;
+    work.Add(far ? WorkKind::kScattered : WorkKind::kTransposed,
+             packed * pixels * Product(num_units(), operand->channels) * words);
+    work.Add(WorkKind::kRun, packed * pieces * Product(num_units()));
   }
   const double unit_sums = Product(num_units(), sums.UnitSize());
   work.Add(WorkKind::kTransposed, chunks * unit_sums * Product(lanes) * words);

@@ -226,6 +226,21 @@ TEST(FilterCut, HoldsAllDealtBlocksSums) {
   EXPECT_EQ(plan.NumRuns(), 4);
 }
 
+// The last pass has pixels of 32 groups, 512 bytes and a line; the first one's, of 34, need none.
+TEST(FilterCut, HasRoomForPixelsOfFewerGroupsThatAreFurtherApart) {
+  const FilterCut plan = PlanOf("NHWC in=300,22,32,264 filter=22,32,4,2112", 1,
+                                {.count = 1, .cols = 32}, FilterForm::kJoined);
+  ASSERT_EQ(plan.passes.size(), 2);
+  EXPECT_GT(plan.InputWidth(plan.passes.back()), plan.InputWidth(plan.passes.front()));
+  for (const FilterCut::Pass& pass : plan.passes) {
+    for (const PixelStage& stage : plan.stages) {
+      const Slab grid = plan.GridSlab(stage);
+      EXPECT_LE(grid.num_images() * grid.num_rows() * plan.cols.count * plan.InputWidth(pass),
+                plan.most_elements.input);
+    }
+  }
+}
+
 // Two panels have 24 columns, whose 96 bytes of a pixel are no whole lines, or 32. Either operand's
 // rows are 12 blocks of channels, or 13.
 TEST(FilterCut, ReadsPanelsThatTearLinesInPlaceForFewTiles) {

@@ -28,9 +28,9 @@ void PairedColumns::Split(const GridPiece& piece, const BFloat16* row, int64_t c
 }
 
 void PairedColumns::Copy(const GridColumns& grid, const BFloat16* row, int64_t column_stride,
-                         int64_t channels, BFloat16Pair* to) const {
-  if (column_stride != channels || grid.step != 1) {
-    return Split({grid, 0, grid.count}, row, column_stride, {1, channels, channels, 0}, to);
+                         int64_t channels, BFloat16Pair* to, int64_t to_stride) const {
+  if (column_stride != channels || to_stride != channels || grid.step != 1) {
+    return Split({grid, 0, grid.count}, row, column_stride, {1, channels, to_stride, 0}, to);
   }
   pack_.pair_apart(
       row, 0,
@@ -39,9 +39,10 @@ void PairedColumns::Copy(const GridColumns& grid, const BFloat16* row, int64_t c
 }
 
 void PairedColumns::CopyTransposed(const GridColumns& grid, const BFloat16* row,
-                                   int64_t plane_stride, int64_t channels, BFloat16Pair* to) const {
+                                   int64_t plane_stride, int64_t channels, BFloat16Pair* to,
+                                   int64_t to_stride) const {
   pack_.pair_apart_transposed(row, plane_stride, {grid.width, grid.first, grid.apart, grid.count},
-                              to, channels, channels);
+                              to, to_stride, channels);
 }
 
 void PairedColumns::Transpose(const GridPiece& piece, const BFloat16* row, int64_t plane_stride,

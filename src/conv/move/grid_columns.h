@@ -66,24 +66,25 @@ class WidenedColumns {
                       blocks.groups, blocks.channels, blocks.block_channels);
   }
 
-  // NHWC: [position][channel], of a whole row.
+  // NHWC: [position][channel], of a whole row; positions are to_stride numbers apart, what is
+  // between them may be anything.
   void Copy(const GridColumns& grid, const Stored* row, int64_t column_stride, int64_t channels,
-            Element* to) const {
-    const Range on = FillOffRow(grid, channels, to);
+            Element* to, int64_t to_stride) const {
+    const Range on = FillOffRow(grid, to, to_stride);
     if (on.begin == on.end) return;
     pack_.copy_widen(row + (grid.first + on.begin * grid.step) * column_stride,
-                     grid.step * column_stride, to + on.begin * channels, channels,
+                     grid.step * column_stride, to + on.begin * to_stride, to_stride,
                      on.end - on.begin, channels);
   }
 
   // NCHW: the same.
   void CopyTransposed(const GridColumns& grid, const Stored* row, int64_t plane_stride,
-                      int64_t channels, Element* to) const {
-    const Range on = FillOffRow(grid, channels, to);
+                      int64_t channels, Element* to, int64_t to_stride) const {
+    const Range on = FillOffRow(grid, to, to_stride);
     if (on.begin == on.end) return;
     const Stored* from = row + grid.first + on.begin;
-    if (channels == 1) return pack_.widen(from, to + on.begin, on.end - on.begin);
-    pack_.transpose_widen(from, plane_stride, to + on.begin * channels, channels, channels,
+    if (to_stride == 1) return pack_.widen(from, to + on.begin, on.end - on.begin);
+    pack_.transpose_widen(from, plane_stride, to + on.begin * to_stride, to_stride, channels,
                           on.end - on.begin, 0);
   }
 
@@ -104,10 +105,10 @@ class WidenedColumns {
   }
 
  private:
-  static Range FillOffRow(const GridColumns& grid, int64_t channels, Element* to) {
+  static Range FillOffRow(const GridColumns& grid, Element* to, int64_t to_stride) {
     const Range on = grid.OnRow(0);
-    std::fill(to, to + on.begin * channels, Element{0});
-    std::fill(to + on.end * channels, to + grid.count * channels, Element{0});
+    std::fill(to, to + on.begin * to_stride, Element{0});
+    std::fill(to + on.end * to_stride, to + grid.count * to_stride, Element{0});
     return on;
   }
 
@@ -127,9 +128,9 @@ class PairedColumns {
   void Split(const GridPiece& piece, const BFloat16* row, int64_t column_stride,
              const ChannelBlocks& blocks, BFloat16Pair* to) const;
   void Copy(const GridColumns& grid, const BFloat16* row, int64_t column_stride, int64_t channels,
-            BFloat16Pair* to) const;
+            BFloat16Pair* to, int64_t to_stride) const;
   void CopyTransposed(const GridColumns& grid, const BFloat16* row, int64_t plane_stride,
-                      int64_t channels, BFloat16Pair* to) const;
+                      int64_t channels, BFloat16Pair* to, int64_t to_stride) const;
   // For grids of neighbours two columns apart.
   void Transpose(const GridPiece& piece, const BFloat16* row, int64_t plane_stride,
                  int64_t channels, BFloat16Pair* to, int64_t to_stride, int64_t ahead) const;

@@ -295,7 +295,8 @@ int64_t FilterCut::InputWidth(const Pass& pass) const {
   if (inputs_in_lanes) {
     return joined ? pass.num_groups() * ColumnNumbers() : pass.num_panels() * sizes.panels.cols;
   }
-  const int64_t block = joined || InputIsPlanar() ? 1 : ChannelBlock();
+  if (joined) return PackedPixel(pass.num_groups() * geometry.group_in_c);
+  const int64_t block = InputIsPlanar() ? 1 : ChannelBlock();
   return (pass.group_end - pass.group_begin) * RoundUp(geometry.group_in_c, block);
 }
 
@@ -316,17 +317,21 @@ Slab FilterCut::PaddedSlab(const PixelStage& stage) const {
 }
 
 FilterCut::Elements FilterCut::MostElements() const {
-  const Pass& widest = passes.front();
+  // Of fewer groups a pixel may need a line that one of more doesn't.
+  int64_t input_width = 0, output_width = 0;
+  for (const Pass& pass : passes) {
+    input_width = std::max(input_width, InputWidth(pass));
+    output_width = std::max(output_width, OutputWidth(pass));
+  }
   const bool padded_first = joined && inputs_in_lanes;
   // Where pixels have no surplus columns of their own, the last panel of the last one may read on.
   const int64_t surplus = padded_first ? sizes.panels.cols : 0;
   Elements most;
   for (const PixelStage& stage : stages) {
     const Slab grid = GridSlab(stage), padded = PaddedSlab(stage);
-    most.input =
-        std::max(most.input,
-                 grid.num_images() * grid.num_rows() * cols.count * InputWidth(widest) + surplus);
-    most.output = std::max(most.output, stage.num_pixels(out_cols) * OutputWidth(widest));
+    most.input = std::max(most.input,
+                          grid.num_images() * grid.num_rows() * cols.count * input_width + surplus);
+    most.output = std::max(most.output, stage.num_pixels(out_cols) * output_width);
     if (!padded_first) continue;
     most.padded = std::max(most.padded,
                            padded.num_images() * padded.num_rows() * PaddedWidth() * geometry.in_c);

@@ -135,9 +135,12 @@ struct FilterCut {
     const int64_t bytes = std::clamp<int64_t>(channels * sizes.element_bytes, 1, kPage);
     return NumPixels() > kFewPages * kPage / bytes;
   }
-  // From one packed pixel of so many numbers to the next.
+  // From one packed pixel of so many numbers to the next: a line more than these where pixels would
+  // else meet in few sets of the first cache.
   int64_t PackedPixel(int64_t numbers) const {
-    return numbers + (PixelsCrowd(numbers) ? kLineBytes / sizes.element_bytes : 0);
+    constexpr int64_t kFewSetsBytes = 512;
+    const bool crowd = numbers * sizes.element_bytes % kFewSetsBytes == 0;
+    return numbers + (crowd ? kLineBytes / sizes.element_bytes : 0);
   }
   // Rows of tiles are planes.
   bool InputIsPlanar() const { return format == DataFormat::kNCHW && !joined && !inputs_in_lanes; }

@@ -142,6 +142,7 @@ void FilterGradientOperands<Stored, Packing>::PackJoined() {
   const ConvGeometry& g = cut_.geometry;
   const GridColumns cols = cut_.InputColumns();
   const int64_t channel = pass_->group_begin * g.group_in_c;
+  const int64_t channels = pass_->num_groups() * g.group_in_c;
   const int64_t pixel_stride = places_->input().pixel;
   args_.parallel.For(grid_.num_images() * grid_.num_rows(), [&](int64_t i) {
     const int64_t image = grid_.image_begin + i / grid_.num_rows();
@@ -151,10 +152,11 @@ void FilterGradientOperands<Stored, Packing>::PackJoined() {
     if (row < 0 || row >= g.in_h) {
       std::fill_n(to, cols.count * pixel_stride, Element{});
     } else if (cut_.format == DataFormat::kNHWC) {
-      pack_.Copy(cols, input_plane_.At(image, row * g.in_w) + channel, g.in_c, pixel_stride, to);
+      pack_.Copy(cols, input_plane_.At(image, row * g.in_w) + channel, g.in_c, channels, to,
+                 pixel_stride);
     } else {
       pack_.CopyTransposed(cols, input_plane_.PlaneOf(image, channel) + row * g.in_w,
-                           input_plane_.pixels, pixel_stride, to);
+                           input_plane_.pixels, channels, to, pixel_stride);
     }
   });
 }

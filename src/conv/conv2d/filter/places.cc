@@ -16,7 +16,7 @@ OperandPlaces StagePlaces::InputRows(const FilterCut& cut, const Pass& pass,
   const int64_t group_c = cut.geometry.group_in_c, block = cut.ChannelBlock();
   const Slab grid = cut.GridSlab(stage);
   OperandPlaces places =
-      OperandPlaces::Packed(grid, cut.cols.count, cut.joined ? pass.num_groups() * group_c : block);
+      OperandPlaces::Packed(grid, cut.cols.count, cut.joined ? cut.InputWidth(pass) : block);
   places.block = grid.num_images() * places.image;
   places.group = cut.joined ? group_c : CeilDiv(group_c, block) * places.block;
   return places;

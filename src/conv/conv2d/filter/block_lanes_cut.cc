@@ -142,17 +142,22 @@ Work BlockLanesCut::CountWork(const BlockLanesSums& sums, int64_t lanes) const {
   work.Add(WorkKind::kWholeLoad, terms * Product(sums.tile_rows + sums.tile_cols));
   work.Add(WorkKind::kSegment, tiles * Product(most.images, most.rows));
   work.Add(WorkKind::kCall, tiles);
-  const double packed = Product(std::ssize(blocks));
+  constexpr double kNearBytes = 7 << 20;
+  const bool near = Product(geometry.batch, element_bytes) *
+                        (Product(input.shape.h, input.shape.w, input.shape.c) +
+                         Product(output.shape.h, output.shape.w, output.shape.c)) <=
+                    kNearBytes;
   for (const BlockLanesOperand* operand : {&input, &output}) {
     const bool planar = operand->shape.format == DataFormat::kNCHW;
     const double pixels = Product(most.images, operand->rows, operand->cols);
     const double pieces =
         planar ? Product(most.images, operand->rows, operand->channels)
                : (operand->whole_pixels ? Product(most.images, operand->rows) : pixels);
-    const bool far = !planar && !operand->whole_pixels;
-    work.Add(far ? WorkKind::kScattered : WorkKind::kTransposed,
-             packed * pixels * Product(num_units(), operand->channels) * words);
-    work.Add(WorkKind::kRun, packed * pieces * Product(num_units()));
+    const double numbers = chunks * pixels * Product(num_units(), operand->channels, lanes) * words;
+    work.Add(WorkKind::kTransposed, numbers);
+    // Every unit comes again for its part of each pixel, which nothing fetches ahead.
+    if (!planar && !operand->whole_pixels && !near) work.Add(WorkKind::kScattered, numbers);
+    work.Add(WorkKind::kRun, chunks * pieces * Product(num_units(), lanes));
   }
   const double unit_sums = Product(num_units(), sums.UnitSize());
   work.Add(WorkKind::kTransposed, chunks * unit_sums * Product(lanes) * words);

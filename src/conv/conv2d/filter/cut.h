@@ -100,27 +100,30 @@ struct FilterCut {
   bool UsesOutputInPlace() const {
     if (!sizes.stores_compute_type) return false;
     if (format == DataFormat::kNCHW) return inputs_in_lanes;
-    return inputs_in_lanes ? !PixelsCrowd(geometry.out_c)
-                           : PanelsServeInPlace(geometry.group_out_c, geometry.out_c);
+    return inputs_in_lanes
+               ? !PixelsCrowd(geometry.out_c)
+               : PanelsServeInPlace(geometry.group_out_c, geometry.out_c, geometry.out_c);
   }
   // Where pixels are longer than a panel every tile that meets one pays for its distance, about as
   // much as it costs to copy one number, or far more where they crowd, or where a panel's part of
   // one is no whole lines: the first cache then holds too few of them. Packed, they are neighbours.
-  bool PanelsServeInPlace(int64_t group_channels, int64_t channels) const {
+  bool PanelsServeInPlace(int64_t group_channels, int64_t channels, int64_t distance) const {
     const bool whole = group_channels % sizes.panels.cols == 0;
     if (!whole && (!sizes.masks_columns || geometry.groups > 1)) return false;
     constexpr int64_t kFewTiles = 12;
-    const bool costly = PixelsCrowd(channels) || PanelBytes() % kLineBytes != 0;
+    const bool costly = PixelsCrowd(distance) || PanelBytes() % kLineBytes != 0;
     return channels == sizes.panels.cols ||
            tile_taps * row_blocks <= (costly ? kFewTiles : PanelBytes());
   }
-  // Pixels of so many channels, one behind the other, meet in so few sets of the caches that a
+  // From one input pixel that a tap meets to the next one that it meets in a row.
+  int64_t InputDistance() const { return geometry.stride_w * geometry.in_c; }
+  // Pixels so many numbers apart, one behind the other, meet in so few sets of the caches that a
   // tile's lines are gone when the next tile comes for them: a cache has for them only the part of
   // its sets that multiples of their distance reach within a page. Of 1 MiB, other numbers have a
   // quarter.
-  bool PixelsCrowd(int64_t channels) const {
+  bool PixelsCrowd(int64_t distance) const {
     constexpr int64_t kPage = 4096, kCacheBytes = 768 << 10;
-    return CallPixels() * std::gcd(channels * sizes.element_bytes, kPage) > kCacheBytes;
+    return CallPixels() * std::gcd(distance * sizes.element_bytes, kPage) > kCacheBytes;
   }
   // Pixels that a call of the micro-kernel meets: all, or about a stage's.
   int64_t CallPixels() const;
@@ -151,7 +154,7 @@ struct FilterCut {
     if (InputIsPlanar()) return true;
     if (joined || format == DataFormat::kNCHW) return false;
     if (!inputs_in_lanes) return PixelsServeAsRows();
-    return PanelsServeInPlace(geometry.group_in_c, geometry.in_c);
+    return PanelsServeInPlace(geometry.group_in_c, geometry.in_c, InputDistance());
   }
   // Pixels of NHWC are no longer than a panel's part of one, which every term reads as well, or
   // meet so few panels that a copy by channel blocks costs more than their distance: a short one,
@@ -159,8 +162,8 @@ struct FilterCut {
   bool PixelsServeAsRows() const {
     constexpr int64_t kFewPanels = 6, kNearBytes = 512, kWideBytes = 128;
     if (geometry.in_c <= sizes.panels.cols) return true;
-    if (tile_taps * sizes.panels.count > kFewPanels || PixelsCrowd(geometry.in_c)) return false;
-    const bool near = geometry.in_c * sizes.element_bytes <= kNearBytes;
+    if (tile_taps * sizes.panels.count > kFewPanels || PixelsCrowd(InputDistance())) return false;
+    const bool near = InputDistance() * sizes.element_bytes <= kNearBytes;
     return near || (PanelBytes() >= kWideBytes && CallPixels() == NumPixels());
   }
   // The input's planes hold what the only tap of a filter row meets as pairs already.

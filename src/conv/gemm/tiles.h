@@ -59,10 +59,10 @@ const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, 
   return *tile;
 }
 
-// A term's cycles in a tile of `rows` and `vectors`, times 4: its multiply-adds, which take 4
-// cycles one after the other, and a part of its loads.
+// A term's cycles in a tile of `rows` and `vectors`, times 4: its multiply-adds, eight of which
+// take as long as one that waits for the last, and a part of its loads.
 inline int64_t TermCycles(int64_t rows, int64_t vectors) {
-  return 4 * std::max<int64_t>(rows * vectors, 4) + rows + vectors;
+  return 4 * std::max<int64_t>(rows * vectors, 8) + rows + vectors;
 }
 
 // The same of `num_rows` rows of a panel of num_cols columns, cut into blocks of block_rows and a
@@ -76,6 +76,24 @@ int64_t TermCyclesOfPanel(const IndirectGemmKernels<Compute>& kernels, int64_t n
   };
   const int64_t rest = num_rows % block_rows;
   return num_rows / block_rows * block_cycles(block_rows) + (rest == 0 ? 0 : block_cycles(rest));
+}
+
+// The rows of the tiles of a panel of num_cols columns: the most that a tile has, unless num_rows
+// rows take clearly fewer cycles with others.
+template <class Compute>
+int64_t TileRowsFor(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
+                    int64_t num_cols) {
+  constexpr double kClearly = 0.95;
+  int64_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& tile : TilesOfWidth(kernels, num_cols)) {
+    const auto cycles =
+        static_cast<double>(TermCyclesOfPanel(kernels, num_rows, tile.rows, num_cols));
+    if (cycles > kClearly * least) continue;
+    least = cycles;
+    best = tile.rows;
+  }
+  return best;
 }
 
 // The panels in whose tiles the fewest lanes and rows are surplus, for a matrix of so many rows.
@@ -92,7 +110,7 @@ Panels CutPanelsForRows(const IndirectGemmKernels<Compute>& kernels, int64_t num
   const int64_t widest = std::min<int64_t>(kernels.tiles.back().cols, RoundUp(num_cols, lanes));
   for (int64_t cols = widest; cols > 0; cols -= lanes) {
     const int64_t count = CeilDiv(num_cols, cols);
-    const int64_t tile_rows = TilesOfWidth(kernels, cols).front().rows;
+    const int64_t tile_rows = TileRowsFor(kernels, num_rows, cols);
     const int64_t all = (count - 1) * panel_cycles(cols, tile_rows) +
                         panel_cycles(num_cols - (count - 1) * cols, tile_rows);
     if (all < least) {

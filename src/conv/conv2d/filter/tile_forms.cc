@@ -41,9 +41,10 @@ class ElementPlan {
  private:
   static FilterCut::Sizes SizesOf(const ConvGeometry& g,
                                   const IndirectGemmKernels<Element>& kernels, FilterForm form) {
-    const Panels panels =
-        CutPanelsForRows(kernels, FilterCut::NumRows(g, form), FilterCut::NumCols(g, form));
-    const GemmTile<Element>& tile = TilesOfWidth(kernels, panels.cols).front();
+    const int64_t num_rows = FilterCut::NumRows(g, form);
+    const Panels panels = CutPanelsForRows(kernels, num_rows, FilterCut::NumCols(g, form));
+    const GemmTile<Element>& tile = SmallestTile(TilesOfWidth(kernels, panels.cols),
+                                                 TileRowsFor(kernels, num_rows, panels.cols));
     return {tile.rows,
             SumsOfTile(tile),
             panels,

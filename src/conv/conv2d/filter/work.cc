@@ -147,13 +147,20 @@ void Counter::CountInput(const FilterCut::Pass& pass) {
   MovePixels(pixels, rows, channels, cut_.joined ? channels : cut_.ChannelBlock());
 }
 
-// The padded copy, and from it, while it is in a cache, what every column of taps meets.
+// The padded copy, group by group, and from it, while it is in a cache, what every column of taps
+// meets. Where pixels are a page apart a group's numbers have a page each.
 void Counter::CountColumns(const FilterCut::Pass& pass) {
+  constexpr int64_t kPage = 4096;
   constexpr double kWithinCache = 0.25;  // of what it takes to move a tensor's numbers
   const int64_t channels = pass.num_groups() * g_.group_in_c;
   const double rows =
       Product(g_.batch, (g_.out_h - 1) * g_.stride_h + (g_.kernel_h - 1) * g_.dilation_h + 1);
-  MovePixels(rows * Product(cut_.PaddedWidth()), rows, channels, g_.group_in_c);
+  const double pixels = rows * Product(cut_.PaddedWidth());
+  if (!planar_ && g_.groups > 1 && g_.in_c * tiles_.element_bytes >= kPage) {
+    Move(WorkKind::kScattered, pixels * Product(channels), pixels * Product(pass.num_groups()));
+  } else {
+    MovePixels(pixels, rows, channels, g_.group_in_c);
+  }
   const double columns = Product(g_.batch, g_.out_h, cut_.cols.count, g_.kernel_h);
   Move(WorkKind::kCopied, kWithinCache * columns * Product(channels),
        kWithinCache * columns * Product(pass.num_groups()));

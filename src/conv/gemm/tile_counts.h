@@ -22,7 +22,7 @@ struct TileCounts {
   TileCounts(const IndirectGemmKernels<Element>& kernels, const Panels& panels_in, int64_t num_rows,
              int64_t num_cols, bool same_rows)
       : panels(panels_in),
-        tile_rows(same_rows ? TileRowsFor(kernels, num_rows, panels.cols)
+        tile_rows(same_rows ? TileRowsFor(kernels, num_rows, std::min(panels.cols, num_cols))
                             : TilesOfWidth(kernels, panels.cols).front().rows),
         row_blocks(CeilDiv(num_rows, tile_rows)),
         element_bytes(sizeof(Element)),

@@ -84,6 +84,7 @@ template <class Compute>
 int64_t TileRowsFor(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,
                     int64_t num_cols) {
   constexpr double kClearly = 0.95;
+  if (num_cols <= kernels.lanes / 2) return TilesOfWidth(kernels, num_cols).front().rows;
   int64_t best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (const auto& tile : TilesOfWidth(kernels, num_cols)) {
@@ -110,7 +111,7 @@ Panels CutPanelsForRows(const IndirectGemmKernels<Compute>& kernels, int64_t num
   const int64_t widest = std::min<int64_t>(kernels.tiles.back().cols, RoundUp(num_cols, lanes));
   for (int64_t cols = widest; cols > 0; cols -= lanes) {
     const int64_t count = CeilDiv(num_cols, cols);
-    const int64_t tile_rows = TileRowsFor(kernels, num_rows, cols);
+    const int64_t tile_rows = TileRowsFor(kernels, num_rows, std::min(cols, num_cols));
     const int64_t all = (count - 1) * panel_cycles(cols, tile_rows) +
                         panel_cycles(num_cols - (count - 1) * cols, tile_rows);
     if (all < least) {

@@ -41,10 +41,11 @@ class ElementPlan {
  private:
   static FilterCut::Sizes SizesOf(const ConvGeometry& g,
                                   const IndirectGemmKernels<Element>& kernels, FilterForm form) {
-    const int64_t num_rows = FilterCut::NumRows(g, form);
-    const Panels panels = CutPanelsForRows(kernels, num_rows, FilterCut::NumCols(g, form));
-    const GemmTile<Element>& tile = SmallestTile(TilesOfWidth(kernels, panels.cols),
-                                                 TileRowsFor(kernels, num_rows, panels.cols));
+    const int64_t num_rows = FilterCut::NumRows(g, form), num_cols = FilterCut::NumCols(g, form);
+    const Panels panels = CutPanelsForRows(kernels, num_rows, num_cols);
+    const GemmTile<Element>& tile =
+        SmallestTile(TilesOfWidth(kernels, panels.cols),
+                     TileRowsFor(kernels, num_rows, std::min(panels.cols, num_cols)));
     return {tile.rows,
             SumsOfTile(tile),
             panels,

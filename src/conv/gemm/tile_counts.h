@@ -60,9 +60,8 @@ struct TileCounts {
     const double waiting = Product(WaitingSlots(wide));
     const auto tiles = static_cast<double>(num_tiles);
     const auto sums = static_cast<double>(rows * tile_vectors);
-    // Of half a vector alone each multiply-add needs an address of its own, which is not halved.
-    const double saved = !halves ? 0 : tile_vectors == 1 ? 0.25 : 0.5;
-    const double slots = std::max(sums - saved * static_cast<double>(rows), waiting);
+    // Half a vector takes half of a multiply-add's time on some processors, all of it on others.
+    const double slots = std::max(halves ? sums - 0.25 * static_cast<double>(rows) : sums, waiting);
     added += tiles * slots;
     loaded += tiles * static_cast<double>(tile_vectors);
     singles += tiles * static_cast<double>(rows);

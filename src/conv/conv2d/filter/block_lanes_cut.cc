@@ -142,7 +142,7 @@ Work BlockLanesCut::CountWork(const BlockLanesSums& sums, int64_t lanes) const {
   work.Add(WorkKind::kWholeLoad, terms * Product(sums.tile_rows + sums.tile_cols));
   work.Add(WorkKind::kSegment, tiles * Product(most.images, most.rows));
   work.Add(WorkKind::kCall, tiles);
-  constexpr double kNearBytes = 7 << 20;
+  constexpr double kNearBytes = 7 << 20;  // of both operands, which stay in the last cache
   const bool near = Product(geometry.batch, element_bytes) *
                         (Product(input.shape.h, input.shape.w, input.shape.c) +
                          Product(output.shape.h, output.shape.w, output.shape.c)) <=

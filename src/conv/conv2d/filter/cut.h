@@ -115,8 +115,10 @@ struct FilterCut {
     return channels == sizes.panels.cols ||
            tile_taps * row_blocks <= (costly ? kFewTiles : PanelBytes());
   }
-  // From one input pixel that a tap meets to the next one that it meets in a row.
-  int64_t InputDistance() const { return geometry.stride_w * geometry.in_c; }
+  // From one input pixel that a tap meets to the next one that it meets in a row, if there is one.
+  int64_t InputDistance() const {
+    return std::min(geometry.stride_w, geometry.in_w) * geometry.in_c;
+  }
   // Pixels so many numbers apart, one behind the other, meet in so few sets of the caches that a
   // tile's lines are gone when the next tile comes for them: a cache has for them only the part of
   // its sets that multiples of their distance reach within a page. Of 1 MiB, other numbers have a
@@ -157,8 +159,9 @@ struct FilterCut {
     return PanelsServeInPlace(geometry.group_in_c, geometry.in_c, InputDistance());
   }
   // Pixels of NHWC are no longer than a panel's part of one, which every term reads as well, or
-  // meet so few panels that a copy by channel blocks costs more than their distance: a short one,
-  // or where panels are wide one call's, since stages' copies stay in a cache.
+  // meet so few panels that a copy by channel blocks costs more than their distance. That holds for
+  // short distances, and for any where panels are wide and all pixels are one call's: the copies of
+  // stages stay in a cache.
   bool PixelsServeAsRows() const {
     constexpr int64_t kFewPanels = 6, kNearBytes = 512, kWideBytes = 128;
     if (geometry.in_c <= sizes.panels.cols) return true;

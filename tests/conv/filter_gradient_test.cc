@@ -1,6 +1,7 @@
 // The filter gradient's forms against the reference, bit for bit, where there are runs or blocks
 // enough for threads to take whole ones: blocks of images, of rows and of parts of rows; strides,
 // dilations, padding, groups, every type and target. And how the plan deals runs and blocks.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -177,9 +178,10 @@ TEST(FilterGradientOf, PlansTensorsBeyondAnyMemory) {
 
 FilterCut PlanOf(const std::string& sizes, int num_threads,
                  const Panels& panels = {.count = 1, .cols = 32},
-                 FilterForm form = FilterForm::kApart) {
-  const Problem problem = ParseProblem("conv2d_backprop_filter float32 " + sizes +
-                                       " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+                 FilterForm form = FilterForm::kApart, const std::string& strides = "1,1") {
+  const Problem problem =
+      ParseProblem("conv2d_backprop_filter float32 " + sizes + " strides=" + strides +
+                   " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
   return FilterCut(problem,
                    {.tile_rows = 4,
                     .tile_sums = 4 * panels.cols,
@@ -224,6 +226,45 @@ TEST(FilterCut, HoldsAllDealtBlocksSums) {
   EXPECT_EQ(plan.NumPortions(), 64);
   EXPECT_EQ(plan.portions_at_once, 64);
   EXPECT_EQ(plan.NumRuns(), 4);
+}
+
+// Of 2,500 pixels those that share 512 bytes with a page crowd, 64 bytes not; of 256 not those
+// either. A stride of two doubles the distance.
+TEST(FilterCut, TellsPixelsThatCrowdByTheirDistance) {
+  const FilterCut many = PlanOf("NHWC in=1,48,48,320 filter=1,1,320,32", 1);
+  EXPECT_TRUE(many.PixelsCrowd(640));
+  EXPECT_TRUE(many.PixelsCrowd(640 + 1024));
+  EXPECT_FALSE(many.PixelsCrowd(640 + 16));
+  const FilterCut few = PlanOf("NHWC in=1,14,14,320 filter=1,1,320,32", 1);
+  EXPECT_FALSE(few.PixelsCrowd(640));
+  EXPECT_TRUE(few.PixelsCrowd(1024));
+  const FilterCut strided = PlanOf("NHWC in=1,47,47,320 filter=1,1,320,32", 1,
+                                   {.count = 1, .cols = 32}, FilterForm::kApart, "2,2");
+  EXPECT_EQ(strided.InputDistance(), 640);
+}
+
+// 80 row blocks meet a panel. Six panels read rows where they lie, seven pack them.
+TEST(FilterCut, PacksWhatCrowdsOrManyTilesMeet) {
+  const auto plan = [](int64_t in_c, int64_t out_c) {
+    return PlanOf(fmt::format("NHWC in=1,48,48,{} filter=1,1,{},{}", in_c, in_c, out_c), 1,
+                  {.count = out_c / 32, .cols = 32});
+  };
+  EXPECT_FALSE(plan(320, 640).UsesOutputInPlace());
+  EXPECT_TRUE(plan(320, 672).UsesOutputInPlace());
+  EXPECT_TRUE(plan(320, 192).UsesInputInPlace());
+  EXPECT_FALSE(plan(320, 224).UsesInputInPlace());
+  EXPECT_FALSE(plan(384, 192).UsesInputInPlace());
+}
+
+// 16 rows of a vector are alike where tiles have 14 and 8, of half a vector they are not.
+TEST(FilterCut, CutsRowsEvenly) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.vector_bytes != 64) continue;
+    EXPECT_EQ(TileRowsFor(kernels.gemm_f32, 16, 16), 8);
+    EXPECT_EQ(TileRowsFor(kernels.gemm_f32, 144, 16), 14);
+    EXPECT_EQ(TileRowsFor(kernels.gemm_f32, 16, 8), 14);
+    EXPECT_EQ(TileRowsFor(kernels.gemm_f32, 32, 32), 12);
+  }
 }
 
 // The last pass has pixels of 32 groups, 512 bytes and a line; the first one's, of 34, need none.

@@ -79,7 +79,7 @@ int64_t TermCyclesOfPanel(const IndirectGemmKernels<Compute>& kernels, int64_t n
 }
 
 // The rows of the tiles of a panel of num_cols columns: the most that a tile has, unless num_rows
-// rows take clearly fewer cycles with others. Of half a vector only the tallest tiles find the
+// rows take clearly fewer cycles with others. Only the tallest tiles of half a vector find the
 // addresses of several terms at once.
 template <class Compute>
 int64_t TileRowsFor(const IndirectGemmKernels<Compute>& kernels, int64_t num_rows,

@@ -317,7 +317,7 @@ Slab FilterCut::PaddedSlab(const PixelStage& stage) const {
 }
 
 FilterCut::Elements FilterCut::MostElements() const {
-  // Of fewer groups a pixel may need a line that one of more doesn't.
+  // A pixel of fewer groups may need a line behind it that one of more groups doesn't.
   int64_t input_width = 0, output_width = 0;
   for (const Pass& pass : passes) {
     input_width = std::max(input_width, InputWidth(pass));

@@ -121,8 +121,8 @@ struct FilterCut {
   }
   // Pixels so many numbers apart, one behind the other, meet in so few sets of the caches that a
   // tile's lines are gone when the next tile comes for them: a cache has for them only the part of
-  // its sets that multiples of their distance reach within a page. Of 1 MiB, other numbers have a
-  // quarter.
+  // its sets that multiples of their distance reach within a page. Other numbers have a quarter of
+  // its 1 MiB.
   bool PixelsCrowd(int64_t distance) const {
     constexpr int64_t kPage = 4096, kCacheBytes = 768 << 10;
     return CallPixels() * std::gcd(distance * sizes.element_bytes, kPage) > kCacheBytes;

@@ -41,14 +41,12 @@ class ElementPlan {
  private:
   static FilterCut::Sizes SizesOf(const ConvGeometry& g,
                                   const IndirectGemmKernels<Element>& kernels, FilterForm form) {
-    const int64_t num_rows = FilterCut::NumRows(g, form), num_cols = FilterCut::NumCols(g, form);
-    const Panels panels = CutPanelsForRows(kernels, num_rows, num_cols);
+    const TileCounts tiles(kernels, FilterCut::NumRows(g, form), FilterCut::NumCols(g, form));
     const GemmTile<Element>& tile =
-        SmallestTile(TilesOfWidth(kernels, panels.cols),
-                     TileRowsFor(kernels, num_rows, std::min(panels.cols, num_cols)));
+        SmallestTile(TilesOfWidth(kernels, tiles.panels.cols), tiles.tile_rows);
     return {tile.rows,
             SumsOfTile(tile),
-            panels,
+            tiles.panels,
             sizeof(Element),
             std::is_same_v<Stored, Element>,
             std::is_same_v<Element, BFloat16Pair>,

@@ -72,7 +72,7 @@ double Speedup(const Problem& problem, int num_threads) {
   const Computation computation(problem, execution);
   Tensor result(problem.dtype, problem.ResultShape());
   double best = 0;
-  for (int run = 0; run < 3; ++run) {
+  for (int run = 0; run < 8; ++run) {
     loop_times = {};
     const double begin = CpuSeconds();
     computation.Run(operands.first, operands.second, result);

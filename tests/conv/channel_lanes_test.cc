@@ -190,6 +190,22 @@ TEST(ChannelLanesStages, HoldGroupsApart) {
           .groups_apart);
 }
 
+TEST(ChannelLanesStages, KeepCopiedPixelsFromCrowding) {
+  const std::string rest = " strides=1,1 dilations=1,1";
+  // Pixels of 1 KiB and of 640 bytes.
+  const auto planes = StridedCut("conv2d float32 NCHW in=1,256,7,7 filter=1,1,256,160" + rest);
+  EXPECT_EQ(planes.SourcePixel(), 256 + 16);
+  EXPECT_EQ(planes.ResultPixel(), 160);
+  EXPECT_EQ(planes.SourceElements(planes.stages.all.front()), 7 * 7 * (256 + 16));
+  const auto back =
+      StridedCut("conv2d_backprop_input float32 NCHW in=1,256,7,7 filter=1,1,256,160" + rest);
+  EXPECT_EQ(back.SourcePixel(), 160);
+  EXPECT_EQ(back.ResultPixel(), 256 + 16);
+  // Pixels that are not copied lie where they lie.
+  EXPECT_EQ(StridedCut("conv2d float32 NHWC in=1,7,7,256 filter=1,1,256,256" + rest).SourcePixel(),
+            256);
+}
+
 ChannelLanesCut<float, float> CutOf(const std::string& sizes, int num_threads) {
   const Problem problem = ParseProblem("conv2d float32 " + sizes +
                                        " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "conv/axes/slab.h"
 #include "kernels/pack/pack.h"
@@ -36,6 +37,15 @@ struct PixelOffsets {
     return image * image_stride + row * row_stride + col * col_stride - origin;
   }
 };
+
+// From one copied pixel of `channels` numbers to the next. Pixels a large power of two apart would
+// meet in few sets of the caches, which a square of them, or a tile's, is more than: a line between
+// them.
+template <class T>
+int64_t StagedPixel(int64_t channels) {
+  constexpr int64_t kFewSetsStride = 1024, kSize = sizeof(T);
+  return channels * kSize % kFewSetsStride == 0 ? channels + kLineBytes / kSize : channels;
+}
 
 namespace staging {
 
@@ -99,23 +109,23 @@ struct ChannelRange {
   int64_t begin, count;
 };
 
-// `to`: [images][rows][w][channels of the range] of the slab.
+// `to`: [images][rows][w][channels of the range] of the slab, pixels `to_pixel` numbers apart.
 template <class Stored>
 void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
               const Slab& slab, const ChannelRange& channels, const Stored* tensor,
-              ComputeType<Stored>* to) {
+              ComputeType<Stored>* to, int64_t to_pixel) {
   const int64_t plane = slab.num_rows() * shape.w, count = channels.count;
   staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
     const Stored* image = tensor + (slab.image_begin + n) * shape.Image();
     const int64_t first = slab.row_begin * shape.w + pixel;
-    auto* piece = to + (n * plane + pixel) * count;
+    auto* piece = to + (n * plane + pixel) * to_pixel;
     if (shape.format == DataFormat::kNCHW) {
       LoadPlanes(kernels, image + channels.begin * shape.h * shape.w + first, shape.h * shape.w,
-                 count, pixels, piece, count);
-    } else if (count == shape.c) {
+                 count, pixels, piece, to_pixel);
+    } else if (count == shape.c && to_pixel == count) {
       kernels.widen(image + first * shape.c, piece, pixels * shape.c);
     } else {
-      kernels.copy_widen(image + first * shape.c + channels.begin, shape.c, piece, count, pixels,
+      kernels.copy_widen(image + first * shape.c + channels.begin, shape.c, piece, to_pixel, pixels,
                          count);
     }
   });
@@ -125,32 +135,32 @@ void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, cons
 template <class Stored>
 void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
               const Slab& slab, const Stored* tensor, ComputeType<Stored>* to) {
-  LoadSlab(parallel, kernels, shape, slab, {0, shape.c}, tensor, to);
+  LoadSlab(parallel, kernels, shape, slab, {0, shape.c}, tensor, to, shape.c);
 }
 
 // The opposite of LoadSlab. `stream`: planes are written around the caches.
 template <class Stored>
 void StoreSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
                const Slab& slab, const ChannelRange& channels, const ComputeType<Stored>* from,
-               Stored* tensor, bool stream) {
+               int64_t from_pixel, Stored* tensor, bool stream) {
   const int64_t plane = slab.num_rows() * shape.w, count = channels.count;
   staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
     Stored* image = tensor + (slab.image_begin + n) * shape.Image();
     const int64_t first = slab.row_begin * shape.w + pixel;
-    const auto* piece = from + (n * plane + pixel) * count;
+    const auto* piece = from + (n * plane + pixel) * from_pixel;
     Stored* planes = image + channels.begin * shape.h * shape.w + first;
-    if (shape.format == DataFormat::kNHWC && count == shape.c) {
+    if (shape.format == DataFormat::kNHWC && count == shape.c && from_pixel == count) {
       kernels.narrow(piece, image + first * shape.c, pixels * shape.c);
     } else if (shape.format == DataFormat::kNHWC) {
       Stored* group = image + first * shape.c + channels.begin;
       for (int64_t i = 0; i < pixels; ++i) {
-        kernels.narrow(piece + i * count, group + i * shape.c, count);
+        kernels.narrow(piece + i * from_pixel, group + i * shape.c, count);
       }
     } else if (stream) {
-      kernels.transpose_stream(piece, count, planes, shape.h * shape.w, pixels, count);
+      kernels.transpose_stream(piece, from_pixel, planes, shape.h * shape.w, pixels, count);
       std::atomic_thread_fence(std::memory_order_seq_cst);
     } else {
-      kernels.transpose_narrow(piece, count, planes, shape.h * shape.w, pixels, count, 0);
+      kernels.transpose_narrow(piece, from_pixel, planes, shape.h * shape.w, pixels, count, 0);
     }
   });
 }

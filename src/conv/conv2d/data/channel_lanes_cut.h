@@ -68,18 +68,24 @@ struct ChannelLanesCut {
   ChannelLanesCut(const Problem& problem, const KernelTable& table, int num_threads);
   ChannelLanesCut(const ChannelLanesCut&) = delete;  // phases point into sum
 
-  // Those of the source and the result as they are copied.
-  int64_t SourceChannels() const { return groups_apart ? sum.source_c : source.c; }
-  int64_t ResultChannels() const { return groups_apart ? sum.result_c : result.c; }
+  // From one pixel of the source and the result to the next, as the kernels see them.
+  int64_t SourcePixel() const {
+    const int64_t channels = groups_apart ? sum.source_c : source.c;
+    return source_staged ? StagedPixel<Element>(channels) : channels;
+  }
+  int64_t ResultPixel() const {
+    const int64_t channels = groups_apart ? sum.result_c : result.c;
+    return result_staged ? StagedPixel<Compute>(channels) : channels;
+  }
   // Tasks of a stage that threads take as their own.
   int64_t NumTasks() const { return groups_apart ? sum.groups : 1; }
   int64_t PanelElements() const { return TermsOf(sum, phases) * panels.cols; }
   int64_t NumPanels() const { return sum.groups * panels.count; }
   int64_t SourceElements(const ChannelLanesStage& stage) const {
-    return stage.Source().num_images() * stage.Source().num_rows() * source.w * SourceChannels();
+    return stage.Source().num_images() * stage.Source().num_rows() * source.w * SourcePixel();
   }
   int64_t ResultElements(const ChannelLanesStage& stage) const {
-    return stage.result.num_images() * stage.result.num_rows() * result.w * ResultChannels();
+    return stage.result.num_images() * stage.result.num_rows() * result.w * ResultPixel();
   }
   int64_t SumsPerThread() const;
   // True if the panel from a channel of the result on is read where the filter lies: the widest
@@ -110,7 +116,7 @@ struct ChannelLanesCut {
   static bool Crowds(const TapSum& sum);
   bool FilterServesInPlace() const;
   SegmentSteps Steps(int64_t b) const {
-    return {source.w * SourceChannels(), SourceChannels(), sum.source_c, b};
+    return {source.w * SourcePixel(), SourcePixel(), sum.source_c, b};
   }
   bool TakesGroupsApart() const;
   int64_t PanelsPerPass() const;

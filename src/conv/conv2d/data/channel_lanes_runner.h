@@ -128,9 +128,9 @@ class ChannelLanesRunner {
     });
   }
 
-  // A slab's shape that is copied with so many channels.
-  static DataShape Innermost(const DataShape& shape, int64_t channels) {
-    return {DataFormat::kNHWC, shape.h, shape.w, channels};
+  // A slab's shape as it is copied, `pixel` numbers a pixel.
+  static DataShape Innermost(const DataShape& shape, int64_t pixel) {
+    return {DataFormat::kNHWC, shape.h, shape.w, pixel};
   }
   bool StreamsResult() const;
   void PackPanel(const FilterPanel& panel, const Range& terms, Element* to) const;
@@ -179,7 +179,7 @@ auto ChannelLanesRunner<Stored, Element>::Load(const ChannelLanesStage& stage, i
     const int64_t need = cut_.SourceElements(stage);
     if (slabs.source.size() < need) slabs.source = AlignedArray<Element>(need);
     operands.source = slabs.source.data();
-    operands.source_offsets = PixelOffsets(Innermost(cut_.source, cut_.SourceChannels()),
+    operands.source_offsets = PixelOffsets(Innermost(cut_.source, cut_.SourcePixel()),
                                            rows.image_begin, rows.row_begin, rows.num_rows());
     LoadSource(rows, task, slabs.source.data());
   } else {
@@ -192,7 +192,7 @@ auto ChannelLanesRunner<Stored, Element>::Load(const ChannelLanesStage& stage, i
     if (slabs.result.size() < need) slabs.result = AlignedArray<Compute>(need);
     operands.result = slabs.result.data();
     operands.result_offsets =
-        PixelOffsets(Innermost(cut_.result, cut_.ResultChannels()), stage.result.image_begin,
+        PixelOffsets(Innermost(cut_.result, cut_.ResultPixel()), stage.result.image_begin,
                      stage.result.row_begin, stage.result.num_rows());
   } else {
     if constexpr (Cut::kPairs) {
@@ -214,13 +214,13 @@ void ChannelLanesRunner<Stored, Element>::LoadSource(const Slab& slab, int64_t t
     LoadSlabPairs(
         args_.parallel, args_.kernels.pack_bf16_pairs, cut_.source,
         cut_.sum.forward ? args_.problem.geometry.group_in_c : args_.problem.geometry.group_out_c,
-        slab, source, to);
+        slab, source, to, cut_.SourcePixel());
   } else if (cut_.groups_apart) {
     LoadSlab(args_.parallel, pack_, cut_.source, slab,
-             {task * cut_.sum.source_c, cut_.sum.source_c}, source, to);
+             {task * cut_.sum.source_c, cut_.sum.source_c}, source, to, cut_.SourcePixel());
   } else {
     LoadKept(args_.parallel, pack_, KeptTensor(cut_.source_kept, cut_.source.format, cut_.source.c),
-             slab, source, to);
+             slab, source, to, cut_.SourcePixel());
   }
 }
 
@@ -236,9 +236,11 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
   auto* to = static_cast<Stored*>(args_.result);
   if (cut_.groups_apart) {
     return StoreSlab(args_.parallel, pack_, cut_.result, stage.result,
-                     {task * cut_.sum.result_c, cut_.sum.result_c}, operands.result, to, stream);
+                     {task * cut_.sum.result_c, cut_.sum.result_c}, operands.result,
+                     cut_.ResultPixel(), to, stream);
   }
-  StoreKept(args_.parallel, args_.kernels, result, stage.result, operands.result, to, stream);
+  StoreKept(args_.parallel, args_.kernels, result, stage.result, operands.result,
+            cut_.ResultPixel(), to, stream);
 }
 
 template <class Stored, class Element>

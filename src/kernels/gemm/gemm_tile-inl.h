@@ -17,6 +17,7 @@
 #include "kernels/gemm/ahead.h"
 #include "kernels/gemm/indirect_gemm.h"
 #include "kernels/gemm/multiplier-inl.h"
+#include "kernels/gemm/tile_accumulators-inl.h"
 #include "kernels/gemm/tile_sums-inl.h"
 #include "kernels/simd/vector-inl.h"
 
@@ -65,6 +66,7 @@ class Tile {
   enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
 
   using Wanted = WantedColumns<Element, D, kVectors, kEndsInHalf>;
+  using Accumulators = TileAccumulators<Element, kRows, kVectors, kEndsInHalf>;
 
   // Pointers of a tile's rows, which have one common index: with as many increments as rows the
   // loop over terms would be bound by them.
@@ -76,40 +78,6 @@ class Tile {
         : columns(wanted) {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) rows[i] = args.a + args.a_rows[tile * kRows + i];
-    }
-  };
-
-  // The sums of a block, in registers.
-  struct Accumulators {
-    hn::Vec<D> whole[kRows][kWhole == 0 ? 1 : kWhole];
-    hn::Vec<Half> half[kRows];
-
-    HWY_INLINE Accumulators() {}  // one that the compiler adds is not for this target
-
-    HWY_INLINE void SetZero() {
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-        for (int v = 0; v < kWhole; ++v) whole[i][v] = hn::Zero(D());
-        if constexpr (kEndsInHalf) half[i] = hn::Zero(Half());
-      }
-    }
-
-    // Every vector becomes f(vector, its place among the tile's sums).
-    template <class F>
-    HWY_INLINE void Replace(const F& f) {
-      const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-        for (int v = 0; v < kWhole; ++v) whole[i][v] = f(whole[i][v], (i * kVectors + v) * lanes);
-#if HWY_TARGET == HWY_AVX3
-        if constexpr (kEndsInHalf) {
-          half[i] = hn::LowerHalf(
-              Half(), f(hn::ZeroExtendVector(D(), half[i]), (i * kVectors + kWhole) * lanes));
-        }
-#endif
-      }
     }
   };
 
@@ -174,7 +142,7 @@ class Tile {
         if (!from_registers) {
           if (!args.keep) FinishTile(args, sums, tile, kRows, kSums / kRows);
         } else if (!kFolds || !args.keep) {
-          StoreTile(args, tile, col, acc);
+          acc.Store(args, tile, col);
         }
         if (kPanels) col += args.num_cols;
       }
@@ -197,44 +165,6 @@ class Tile {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
     return args.num_cols == kVectors * lanes ||
            (!kOfPairs<Element> && args.num_cols > (kVectors - 1) * lanes);
-  }
-
-  // A tile's result, from column `col` on.
-  static HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile, int64_t col,
-                                   const Accumulators& acc) {
-    args.stream ? StoreRows<true>(args, tile, col, acc) : StoreRows<false>(args, tile, col, acc);
-  }
-  template <bool kStream>
-  static HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col,
-                                   const Accumulators& acc) {
-    const D d;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : kRows;
-    const int64_t* c_rows = args.c_rows + tile * kRows;
-    const int64_t last_cols = args.num_cols - (kVectors - 1) * lanes;
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      if (i == num_rows) break;
-      if constexpr (kOfPairs<Element> && kWhole > 0) {
-        if (args.narrowed != nullptr) {
-          StoreNarrowed<kStream>(acc.whole[i], args.narrowed + c_rows[i]);
-          continue;
-        }
-      }
-      const int64_t row = c_rows[i] + col;
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors - 1; ++v) {
-        StoreWhole<kStream>(d, acc.whole[i][v], args, row + v * lanes);
-      }
-      const int64_t last = row + (kVectors - 1) * lanes;
-      if constexpr (kEndsInHalf) {
-        StoreUpTo(Half(), acc.half[i], args.c + last, last_cols);
-      } else if (last_cols < lanes) {
-        StoreUpTo(d, acc.whole[i][kVectors - 1], args.c + last, last_cols);
-      } else {
-        StoreWhole<kStream>(d, acc.whole[i][kVectors - 1], args, last);
-      }
-    }
   }
 
   static int64_t NumTerms(const GemmTileArgs<Element>& args) {

@@ -11,71 +11,12 @@
 
 #include "kernels/gemm/indirect_gemm.h"
 #include "kernels/gemm/multiplier-inl.h"
+#include "kernels/simd/bfloat16_instructions-inl.h"
 #include "kernels/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
-
-#if HWY_TARGET == HWY_AVX3
-// A vector of sums rounded to the final type. The instructions take subnormal numbers for zero, and
-// keep payloads of NaN: sums of pairs are neither. As assembly, as in multiplier-inl.h.
-template <class D>
-HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> Narrowed(D, hn::Vec<D> value) {
-  hn::Vec<hn::Rebind<uint16_t, D>> narrowed;
-  asm("vcvtneps2bf16 %1, %0" : "=v"(narrowed.raw) : "v"(value.raw));
-  return narrowed;
-}
-
-template <class D>
-HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
-  const hn::Rebind<uint16_t, D> dh;
-  const auto narrowed = Narrowed(d, value);
-  auto* bits = reinterpret_cast<uint16_t*>(to);
-  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
-    hn::StoreU(narrowed, dh, bits);
-  } else if (count > 0) {
-    hn::BlendedStore(narrowed, hn::FirstN(dh, static_cast<size_t>(count)), dh, bits);
-  }
-}
-
-// Whole vectors side by side, rounded, two of them as one.
-template <bool kStream, int kCount, class V>
-HWY_INLINE void StoreNarrowed(const V (&values)[kCount], BFloat16* to) {
-  const hn::ScalableTag<float> d;
-  const hn::ScalableTag<uint16_t> dw;
-  auto* bits = reinterpret_cast<uint16_t*>(to);
-#pragma GCC unroll 16
-  for (int v = 0; v + 1 < kCount; v += 2, bits += hn::MaxLanes(dw)) {
-    hn::Vec<decltype(dw)> both;
-    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both.raw) : "v"(values[v].raw), "v"(values[v + 1].raw));
-    if constexpr (kStream) {
-      hn::Stream(both, dw, bits);
-    } else {
-      hn::StoreU(both, dw, bits);
-    }
-  }
-  if constexpr (kCount % 2 != 0) {
-    const hn::Rebind<uint16_t, decltype(d)> dh;
-    const auto last = Narrowed(d, values[kCount - 1]);
-    if constexpr (kStream) {
-      hn::Stream(last, dh, bits);
-    } else {
-      hn::StoreU(last, dh, bits);
-    }
-  }
-}
-#endif
-
-// A whole vector of a tile's result, to this place of c.
-template <bool kStream, class D, class Element>
-HWY_INLINE void StoreWhole(D d, hn::Vec<D> value, const GemmTileArgs<Element>& args, int64_t at) {
-  if constexpr (kStream) {
-    hn::Stream(value, d, args.c + at);
-  } else {
-    hn::StoreU(value, d, args.c + at);
-  }
-}
 
 // `count` numbers of a tile's result, to this place of c.
 template <class D, class Element>

@@ -159,12 +159,9 @@ class Tile {
     });
   }
 
-  // A result is stored from registers if all columns of a tile are wanted, or, where none has to be
-  // narrowed, some of its last vector.
+  // A result is stored from registers if some of the columns of a tile's last vector are wanted.
   static bool StoresFromRegisters(const GemmTileArgs<Element>& args) {
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-    return args.num_cols == kVectors * lanes ||
-           (!kOfPairs<Element> && args.num_cols > (kVectors - 1) * lanes);
+    return args.num_cols > (kVectors - 1) * static_cast<int64_t>(hn::Lanes(D()));
   }
 
   static int64_t NumTerms(const GemmTileArgs<Element>& args) {

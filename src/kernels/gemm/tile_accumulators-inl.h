@@ -70,9 +70,9 @@ struct TileAccumulators {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       if (i == num_rows) break;
-      if constexpr (kOfPairs<Element> && kWhole > 0) {
+      if constexpr (kOfPairs<Element>) {
         if (args.narrowed != nullptr) {
-          StoreNarrowed<kStream>(whole[i], args.narrowed + c_rows[i]);
+          StoreNarrowedRow<kStream>(i, args.narrowed + c_rows[i], last_cols);
           continue;
         }
       }
@@ -98,6 +98,23 @@ struct TileAccumulators {
       hn::Stream(sums, D(), to);
     } else {
       hn::StoreU(sums, D(), to);
+    }
+  }
+
+  // Row i, so many columns of its last vector.
+  template <bool kStream>
+  HWY_INLINE void StoreNarrowedRow(int i, BFloat16* to, int64_t last_cols) const {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    if constexpr (!kEndsInHalf) {
+      if (last_cols == lanes) return StoreNarrowed<kStream>(whole[i], to);
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors - 1; ++v, to += lanes) StoreUpTo(d, whole[i][v], to, lanes);
+    if constexpr (kEndsInHalf) {
+      StoreUpTo(Half(), half[i], to, last_cols);
+    } else {
+      StoreUpTo(d, whole[i][kVectors - 1], to, last_cols);
     }
   }
 };

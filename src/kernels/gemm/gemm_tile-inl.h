@@ -58,10 +58,14 @@ class Tile {
   static constexpr bool kJoinsPanels =
       !kEndsInHalf && kRows <= 8 && std::is_same_v<Element, float> && HWY_TARGET != HWY_SCALAR;
 
-  // Half a vector a row takes so little time that finding the rows' addresses would take longer.
-  static constexpr int kAtOnce = 8;
+  // A vector a row, or half a one, takes so little time that finding the addresses of many rows,
+  // which are more than registers, would take longer: terms side by side are taken as many at once
+  // as fill a line, others, where there is little else to do, half as many. Rows are taken in
+  // parts, few enough for their addresses, enough for their sums not to wait for each other.
+  static constexpr int kAtOnce = Ahead::kLine / sizeof(Element);
+  static constexpr int kRowsAtOnce = 7;
   static constexpr bool kTakesSeveral =
-      HWY_TARGET == HWY_AVX3 && kEndsInHalf && kWhole == 0 && kRows > 8;
+      HWY_TARGET == HWY_AVX3 && kVectors == 1 && kRows % kRowsAtOnce == 0;
 
   enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
 
@@ -174,7 +178,8 @@ class Tile {
 
   // A tile fetches what the caller wants; else the next tile's rows in their last segment, which no
   // tile has read before if rows and segments ascend. It fetches nothing where they lie far apart.
-  // The machine by itself fetches a narrow tile's many rows, where they have up to two lines.
+  // The machine by itself fetches a narrow tile's many rows, unless they have more than two lines
+  // and lie beyond the caches: its loads take all its time.
   static HWY_INLINE Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile,
                                       int64_t terms) {
     const Ahead nothing{reinterpret_cast<const char*>(args.b), 0, 0};
@@ -185,6 +190,7 @@ class Tile {
       return {static_cast<const char*>(args.ahead) + tile * tile_step, args.ahead_step,
               args.ahead_bytes};
     }
+    if (kIsNarrow && !args.far) return nothing;
     if (tile + 1 == args.num_tiles || terms == 0) return nothing;
     const int64_t* a_rows = args.a_rows + (tile + 1) * kRows;
     const GemmSegment& last = args.segments[args.block_ends[args.num_blocks - 1] - 1];
@@ -230,9 +236,12 @@ class Tile {
     }
     int64_t k = segment.length;
     if constexpr (kTakesSeveral && !kInPairs) {
-      for (; k >= kAtOnce; k -= kAtOnce) {
-        ahead.FetchForSeveral(kAtOnce);
-        AddSeveral(args, operands, acc, at, b);
+      constexpr int kHalf = kAtOnce / 2;
+      if (args.a_step == 1) {
+        while (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
+        if (k >= kHalf) AddSeveral<kHalf, true>(args, operands, acc, at, b, k, ahead);
+      } else if constexpr (kEndsInHalf) {
+        while (k >= kHalf) AddSeveral<kHalf, false>(args, operands, acc, at, b, k, ahead);
       }
     }
     while (kFetchesFar && !kInPairs && ahead.step > 0 && k > kAtOnce) {
@@ -254,22 +263,44 @@ class Tile {
     }
   }
 
-  // kAtOnce terms, and on to the next: a row's address is found once for all of them.
+  // So many terms, and on to the next; k are left. kSideBySide: a_step is 1.
+  template <int kTerms, bool kSideBySide>
   static HWY_INLINE void AddSeveral(const GemmTileArgs<Element>& args, const Operands& operands,
-                                    Accumulators& acc, int64_t& at, const Element*& b) {
-    typename TimesHalf::V columns[kAtOnce];
+                                    Accumulators& acc, int64_t& at, const Element*& b, int64_t& k,
+                                    Ahead& ahead) {
+    ahead.FetchForSeveral(kTerms);
+    using With = std::conditional_t<kEndsInHalf, TimesHalf, Times>;
+    typename With::V columns[kTerms];
 #pragma GCC unroll 16
-    for (int t = 0; t < kAtOnce; ++t) columns[t] = operands.columns.LoadHalf(b + t * args.b_step);
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const Element* row = operands.rows[i] + at;
-#pragma GCC unroll 16
-      for (int t = 0; t < kAtOnce; ++t) {
-        acc.half[i] = TimesHalf::AddTimes(row + t * args.a_step, columns[t], acc.half[i]);
+    for (int t = 0; t < kTerms; ++t) {
+      if constexpr (kEndsInHalf) {
+        columns[t] = operands.columns.LoadHalf(b + t * args.b_step);
+      } else {
+        columns[t] = operands.columns.Load(0, b + t * args.b_step);
       }
     }
-    at += kAtOnce * args.a_step;
-    b += kAtOnce * args.b_step;
+#pragma GCC unroll 16
+    for (int first = 0; first < kRows; first += kRowsAtOnce) {
+      const Element* rows[kRowsAtOnce];
+#pragma GCC unroll 16
+      for (int i = 0; i < kRowsAtOnce; ++i) rows[i] = operands.rows[first + i] + at;
+#pragma GCC unroll 16
+      for (int t = 0; t < kTerms; ++t) {
+        const int64_t term = kSideBySide ? t : t * args.a_step;
+#pragma GCC unroll 16
+        for (int i = 0; i < kRowsAtOnce; ++i) {
+          if constexpr (kEndsInHalf) {
+            acc.half[first + i] = With::AddTimes(rows[i] + term, columns[t], acc.half[first + i]);
+          } else {
+            acc.whole[first + i][0] =
+                With::AddTimes(rows[i] + term, columns[t], acc.whole[first + i][0]);
+          }
+        }
+      }
+    }
+    at += kTerms * args.a_step;
+    b += kTerms * args.b_step;
+    k -= kTerms;
   }
 
   // One term, the k-th from the segment's end, and on to the next.

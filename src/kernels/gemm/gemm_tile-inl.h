@@ -176,10 +176,10 @@ class Tile {
     return terms;
   }
 
-  // A tile fetches what the caller wants; else the next tile's rows in their last segment, which no
-  // tile has read before if rows and segments ascend. It fetches nothing where they lie far apart.
-  // The machine by itself fetches a narrow tile's many rows, unless they have more than two lines
-  // and lie beyond the caches: its loads take all its time.
+  // A tile fetches what the caller wants; else, from beyond the caches, the next tile's rows in
+  // their last segment, which no tile has read before if rows and segments ascend. It fetches
+  // nothing where they lie far apart. Of a narrow tile's many rows the machine by itself fetches up
+  // to two lines.
   static HWY_INLINE Ahead AheadOfTile(const GemmTileArgs<Element>& args, int64_t tile,
                                       int64_t terms) {
     const Ahead nothing{reinterpret_cast<const char*>(args.b), 0, 0};
@@ -190,7 +190,7 @@ class Tile {
       return {static_cast<const char*>(args.ahead) + tile * tile_step, args.ahead_step,
               args.ahead_bytes};
     }
-    if (kIsNarrow && !args.far) return nothing;
+    if (!args.far) return nothing;
     if (tile + 1 == args.num_tiles || terms == 0) return nothing;
     const int64_t* a_rows = args.a_rows + (tile + 1) * kRows;
     const GemmSegment& last = args.segments[args.block_ends[args.num_blocks - 1] - 1];

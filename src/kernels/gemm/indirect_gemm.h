@@ -41,10 +41,10 @@ struct GemmTileArgs {
   // Memory that will be wanted soon: with every term the kernel asks for the lines of `ahead_bytes`
   // more bytes, each time a step further on. A tile begins a step of its own behind the one before,
   // or, if that is 0, where that one ended. Without a step and bytes: nothing. Null: the rows of
-  // the next tile.
+  // the next tile, if they are far.
   const void* ahead;
   int64_t ahead_step, ahead_bytes, ahead_tile_step;
-  // It lies beyond the caches: tiles that have little time for it fetch it, too.
+  // It lies beyond the caches. If not, tiles that have little time for it fetch nothing.
   bool far;
 
   // The segments of block i end at block_ends[i]. At least one block; a block may have no segments.

@@ -105,7 +105,7 @@ struct ChannelLanesCut {
   const std::vector<TapPhase> phases;
   const DataShape source, result;  // of kept pixels; channels of the source as elements
   const Panels panels;             // of one group
-  const bool source_is_far;        // the only panel reads it where it lies, beyond the caches
+  const bool source_is_far;        // it is read where it lies, beyond the caches
   const bool groups_apart;         // a task copies and computes the channels of one group
   const int64_t cached_pixels, panels_per_pass;
   const ChannelLanesStages stages;
@@ -145,7 +145,7 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
       result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
       panels(CutPanels(kernels, sum.result_c)),
-      source_is_far(NumPanels() == 1 && !source_staged &&
+      source_is_far(!source_staged &&
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
       groups_apart(TakesGroupsApart()),
       cached_pixels(MostChunkPixels(source.c, std::ssize(phases))),

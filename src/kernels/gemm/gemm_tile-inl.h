@@ -33,8 +33,15 @@ template <class Element, int kRows, int kVectors, bool kEndsInHalf>
 class Tile {
  public:
   static void Run(const GemmTileArgs<Element>& args) {
-    const bool in_pairs = std::is_same_v<Element, float> && args.in_pairs;
-    in_pairs ? RunPanels<std::is_same_v<Element, float>>(args) : RunPanels<false>(args);
+    if constexpr (std::is_same_v<Element, float>) {
+      if (args.in_pairs) return RunPanels<Terms::kInPairs>(args);
+    }
+    if constexpr (kTakesSeveral) {
+      const bool has_several =
+          args.block_ends[args.num_blocks - 1] > 0 && args.segments->length >= kAtOnce / 2;
+      if (args.a_step == 1 && has_several) return RunPanels<Terms::kSideBySide>(args);
+    }
+    RunPanels<Terms::kInOrder>(args);
   }
 
  private:
@@ -67,6 +74,10 @@ class Tile {
   static constexpr bool kTakesSeveral =
       HWY_TARGET == HWY_AVX3 && kVectors == 1 && kRows % kRowsAtOnce == 0;
 
+  // How a segment's terms are taken. Each way is an instance of its own: the steps back and forth
+  // of pairs, or several terms at once, take registers for addresses, which are short.
+  enum class Terms { kInOrder, kInPairs, kSideBySide };
+
   enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
 
   using Wanted = WantedColumns<Element, D, kVectors, kEndsInHalf>;
@@ -85,16 +96,14 @@ class Tile {
     }
   };
 
-  // In pairs as an instance of its own: the steps back and forth take registers for addresses,
-  // which are short.
-  template <bool kInPairs>
+  template <Terms kTerms>
   static void RunPanels(const GemmTileArgs<Element>& args) {
     const bool one_block =
         args.num_blocks == 1 && !args.resume && !args.keep && StoresFromRegisters(args);
-    const auto run = one_block ? RunTiles<kInPairs, false, false> : RunTiles<kInPairs, true, false>;
+    const auto run = one_block ? RunTiles<kTerms, false, false> : RunTiles<kTerms, true, false>;
     if (args.num_panels == 1) return run(args);
-    if constexpr (kJoinsPanels && !kInPairs) {
-      if (one_block) return RunTiles<false, false, true>(args);
+    if constexpr (kJoinsPanels && kTerms == Terms::kInOrder) {
+      if (one_block) return RunTiles<kTerms, false, true>(args);
     }
     GemmTileArgs<Element> panel = args;
     for (int64_t i = 0; i < args.num_panels; ++i) {
@@ -109,7 +118,7 @@ class Tile {
 
   // Tiles of one block need no kFolds: their sums are the result. With kPanels all panels of a tile
   // come before the next tile.
-  template <bool kInPairs, bool kFolds, bool kPanels>
+  template <Terms kTerms, bool kFolds, bool kPanels>
   static HWY_NOINLINE void RunTiles(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);
     const bool from_registers =
@@ -131,7 +140,7 @@ class Tile {
           acc.SetZero();
           for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
                ++segment) {
-            AddSegment<kInPairs>(args, operands, *segment, args.b + col, acc, ahead);
+            AddSegment<kTerms>(args, operands, *segment, args.b + col, acc, ahead);
           }
           if constexpr (!kFolds) {
             Fold<true, true>(sums, acc);
@@ -222,11 +231,12 @@ class Tile {
     }
   }
 
-  template <bool kInPairs>
+  template <Terms kTerms>
   static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const Operands& operands,
                                     const GemmSegment& segment, const Element* columns,
                                     Accumulators& acc, Ahead& ahead) {
     const Element* b = columns + segment.b;
+    constexpr bool kInPairs = kTerms == Terms::kInPairs;
     int64_t at = segment.a;
     int64_t back = 1;
     if (kInPairs && segment.length > 1) {  // one on, one back, three on, ...
@@ -235,14 +245,12 @@ class Tile {
       back = -1;
     }
     int64_t k = segment.length;
-    if constexpr (kTakesSeveral && !kInPairs) {
-      constexpr int kHalf = kAtOnce / 2;
-      if (args.a_step == 1) {
-        while (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
-        if (k >= kHalf) AddSeveral<kHalf, true>(args, operands, acc, at, b, k, ahead);
-      } else if constexpr (kEndsInHalf) {
-        while (k >= kHalf) AddSeveral<kHalf, false>(args, operands, acc, at, b, k, ahead);
-      }
+    constexpr int kHalf = kAtOnce / 2;
+    if constexpr (kTerms == Terms::kSideBySide) {
+      while (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
+      if (k >= kHalf) AddSeveral<kHalf, true>(args, operands, acc, at, b, k, ahead);
+    } else if constexpr (kTakesSeveral && kEndsInHalf && !kInPairs) {
+      while (k >= kHalf) AddSeveral<kHalf, false>(args, operands, acc, at, b, k, ahead);
     }
     while (kFetchesFar && !kInPairs && ahead.step > 0 && k > kAtOnce) {
       ahead.FetchForSeveral(kAtOnce);

@@ -58,16 +58,20 @@ HWY_INLINE PairVector Combine(hn::Vec<hn::ScalableTag<uint32_t>> first,
   return hn::BitCast(PairTag(), hn::Or(first, hn::ShiftLeft<16>(second)));
 }
 
-// One number of each of two rows, the first `count` of them; a null row reads as zeros.
+// The first `count` numbers, or all kPairs, each with a zero above it; a null row reads as zeros.
+// It is not read by an empty mask: that takes processors hundreds of steps where no memory is.
+HWY_INLINE hn::Vec<hn::ScalableTag<uint32_t>> LoadRow(const BFloat16* row, int64_t count) {
+  const hn::ScalableTag<uint32_t> d;
+  const HalfNumberTag dh;
+  if (row == nullptr) return hn::Zero(d);
+  if (count >= kPairs) return hn::PromoteTo(d, hn::LoadU(dh, BitsOf(row)));
+  return hn::PromoteTo(d,
+                       hn::MaskedLoad(hn::FirstN(dh, static_cast<size_t>(count)), dh, BitsOf(row)));
+}
+
+// One number of each of two rows, the first `count` of them.
 HWY_INLINE PairVector CombineRows(const BFloat16* first, const BFloat16* second, int64_t count) {
-  if (first != nullptr && second != nullptr && count >= kPairs) {
-    const hn::ScalableTag<uint32_t> d;
-    const HalfNumberTag dh;
-    return Combine(hn::PromoteTo(d, hn::LoadU(dh, BitsOf(first))),
-                   hn::PromoteTo(d, hn::LoadU(dh, BitsOf(second))));
-  }
-  return Combine(LoadNumbers(first, 0, first == nullptr ? 0 : count),
-                 LoadNumbers(second, 0, second == nullptr ? 0 : count));
+  return Combine(LoadRow(first, count), LoadRow(second, count));
 }
 
 // Where the numbers of two vectors are, of two vectors of their pairs.
@@ -221,6 +225,29 @@ void PairRowsTransposed(const BFloat16* from, int64_t from_stride, BFloat16Pair*
   TransposePairs((rows + 1) / 2, cols, load, to, to_stride);
 }
 
+// Whole blocks of fewer than two vectors of pairs, of two rows; returns their columns. Masks are
+// made once for all blocks.
+HWY_INLINE int64_t SplitNarrowBlocks(const BFloat16* first, const BFloat16* second,
+                                     BFloat16Pair* to, int64_t block_stride, int64_t cols,
+                                     int64_t block_cols) {
+  const hn::ScalableTag<uint32_t> d;
+  const HalfNumberTag dh;
+  const int64_t whole = block_cols / kPairs * kPairs, rest = block_cols - whole;
+  const auto kept = hn::FirstN(dh, static_cast<size_t>(rest));
+  const auto kept_pairs = hn::FirstN(PairTag(), static_cast<size_t>(rest));
+  int64_t col = 0;
+  for (; col + block_cols <= cols; col += block_cols, to += block_stride) {
+    if (whole > 0) StorePairs(CombineRows(first + col, second + col, kPairs), to, kPairs);
+    if (rest == 0) continue;
+    const int64_t at = col + whole;
+    const auto one = hn::PromoteTo(d, hn::MaskedLoad(kept, dh, BitsOf(first + at)));
+    const auto other = hn::PromoteTo(d, hn::MaskedLoad(kept, dh, BitsOf(second + at)));
+    hn::BlendedStore(Combine(one, other), kept_pairs, PairTag(),
+                     reinterpret_cast<float*>(to + whole));
+  }
+  return col;
+}
+
 void PairSplit(const BFloat16* first, const BFloat16* second, int64_t from_stride, BFloat16Pair* to,
                int64_t block_stride, int64_t rows, int64_t cols, int64_t block_cols) {
   // The machine's own prefetcher does not follow several short streams.
@@ -232,7 +259,12 @@ void PairSplit(const BFloat16* first, const BFloat16* second, int64_t from_strid
       if (second != nullptr) FetchLines(second + col, from_stride, 1, ahead);
     }
     BFloat16Pair* block = to + row * block_cols;
-    for (int64_t col = 0; col < cols; col += block_cols) {
+    int64_t col = 0;
+    if (block_cols < 2 * kPairs && first != nullptr && second != nullptr) {
+      col = SplitNarrowBlocks(first, second, block, block_stride, cols, block_cols);
+      block += col / block_cols * block_stride;
+    }
+    for (; col < cols; col += block_cols) {
       StoreCombined(first == nullptr ? nullptr : first + col,
                     second == nullptr ? nullptr : second + col, block,
                     HWY_MIN(block_cols, cols - col));

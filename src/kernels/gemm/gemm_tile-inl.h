@@ -36,10 +36,8 @@ class Tile {
     if constexpr (std::is_same_v<Element, float>) {
       if (args.in_pairs) return RunPanels<Terms::kInPairs>(args);
     }
-    if constexpr (kTakesSeveral) {
-      const bool has_several =
-          args.block_ends[args.num_blocks - 1] > 0 && args.segments->length >= kAtOnce / 2;
-      if (args.a_step == 1 && has_several) return RunPanels<Terms::kSideBySide>(args);
+    if constexpr (kTakesSeveral && kOfPairs<Element>) {
+      if (args.a_step == 1) return RunPanels<Terms::kSideBySide>(args);
     }
     RunPanels<Terms::kInOrder>(args);
   }
@@ -72,7 +70,7 @@ class Tile {
   static constexpr int kAtOnce = Ahead::kLine / sizeof(Element);
   static constexpr int kRowsAtOnce = 7;
   static constexpr bool kTakesSeveral =
-      HWY_TARGET == HWY_AVX3 && kVectors == 1 && kRows % kRowsAtOnce == 0;
+      HWY_TARGET == HWY_AVX3 && sizeof(T) == 4 && kVectors == 1 && kRows % kRowsAtOnce == 0;
 
   // How a segment's terms are taken. Each way is an instance of its own: the steps back and forth
   // of pairs, or several terms at once, take registers for addresses, which are short.
@@ -245,12 +243,14 @@ class Tile {
       back = -1;
     }
     int64_t k = segment.length;
-    constexpr int kHalf = kAtOnce / 2;
-    if constexpr (kTerms == Terms::kSideBySide) {
-      while (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
-      if (k >= kHalf) AddSeveral<kHalf, true>(args, operands, acc, at, b, k, ahead);
-    } else if constexpr (kTakesSeveral && kEndsInHalf && !kInPairs) {
-      while (k >= kHalf) AddSeveral<kHalf, false>(args, operands, acc, at, b, k, ahead);
+    if constexpr (kTakesSeveral && !kInPairs) {
+      constexpr int kHalf = kAtOnce / 2;
+      if (kOfPairs<Element> ? kTerms == Terms::kSideBySide : args.a_step == 1) {
+        while (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
+        if (k >= kHalf) AddSeveral<kHalf, true>(args, operands, acc, at, b, k, ahead);
+      } else if constexpr (kEndsInHalf) {
+        while (k >= kHalf) AddSeveral<kHalf, false>(args, operands, acc, at, b, k, ahead);
+      }
     }
     while (kFetchesFar && !kInPairs && ahead.step > 0 && k > kAtOnce) {
       ahead.FetchForSeveral(kAtOnce);

@@ -56,7 +56,18 @@ struct TileAccumulators {
 
   // A tile's result, from column `col` on.
   HWY_INLINE void Store(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) const {
-    args.stream ? StoreRows<true>(args, tile, col) : StoreRows<false>(args, tile, col);
+    if constexpr (kOfPairs<Element>) {
+      // What is not narrowed here is a copy, which is never written around the caches.
+      if (args.narrowed == nullptr) return StoreRows<false>(args, tile, col);
+      const bool whole_only =
+          !kEndsInHalf && args.num_cols == kVectors * static_cast<int64_t>(hn::Lanes(D()));
+      if (!whole_only) return StoreNarrowedParts(args, tile);
+      if constexpr (!kEndsInHalf) {
+        args.stream ? StoreNarrowedRows<true>(args, tile) : StoreNarrowedRows<false>(args, tile);
+      }
+    } else {
+      args.stream ? StoreRows<true>(args, tile, col) : StoreRows<false>(args, tile, col);
+    }
   }
 
  private:
@@ -64,18 +75,12 @@ struct TileAccumulators {
   HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) const {
     const D d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : kRows;
+    const int64_t num_rows = NumRows(args, tile);
     const int64_t* c_rows = args.c_rows + tile * kRows;
     const int64_t last_cols = args.num_cols - (kVectors - 1) * lanes;
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       if (i == num_rows) break;
-      if constexpr (kOfPairs<Element>) {
-        if (args.narrowed != nullptr) {
-          StoreNarrowedRow<kStream>(i, args.narrowed + c_rows[i], last_cols);
-          continue;
-        }
-      }
       const int64_t row = c_rows[i] + col;
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors - 1; ++v) {
@@ -101,20 +106,36 @@ struct TileAccumulators {
     }
   }
 
-  // Row i, so many columns of its last vector.
+  static HWY_INLINE int64_t NumRows(const GemmTileArgs<Element>& args, int64_t tile) {
+    return tile + 1 == args.num_tiles ? args.num_rows : kRows;
+  }
+
   template <bool kStream>
-  HWY_INLINE void StoreNarrowedRow(int i, BFloat16* to, int64_t last_cols) const {
-    const D d;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    if constexpr (!kEndsInHalf) {
-      if (last_cols == lanes) return StoreNarrowed<kStream>(whole[i], to);
-    }
+  HWY_INLINE void StoreNarrowedRows(const GemmTileArgs<Element>& args, int64_t tile) const {
+    const int64_t num_rows = NumRows(args, tile);
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors - 1; ++v, to += lanes) StoreUpTo(d, whole[i][v], to, lanes);
-    if constexpr (kEndsInHalf) {
-      StoreUpTo(Half(), half[i], to, last_cols);
-    } else {
-      StoreUpTo(d, whole[i][kVectors - 1], to, last_cols);
+    for (int i = 0; i < kRows; ++i) {
+      if (i == num_rows) break;
+      StoreNarrowed<kStream>(whole[i], args.narrowed + args.c_rows[tile * kRows + i]);
+    }
+  }
+
+  // Only some columns of the last vector are wanted.
+  HWY_INLINE void StoreNarrowedParts(const GemmTileArgs<Element>& args, int64_t tile) const {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), num_rows = NumRows(args, tile);
+    const int64_t last_cols = args.num_cols - (kVectors - 1) * lanes;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      if (i == num_rows) break;
+      BFloat16* to = args.narrowed + args.c_rows[tile * kRows + i];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors - 1; ++v, to += lanes) StoreUpTo(d, whole[i][v], to, lanes);
+      if constexpr (kEndsInHalf) {
+        StoreFirst(Half(), half[i], to, last_cols);
+      } else {
+        StoreFirst(d, whole[i][kVectors - 1], to, last_cols);
+      }
     }
   }
 };

@@ -27,15 +27,20 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> Narrowed(D, hn::Vec<D> value) {
   return narrowed;
 }
 
+// The first `count` numbers, rounded.
+template <class D>
+HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
+  const hn::Rebind<uint16_t, D> dh;
+  const auto first = hn::FirstN(dh, static_cast<size_t>(count));
+  hn::BlendedStore(Narrowed(d, value), first, dh, reinterpret_cast<uint16_t*>(to));
+}
 template <class D>
 HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
-  const hn::Rebind<uint16_t, D> dh;
-  const auto narrowed = Narrowed(d, value);
-  auto* bits = reinterpret_cast<uint16_t*>(to);
   if (count >= static_cast<int64_t>(hn::Lanes(d))) {
-    hn::StoreU(narrowed, dh, bits);
+    const hn::Rebind<uint16_t, D> dh;
+    hn::StoreU(Narrowed(d, value), dh, reinterpret_cast<uint16_t*>(to));
   } else if (count > 0) {
-    hn::BlendedStore(narrowed, hn::FirstN(dh, static_cast<size_t>(count)), dh, bits);
+    StoreFirst(d, value, to, count);
   }
 }
 

@@ -59,22 +59,22 @@ bool PairsAreExact(const ConvArgs& args) {
 }
 
 void LoadSlabPairs(const Parallel& parallel, const PackPairKernels& kernels, const DataShape& shape,
-                   int64_t group_c, const Slab& slab, const BFloat16* tensor, BFloat16Pair* to,
-                   int64_t to_pixel) {
+                   int64_t group_c, const Slab& slab, const BFloat16* tensor,
+                   const CopiedPixels<BFloat16Pair>& to) {
   const int64_t plane = slab.num_rows() * shape.w;
   const int64_t group_pairs = CeilDiv(group_c, int64_t{2});
   const int64_t groups = shape.c / group_pairs, channels = groups * group_c;
   staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
     const BFloat16* image = tensor + (slab.image_begin + n) * shape.h * shape.w * channels;
     const int64_t first = slab.row_begin * shape.w + pixel;
-    BFloat16Pair* piece = to + (n * plane + pixel) * to_pixel;
+    BFloat16Pair* piece = to.first + (n * plane + pixel) * to.distance;
     for (int64_t group = 0; group < groups; ++group, piece += group_pairs) {
       if (shape.format == DataFormat::kNHWC) {
-        kernels.pair_cols(image + first * channels + group * group_c, channels, piece, to_pixel,
+        kernels.pair_cols(image + first * channels + group * group_c, channels, piece, to.distance,
                           pixels, group_c);
       } else {
         kernels.pair_rows_transposed(image + group * group_c * shape.h * shape.w + first,
-                                     shape.h * shape.w, piece, to_pixel, group_c, pixels);
+                                     shape.h * shape.w, piece, to.distance, group_c, pixels);
       }
     }
   });

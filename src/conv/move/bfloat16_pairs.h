@@ -26,10 +26,10 @@ bool ServesPairs(const Problem& problem, const KernelTable& kernels);
 // is below 2^(e+f+2), a block's sum below 2^(e+f+10).)
 bool PairsAreExact(const ConvArgs& args);
 
-// LoadSlab for pairs of the group_c channels of each group; `shape` and `to_pixel` count pairs.
+// LoadSlab for pairs of the group_c channels of each group; `shape` and `to` count pairs.
 void LoadSlabPairs(const Parallel& parallel, const PackPairKernels& kernels, const DataShape& shape,
-                   int64_t group_c, const Slab& slab, const BFloat16* tensor, BFloat16Pair* to,
-                   int64_t to_pixel);
+                   int64_t group_c, const Slab& slab, const BFloat16* tensor,
+                   const CopiedPixels<BFloat16Pair>& to);
 
 // PackFilter for pairs of source channels; `sum` and `phases` count pairs.
 void PackFilterPairs(const PackPairKernels& kernels, const Problem& problem, const TapSum& sum,

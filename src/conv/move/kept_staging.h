@@ -30,26 +30,27 @@ struct KeptTensor {
   int64_t KeptCols() const { return kept.cols.count(); }
 };
 
-// One kept row of an image: the kept columns to [column][channel], `to_pixel` numbers apart.
+// One kept row of an image: the kept columns to [column][channel].
 template <class Stored>
 void LoadKeptRow(const PackKernels<Stored>& kernels, const KeptTensor& tensor, int64_t row,
-                 const Stored* image, ComputeType<Stored>* to, int64_t to_pixel) {
+                 const Stored* image, const CopiedPixels<ComputeType<Stored>>& to) {
   const DataShape& whole = tensor.whole;
   const KeptPositions& cols = tensor.kept.cols;
   const int64_t num_residues = std::ssize(cols.residues), plane = whole.h * whole.w;
   const int64_t next_row = tensor.kept.rows.period * whole.w;
-  for (size_t rank = 0; rank < cols.residues.size(); ++rank, to += to_pixel) {
+  auto* pixels = to.first;
+  for (size_t rank = 0; rank < cols.residues.size(); ++rank, pixels += to.distance) {
     const int64_t first = row * whole.w + cols.residues[rank], count = cols.CountOf(rank);
     if (whole.format == DataFormat::kNHWC) {
-      kernels.copy_widen(image + first * whole.c, cols.period * whole.c, to,
-                         num_residues * to_pixel, count, whole.c);
+      kernels.copy_widen(image + first * whole.c, cols.period * whole.c, pixels,
+                         num_residues * to.distance, count, whole.c);
       continue;
     }
     constexpr int64_t kTogether = 16;
     for (int64_t c = 0; c < whole.c; c += kTogether) {
       const bool last = c + kTogether >= whole.c;
-      kernels.transpose_every(image + first + c * plane, plane, cols.period, to + c,
-                              num_residues * to_pixel, std::min(kTogether, whole.c - c), count,
+      kernels.transpose_every(image + first + c * plane, plane, cols.period, pixels + c,
+                              num_residues * to.distance, std::min(kTogether, whole.c - c), count,
                               last ? next_row - c * plane : kTogether * plane);
     }
   }
@@ -59,24 +60,23 @@ void LoadKeptRow(const PackKernels<Stored>& kernels, const KeptTensor& tensor, i
 template <class Stored>
 void LoadKept(const Parallel& parallel, const PackKernels<Stored>& kernels,
               const KeptTensor& tensor, const Slab& slab, const Stored* from,
-              ComputeType<Stored>* to, int64_t to_pixel) {
+              const CopiedPixels<ComputeType<Stored>>& to) {
   if (tensor.kept.all()) {
-    return LoadSlab(parallel, kernels, tensor.whole, slab, {0, tensor.whole.c}, from, to, to_pixel);
+    return LoadSlab(parallel, kernels, tensor.whole, slab, {0, tensor.whole.c}, from, to);
   }
-  const int64_t row_numbers = tensor.KeptCols() * to_pixel;
+  const int64_t row_numbers = tensor.KeptCols() * to.distance;
   parallel.For(slab.num_images() * slab.num_rows(), [&](int64_t i) {
     const int64_t image = slab.image_begin + i / slab.num_rows();
     const int64_t row = tensor.kept.rows.PositionOf(slab.row_begin + i % slab.num_rows());
-    LoadKeptRow(kernels, tensor, row, from + image * tensor.whole.Image(), to + i * row_numbers,
-                to_pixel);
+    LoadKeptRow(kernels, tensor, row, from + image * tensor.whole.Image(),
+                {to.first + i * row_numbers, to.distance});
   });
 }
 
 // Where kept rows of a result's image come from, and where they go.
 template <class Stored>
 struct KeptRows {
-  const ComputeType<Stored>* from;  // the kept row `first`
-  int64_t from_pixel;               // from one of its pixels to the next
+  CopiedPixels<const ComputeType<Stored>> from;  // the kept row `first`
   int64_t first;
   Stored* image;
   int64_t begin, end;  // rows of the image
@@ -94,8 +94,8 @@ void StorePixelRows(const PackKernels<Stored>& kernels, const KeptTensor& tensor
     std::fill_n(to, whole.w * whole.c, Stored{});
     const int64_t index = kept.CountBefore(row);
     if (kept.CountBefore(row + 1) == index) continue;
-    const auto* from = rows.from + (index - rows.first) * num_cols * rows.from_pixel;
-    for (int64_t col = 0; col < num_cols; ++col, from += rows.from_pixel) {
+    const auto* from = rows.from.first + (index - rows.first) * num_cols * rows.from.distance;
+    for (int64_t col = 0; col < num_cols; ++col, from += rows.from.distance) {
       kernels.narrow(from, to + cols.PositionOf(col) * whole.c, whole.c);
     }
   }
@@ -144,10 +144,10 @@ void StorePlaneRows(const KernelTable& table, const KeptTensor& tensor,
   for (int64_t c = 0; c < whole.c; c += kPlanesTogether) {
     const int64_t channels = std::min(kPlanesTogether, whole.c - c);
     for (int64_t i = begin; i < end; ++i) {
-      const Compute* from = rows.from + (i - rows.first) * num_cols * rows.from_pixel + c;
+      const Compute* from = rows.from.first + (i - rows.first) * num_cols * rows.from.distance + c;
       Compute* to = planes.data() + (kept.PositionOf(i) - rows.begin) * whole.w;
-      for (size_t rank = 0; rank < cols.residues.size(); ++rank, from += rows.from_pixel) {
-        kernels.transpose_apart(from, num_residues * rows.from_pixel, to + cols.residues[rank],
+      for (size_t rank = 0; rank < cols.residues.size(); ++rank, from += rows.from.distance) {
+        kernels.transpose_apart(from, num_residues * rows.from.distance, to + cols.residues[rank],
                                 stride, cols.period, cols.CountOf(rank), channels);
       }
     }
@@ -170,13 +170,13 @@ void StorePlaneRows(const KernelTable& table, const KeptTensor& tensor,
 // and before the first one are written with them.
 template <class Stored>
 void StoreKept(const Parallel& parallel, const KernelTable& table, const KeptTensor& tensor,
-               const Slab& slab, const ComputeType<Stored>* from, int64_t from_pixel, Stored* to,
+               const Slab& slab, const CopiedPixels<const ComputeType<Stored>>& from, Stored* to,
                bool stream) {
   const PackKernels<Stored>& kernels = table.Pack<Stored>();
   const DataShape& whole = tensor.whole;
   const KeptPositions& kept = tensor.kept.rows;
   if (tensor.kept.all())
-    return StoreSlab(parallel, kernels, whole, slab, {0, whole.c}, from, from_pixel, to, stream);
+    return StoreSlab(parallel, kernels, whole, slab, {0, whole.c}, from, to, stream);
   const int64_t begin = slab.row_begin == 0 ? 0 : kept.PositionOf(slab.row_begin);
   const int64_t end = slab.row_end == kept.count() ? kept.size : kept.PositionOf(slab.row_end);
   const int64_t piece_rows = RowsTogether<Stored>(whole.w, stream);
@@ -185,8 +185,7 @@ void StoreKept(const Parallel& parallel, const KernelTable& table, const KeptTen
   parallel.For(slab.num_images() * pieces, [&](int64_t i) {
     const int64_t image = i / pieces, row = (first_piece + i % pieces) * piece_rows;
     const KeptRows<Stored> rows{
-        from + image * slab.num_rows() * tensor.KeptCols() * from_pixel,
-        from_pixel,
+        {from.first + image * slab.num_rows() * tensor.KeptCols() * from.distance, from.distance},
         slab.row_begin,
         to + (slab.image_begin + image) * whole.Image(),
         std::max(begin, row),

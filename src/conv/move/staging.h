@@ -47,6 +47,13 @@ int64_t StagedPixel(int64_t channels) {
   return channels * kSize % kFewSetsStride == 0 ? channels + kLineBytes / kSize : channels;
 }
 
+// Pixels as they are copied, and from one to the next.
+template <class T>
+struct CopiedPixels {
+  T* first;
+  int64_t distance;
+};
+
 namespace staging {
 
 // Pieces of a slab's image plane for threads: all of it, in runs of pixels.
@@ -109,24 +116,24 @@ struct ChannelRange {
   int64_t begin, count;
 };
 
-// `to`: [images][rows][w][channels of the range] of the slab, pixels `to_pixel` numbers apart.
+// `to`: [images][rows][w][channels of the range] of the slab.
 template <class Stored>
 void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
               const Slab& slab, const ChannelRange& channels, const Stored* tensor,
-              ComputeType<Stored>* to, int64_t to_pixel) {
+              const CopiedPixels<ComputeType<Stored>>& to) {
   const int64_t plane = slab.num_rows() * shape.w, count = channels.count;
   staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
     const Stored* image = tensor + (slab.image_begin + n) * shape.Image();
     const int64_t first = slab.row_begin * shape.w + pixel;
-    auto* piece = to + (n * plane + pixel) * to_pixel;
+    auto* piece = to.first + (n * plane + pixel) * to.distance;
     if (shape.format == DataFormat::kNCHW) {
       LoadPlanes(kernels, image + channels.begin * shape.h * shape.w + first, shape.h * shape.w,
-                 count, pixels, piece, to_pixel);
-    } else if (count == shape.c && to_pixel == count) {
+                 count, pixels, piece, to.distance);
+    } else if (count == shape.c && to.distance == count) {
       kernels.widen(image + first * shape.c, piece, pixels * shape.c);
     } else {
-      kernels.copy_widen(image + first * shape.c + channels.begin, shape.c, piece, to_pixel, pixels,
-                         count);
+      kernels.copy_widen(image + first * shape.c + channels.begin, shape.c, piece, to.distance,
+                         pixels, count);
     }
   });
 }
@@ -135,32 +142,32 @@ void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, cons
 template <class Stored>
 void LoadSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
               const Slab& slab, const Stored* tensor, ComputeType<Stored>* to) {
-  LoadSlab(parallel, kernels, shape, slab, {0, shape.c}, tensor, to, shape.c);
+  LoadSlab(parallel, kernels, shape, slab, {0, shape.c}, tensor, {to, shape.c});
 }
 
 // The opposite of LoadSlab. `stream`: planes are written around the caches.
 template <class Stored>
 void StoreSlab(const Parallel& parallel, const PackKernels<Stored>& kernels, const DataShape& shape,
-               const Slab& slab, const ChannelRange& channels, const ComputeType<Stored>* from,
-               int64_t from_pixel, Stored* tensor, bool stream) {
+               const Slab& slab, const ChannelRange& channels,
+               const CopiedPixels<const ComputeType<Stored>>& from, Stored* tensor, bool stream) {
   const int64_t plane = slab.num_rows() * shape.w, count = channels.count;
   staging::ForPieces(parallel, shape, slab, [&](int64_t n, int64_t pixel, int64_t pixels) {
     Stored* image = tensor + (slab.image_begin + n) * shape.Image();
     const int64_t first = slab.row_begin * shape.w + pixel;
-    const auto* piece = from + (n * plane + pixel) * from_pixel;
+    const auto* piece = from.first + (n * plane + pixel) * from.distance;
     Stored* planes = image + channels.begin * shape.h * shape.w + first;
-    if (shape.format == DataFormat::kNHWC && count == shape.c && from_pixel == count) {
+    if (shape.format == DataFormat::kNHWC && count == shape.c && from.distance == count) {
       kernels.narrow(piece, image + first * shape.c, pixels * shape.c);
     } else if (shape.format == DataFormat::kNHWC) {
       Stored* group = image + first * shape.c + channels.begin;
       for (int64_t i = 0; i < pixels; ++i) {
-        kernels.narrow(piece + i * from_pixel, group + i * shape.c, count);
+        kernels.narrow(piece + i * from.distance, group + i * shape.c, count);
       }
     } else if (stream) {
-      kernels.transpose_stream(piece, from_pixel, planes, shape.h * shape.w, pixels, count);
+      kernels.transpose_stream(piece, from.distance, planes, shape.h * shape.w, pixels, count);
       std::atomic_thread_fence(std::memory_order_seq_cst);
     } else {
-      kernels.transpose_narrow(piece, from_pixel, planes, shape.h * shape.w, pixels, count, 0);
+      kernels.transpose_narrow(piece, from.distance, planes, shape.h * shape.w, pixels, count, 0);
     }
   });
 }

@@ -210,17 +210,18 @@ void ChannelLanesRunner<Stored, Element>::LoadSource(const Slab& slab, int64_t t
                                                      Element* to) const {
   const auto* source =
       static_cast<const Stored*>(cut_.sum.forward ? args_.input : args_.out_backprop);
+  const CopiedPixels<Element> copied{to, cut_.SourcePixel()};
   if constexpr (Cut::kPairs) {
     LoadSlabPairs(
         args_.parallel, args_.kernels.pack_bf16_pairs, cut_.source,
         cut_.sum.forward ? args_.problem.geometry.group_in_c : args_.problem.geometry.group_out_c,
-        slab, source, to, cut_.SourcePixel());
+        slab, source, copied);
   } else if (cut_.groups_apart) {
     LoadSlab(args_.parallel, pack_, cut_.source, slab,
-             {task * cut_.sum.source_c, cut_.sum.source_c}, source, to, cut_.SourcePixel());
+             {task * cut_.sum.source_c, cut_.sum.source_c}, source, copied);
   } else {
     LoadKept(args_.parallel, pack_, KeptTensor(cut_.source_kept, cut_.source.format, cut_.source.c),
-             slab, source, to, cut_.SourcePixel());
+             slab, source, copied);
   }
 }
 
@@ -233,14 +234,13 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
                       PaysToStreamPlanes(args_.result, args_.problem.ResultBytes(),
                                          result.whole.h * result.whole.w * int64_t{sizeof(Stored)},
                                          cut_.kernels.lanes * int64_t{sizeof(Compute)});
+  const CopiedPixels<const Compute> copied{operands.result, cut_.ResultPixel()};
   auto* to = static_cast<Stored*>(args_.result);
   if (cut_.groups_apart) {
     return StoreSlab(args_.parallel, pack_, cut_.result, stage.result,
-                     {task * cut_.sum.result_c, cut_.sum.result_c}, operands.result,
-                     cut_.ResultPixel(), to, stream);
+                     {task * cut_.sum.result_c, cut_.sum.result_c}, copied, to, stream);
   }
-  StoreKept(args_.parallel, args_.kernels, result, stage.result, operands.result,
-            cut_.ResultPixel(), to, stream);
+  StoreKept(args_.parallel, args_.kernels, result, stage.result, copied, to, stream);
 }
 
 template <class Stored, class Element>

@@ -28,7 +28,7 @@ using Fold = std::conditional_t<std::is_same_v<Compute, double>, FoldDouble, Fol
 // several.
 template <class Compute>
 struct Product {
-  static constexpr int64_t kMostTerms = 19;  // of a segment
+  static constexpr int64_t kMostTerms = 27;  // of a segment: several at once, half as many, some
 
   Product(uint64_t seed, const GemmTile<Compute>& tile, int64_t num_rows_in, int64_t num_cols_in,
           int64_t num_blocks)
@@ -50,7 +50,7 @@ struct Product {
     for (int i = 0; i < num_tiles * tile.rows; ++i) {
       a_rows.push_back(i < num_rows ? Draw(200) : a_rows.back());
     }
-    for (int i = 0; i < 400; ++i) a.push_back(Value());
+    for (int64_t i = 0; i < 300 + 4 * kMostTerms; ++i) a.push_back(Value());
     const int64_t cols = std::max<int64_t>(tile.cols, num_cols);
     for (int64_t i = 0; i < 100 + kMostTerms * b_step + cols; ++i) b.push_back(Value());
     stream = Draw(3) == 0;

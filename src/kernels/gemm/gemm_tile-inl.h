@@ -73,7 +73,8 @@ class Tile {
       HWY_TARGET == HWY_AVX3 && sizeof(T) == 4 && kVectors == 1 && kRows % kRowsAtOnce == 0;
 
   // How a segment's terms are taken. Each way is an instance of its own: the steps back and forth
-  // of pairs, or several terms at once, take registers for addresses, which are short.
+  // of terms in pairs take registers for addresses, which are short, and so do several terms at
+  // once, which cost float nothing.
   enum class Terms { kInOrder, kInPairs, kSideBySide };
 
   enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
@@ -272,15 +273,15 @@ class Tile {
   }
 
   // So many terms, and on to the next; k are left. kSideBySide: a_step is 1.
-  template <int kTerms, bool kSideBySide>
+  template <int kCount, bool kSideBySide>
   static HWY_INLINE void AddSeveral(const GemmTileArgs<Element>& args, const Operands& operands,
                                     Accumulators& acc, int64_t& at, const Element*& b, int64_t& k,
                                     Ahead& ahead) {
-    ahead.FetchForSeveral(kTerms);
+    ahead.FetchForSeveral(kCount);
     using With = std::conditional_t<kEndsInHalf, TimesHalf, Times>;
-    typename With::V columns[kTerms];
+    typename With::V columns[kCount];
 #pragma GCC unroll 16
-    for (int t = 0; t < kTerms; ++t) {
+    for (int t = 0; t < kCount; ++t) {
       if constexpr (kEndsInHalf) {
         columns[t] = operands.columns.LoadHalf(b + t * args.b_step);
       } else {
@@ -293,7 +294,7 @@ class Tile {
 #pragma GCC unroll 16
       for (int i = 0; i < kRowsAtOnce; ++i) rows[i] = operands.rows[first + i] + at;
 #pragma GCC unroll 16
-      for (int t = 0; t < kTerms; ++t) {
+      for (int t = 0; t < kCount; ++t) {
         const int64_t term = kSideBySide ? t : t * args.a_step;
 #pragma GCC unroll 16
         for (int i = 0; i < kRowsAtOnce; ++i) {
@@ -306,9 +307,9 @@ class Tile {
         }
       }
     }
-    at += kTerms * args.a_step;
-    b += kTerms * args.b_step;
-    k -= kTerms;
+    at += kCount * args.a_step;
+    b += kCount * args.b_step;
+    k -= kCount;
   }
 
   // One term, the k-th from the segment's end, and on to the next.

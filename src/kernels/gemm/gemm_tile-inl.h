@@ -36,9 +36,6 @@ class Tile {
     if constexpr (std::is_same_v<Element, float>) {
       if (args.in_pairs) return RunPanels<Terms::kInPairs>(args);
     }
-    if constexpr (kTakesSeveral && kOfPairs<Element>) {
-      if (args.a_step == 1) return RunPanels<Terms::kSideBySide>(args);
-    }
     RunPanels<Terms::kInOrder>(args);
   }
 
@@ -72,10 +69,9 @@ class Tile {
   static constexpr bool kTakesSeveral =
       HWY_TARGET == HWY_AVX3 && sizeof(T) == 4 && kVectors == 1 && kRows % kRowsAtOnce == 0;
 
-  // How a segment's terms are taken. Each way is an instance of its own: the steps back and forth
-  // of terms in pairs take registers for addresses, which are short, and so do several terms at
-  // once, which cost float nothing.
-  enum class Terms { kInOrder, kInPairs, kSideBySide };
+  // How a segment's terms are taken. Pairs of terms have an instance of their own: the steps back
+  // and forth take registers for addresses, which are short.
+  enum class Terms { kInOrder, kInPairs };
 
   enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
 
@@ -246,10 +242,13 @@ class Tile {
     int64_t k = segment.length;
     if constexpr (kTakesSeveral && !kInPairs) {
       constexpr int kHalf = kAtOnce / 2;
-      if (kOfPairs<Element> ? kTerms == Terms::kSideBySide : args.a_step == 1) {
-        while (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
-        if (k >= kHalf) AddSeveral<kHalf, true>(args, operands, acc, at, b, k, ahead);
-      } else if constexpr (kEndsInHalf) {
+      if constexpr (!kOfPairs<Element>) {  // there they would take registers from what follows
+        if (args.a_step == 1) {
+          while (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
+          if (k >= kHalf) AddSeveral<kHalf, true>(args, operands, acc, at, b, k, ahead);
+        }
+      }
+      if constexpr (kEndsInHalf) {
         while (k >= kHalf) AddSeveral<kHalf, false>(args, operands, acc, at, b, k, ahead);
       }
     }

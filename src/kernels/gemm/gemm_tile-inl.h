@@ -33,10 +33,8 @@ template <class Element, int kRows, int kVectors, bool kEndsInHalf>
 class Tile {
  public:
   static void Run(const GemmTileArgs<Element>& args) {
-    if constexpr (std::is_same_v<Element, float>) {
-      if (args.in_pairs) return RunPanels<Terms::kInPairs>(args);
-    }
-    RunPanels<Terms::kInOrder>(args);
+    const bool in_pairs = std::is_same_v<Element, float> && args.in_pairs;
+    in_pairs ? RunPanels<std::is_same_v<Element, float>>(args) : RunPanels<false>(args);
   }
 
  private:
@@ -61,17 +59,14 @@ class Tile {
       !kEndsInHalf && kRows <= 8 && std::is_same_v<Element, float> && HWY_TARGET != HWY_SCALAR;
 
   // A vector a row, or half a one, takes so little time that finding the addresses of many rows,
-  // which are more than registers, would take longer: terms side by side are taken as many at once
-  // as fill a line, others, where there is little else to do, half as many. Rows are taken in
-  // parts, few enough for their addresses, enough for their sums not to wait for each other.
-  static constexpr int kAtOnce = Ahead::kLine / sizeof(Element);
-  static constexpr int kRowsAtOnce = 7;
+  // which are more than registers, would take longer: half vectors take some terms at once, and
+  // float takes terms side by side as many at once as fill a line. Elements that are pairs don't:
+  // it would take registers from their other terms. Rows are taken in parts, few enough for their
+  // addresses, enough for their sums not to wait for each other.
+  static constexpr int kAtOnce = 8, kOfLine = 16, kRowsAtOnce = 7;
   static constexpr bool kTakesSeveral =
-      HWY_TARGET == HWY_AVX3 && sizeof(T) == 4 && kVectors == 1 && kRows % kRowsAtOnce == 0;
-
-  // How a segment's terms are taken. Pairs of terms have an instance of their own: the steps back
-  // and forth take registers for addresses, which are short.
-  enum class Terms { kInOrder, kInPairs };
+      HWY_TARGET == HWY_AVX3 && kVectors == 1 && kRows % kRowsAtOnce == 0;
+  static constexpr bool kTakesLines = kTakesSeveral && std::is_same_v<Element, float>;
 
   enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
 
@@ -91,14 +86,16 @@ class Tile {
     }
   };
 
-  template <Terms kTerms>
+  // In pairs as an instance of its own: the steps back and forth take registers for addresses,
+  // which are short.
+  template <bool kInPairs>
   static void RunPanels(const GemmTileArgs<Element>& args) {
     const bool one_block =
         args.num_blocks == 1 && !args.resume && !args.keep && StoresFromRegisters(args);
-    const auto run = one_block ? RunTiles<kTerms, false, false> : RunTiles<kTerms, true, false>;
+    const auto run = one_block ? RunTiles<kInPairs, false, false> : RunTiles<kInPairs, true, false>;
     if (args.num_panels == 1) return run(args);
-    if constexpr (kJoinsPanels && kTerms == Terms::kInOrder) {
-      if (one_block) return RunTiles<kTerms, false, true>(args);
+    if constexpr (kJoinsPanels && !kInPairs) {
+      if (one_block) return RunTiles<false, false, true>(args);
     }
     GemmTileArgs<Element> panel = args;
     for (int64_t i = 0; i < args.num_panels; ++i) {
@@ -113,7 +110,7 @@ class Tile {
 
   // Tiles of one block need no kFolds: their sums are the result. With kPanels all panels of a tile
   // come before the next tile.
-  template <Terms kTerms, bool kFolds, bool kPanels>
+  template <bool kInPairs, bool kFolds, bool kPanels>
   static HWY_NOINLINE void RunTiles(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);
     const bool from_registers =
@@ -135,7 +132,7 @@ class Tile {
           acc.SetZero();
           for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
                ++segment) {
-            AddSegment<kTerms>(args, operands, *segment, args.b + col, acc, ahead);
+            AddSegment<kInPairs>(args, operands, *segment, args.b + col, acc, ahead);
           }
           if constexpr (!kFolds) {
             Fold<true, true>(sums, acc);
@@ -226,12 +223,11 @@ class Tile {
     }
   }
 
-  template <Terms kTerms>
+  template <bool kInPairs>
   static HWY_INLINE void AddSegment(const GemmTileArgs<Element>& args, const Operands& operands,
                                     const GemmSegment& segment, const Element* columns,
                                     Accumulators& acc, Ahead& ahead) {
     const Element* b = columns + segment.b;
-    constexpr bool kInPairs = kTerms == Terms::kInPairs;
     int64_t at = segment.a;
     int64_t back = 1;
     if (kInPairs && segment.length > 1) {  // one on, one back, three on, ...
@@ -240,17 +236,14 @@ class Tile {
       back = -1;
     }
     int64_t k = segment.length;
-    if constexpr (kTakesSeveral && !kInPairs) {
-      constexpr int kHalf = kAtOnce / 2;
-      if constexpr (!kOfPairs<Element>) {  // there they would take registers from what follows
-        if (args.a_step == 1) {
-          while (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
-          if (k >= kHalf) AddSeveral<kHalf, true>(args, operands, acc, at, b, k, ahead);
-        }
+    if constexpr (kTakesLines && !kInPairs) {
+      if (args.a_step == 1) {
+        while (k >= kOfLine) AddSeveral<kOfLine, true>(args, operands, acc, at, b, k, ahead);
+        if (k >= kAtOnce) AddSeveral<kAtOnce, true>(args, operands, acc, at, b, k, ahead);
       }
-      if constexpr (kEndsInHalf) {
-        while (k >= kHalf) AddSeveral<kHalf, false>(args, operands, acc, at, b, k, ahead);
-      }
+    }
+    if constexpr (kTakesSeveral && kEndsInHalf && !kInPairs) {
+      while (k >= kAtOnce) AddSeveral<kAtOnce, false>(args, operands, acc, at, b, k, ahead);
     }
     while (kFetchesFar && !kInPairs && ahead.step > 0 && k > kAtOnce) {
       ahead.FetchForSeveral(kAtOnce);

@@ -57,7 +57,7 @@ struct TileAccumulators {
   // A tile's result, from column `col` on.
   HWY_INLINE void Store(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) const {
     if constexpr (kOfPairs<Element>) {
-      // What is not narrowed here is a copy, which is never written around the caches.
+      // A result that is narrowed elsewhere is a copy, which is never written around the caches.
       if (args.narrowed == nullptr) return StoreRows<false>(args, tile, col);
       const bool whole_only =
           !kEndsInHalf && args.num_cols == kVectors * static_cast<int64_t>(hn::Lanes(D()));

@@ -164,7 +164,7 @@ void CheckTiles(const KernelTable& table) {
       ++seed;
       const int64_t num_rows = trial % 3 * tile.rows + tile.rows - trial % tile.rows;
       const int64_t num_cols = tile.cols - trial * 3 % tile.cols;
-      const int64_t num_blocks = 1 + trial % 4;
+      const int64_t num_blocks = 1 + trial % 6;  // more than wait for each other, too
       Product<Compute> product(seed, tile, num_rows, num_cols, num_blocks);
       const bool odd = sizeof(Compute) == 4 && trial % 3 == 0;
       const int64_t cut = trial % 2 == 0 ? 0 : num_blocks / 2;  // in one call, or in two

@@ -105,21 +105,6 @@ void DepthwiseFoldBlock(T* sums, double* sum, double* error, int64_t count) {
 }
 
 template <class T>
-void DepthwiseFoldRun(const double* run_sum, const double* run_error, double* sum, double* error,
-                      int64_t count) {
-  const hn::ScalableTag<double> d;
-  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::MaxLanes(d))) {
-    const auto term = hn::LoadU(d, run_sum + i);
-    if constexpr (sizeof(T) == 8) {
-      AddCompensated(d, term, sum + i, error + i);
-      hn::StoreU(hn::Add(hn::LoadU(d, error + i), hn::LoadU(d, run_error + i)), d, error + i);
-    } else {
-      hn::StoreU(hn::Add(hn::LoadU(d, sum + i), term), d, sum + i);
-    }
-  }
-}
-
-template <class T>
 void DepthwiseFinish(const double* sum, const double* error, T* to, int64_t count,
                      bool round_to_odd) {
   const hn::ScalableTag<T> d;
@@ -167,7 +152,7 @@ DepthwiseKernels<T> MakeDepthwiseKernels() {
           DepthwiseRepeat<T>,
           DepthwisePart<T>,
           DepthwiseFoldBlock<T>,
-          DepthwiseFoldRun<T>,
+          FoldRun<T>,
           DepthwiseFinish<T>,
           DepthwiseFinishBlock<T>,
           DepthwiseStream};

@@ -113,40 +113,22 @@ class Tile {
   template <bool kInPairs, bool kFolds, bool kPanels>
   static HWY_NOINLINE void RunTiles(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);
-    const bool from_registers =
-        !kFolds || (args.odd == (kFinishOf<Element> == Finish::kOdd) && StoresFromRegisters(args));
     const Wanted wanted(args.num_cols);
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
-      if (kFolds && !args.stream && !args.keep) PrefetchResult(args, tile);
+      if (kFolds && args.far && !args.stream && !args.keep) PrefetchResult(args, tile);
       const Operands operands(args, tile, wanted);
-      double* const sums = args.sums + (args.resume || args.keep ? tile * kDoubles : 0);
       const Ahead of_tile = AheadOfTile(args, tile, terms);
       int64_t col = 0;
       for (int64_t panel = 0; panel < (kPanels ? args.num_panels : 1); ++panel) {
         Ahead ahead = of_tile;
         ahead.at += col * static_cast<int64_t>(sizeof(Element));
-        const GemmSegment* segment = args.segments;
-        int64_t block = 0;
-        do {
-          acc.SetZero();
-          for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
-               ++segment) {
-            AddSegment<kInPairs>(args, operands, *segment, args.b + col, acc, ahead);
-          }
-          if constexpr (!kFolds) {
-            Fold<true, true>(sums, acc);
-          } else if (block == 0 && !args.resume) {
-            Fold<true, false>(sums, acc);
-          } else if (block + 1 < args.num_blocks || args.keep || !from_registers) {
-            Fold<false, false>(sums, acc);
-          } else {
-            Fold<false, true>(sums, acc);
-          }
-        } while (kFolds && ++block < args.num_blocks);
-        if (!from_registers) {
-          if (!args.keep) FinishTile(args, sums, tile, kRows, kSums / kRows);
-        } else if (!kFolds || !args.keep) {
+        if constexpr (kFolds) {
+          FoldBlocks<kInPairs>(args, tile, operands, acc, ahead);
+        } else {
+          AddSegments<kInPairs>(args, args.segments, args.segments + args.block_ends[0], operands,
+                                args.b + col, acc, ahead);
+          acc.Finish();
           acc.Store(args, tile, col);
         }
         if (kPanels) col += args.num_cols;
@@ -154,14 +136,36 @@ class Tile {
     }
   }
 
-  // A block's sums are added to the tile's, which the first block starts. The last block's become
-  // the result instead of being stored. All of it happens in registers, so that the machine begins
-  // the next block meanwhile.
-  template <bool kStarts, bool kEnds>
-  static HWY_INLINE void Fold(double* sums, Accumulators& acc) {
-    acc.Replace([&](auto block, int64_t at) HWY_ATTR {
-      return FoldVector<Element, kStarts, kEnds>(D(), block, sums + at, sums + kSums + at);
-    });
+  template <bool kInPairs>
+  static HWY_INLINE void FoldBlocks(const GemmTileArgs<Element>& args, int64_t tile,
+                                    const Operands& operands, Accumulators& acc, Ahead& ahead) {
+    HWY_ALIGN T waiting[kMostWaiting * kSums];
+    double* const finished = args.sums + (args.resume || args.keep ? tile * kDoubles : 0);
+    TileSums<Element> sums{kRows, kSums / kRows, finished, args.resume, waiting, 0};
+    const GemmSegment* begin = args.segments;
+    for (int64_t block = 0; block < args.num_blocks; ++block) {
+      const GemmSegment* const end = args.segments + args.block_ends[block];
+      AddSegments<kInPairs>(args, begin, end, operands, args.b, acc, ahead);
+      begin = end;
+      if (sums.num_waiting == kMostWaiting) {
+        FinishBlocks(sums);
+        sums.begun = true;
+        sums.num_waiting = 0;
+      }
+      acc.StoreAll(waiting + sums.num_waiting++ * kSums);
+    }
+    args.keep ? FinishBlocks(sums) : FinishTile(args, tile, sums);
+  }
+
+  // A block's segments.
+  template <bool kInPairs>
+  static HWY_INLINE void AddSegments(const GemmTileArgs<Element>& args, const GemmSegment* segment,
+                                     const GemmSegment* end, const Operands& operands,
+                                     const Element* columns, Accumulators& acc, Ahead& ahead) {
+    acc.SetZero();
+    for (; segment != end; ++segment) {
+      AddSegment<kInPairs>(args, operands, *segment, columns, acc, ahead);
+    }
   }
 
   // A result is stored from registers if some of the columns of a tile's last vector are wanted.

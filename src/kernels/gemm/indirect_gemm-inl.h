@@ -70,9 +70,12 @@ template <class Element>
 IndirectGemmKernels<Element> MakeIndirectGemmKernels() {
   using Compute = ComputeType<Element>;
   return {static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>())), MasksColumns<Element>(),
-          Tiles<Element>(), AddRun<Compute>,
-          [](const GemmTileArgs<Element>& args, int64_t rows, int64_t cols)
-              HWY_ATTR { FinishTile(args, args.sums, 0, rows, cols); }};
+          Tiles<Element>(),
+          [](const double* sums, double* total, int64_t count)
+              HWY_ATTR { FoldRun<Compute>(sums, sums + count, total, total + count, count); },
+          [](const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) HWY_ATTR {
+            FinishTile(args, 0, {rows, cols, args.sums, true, nullptr, 0});
+          }};
 }
 
 inline void FillIndirectGemm(KernelTable& table) {

@@ -37,18 +37,27 @@ struct TileAccumulators {
     }
   }
 
-  // Every vector becomes f(vector, its place among the tile's sums).
-  template <class F>
-  HWY_INLINE void Replace(const F& f) {
+  // The one block's sums become the result.
+  HWY_INLINE void Finish() {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kWhole; ++v) whole[i][v] = OnlyBlock<Element>(D(), whole[i][v]);
+      if constexpr (kEndsInHalf) half[i] = OnlyBlock<Element>(Half(), half[i]);
+    }
+  }
+
+  // All sums, those of half a vector as a whole one with zeros.
+  HWY_INLINE void StoreAll(ComputeType<Element>* to) const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
-      for (int v = 0; v < kWhole; ++v) whole[i][v] = f(whole[i][v], (i * kVectors + v) * lanes);
+      for (int v = 0; v < kWhole; ++v, to += lanes) hn::Store(whole[i][v], D(), to);
 #if HWY_TARGET == HWY_AVX3
       if constexpr (kEndsInHalf) {
-        half[i] = hn::LowerHalf(
-            Half(), f(hn::ZeroExtendVector(D(), half[i]), (i * kVectors + kWhole) * lanes));
+        hn::Store(hn::ZeroExtendVector(D(), half[i]), D(), to);
+        to += lanes;
       }
 #endif
     }

@@ -55,9 +55,8 @@ inline void CutInTwo(const double* from, double to_unit, double* upper, double* 
 }
 
 inline void AddToPairs(const double* terms, double* high, double* low, int64_t count) {
-  ForVectors(count, [&](auto d, int64_t i) {
-    AddCompensated(d, hn::LoadU(d, terms + i), high + i, low + i);
-  });
+  ForVectors(count,
+             [&](auto d, int64_t i) { FoldBlock(d, hn::LoadU(d, terms + i), high + i, low + i); });
 }
 
 // high + low is sum + rest without an error: both ends of what it may be round to sum, or it is in

@@ -101,16 +101,13 @@ HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
   }
 }
 
-// The sums of finished blocks for Lanes(d) consecutive elements (canonical_order.h has the scalar
-// form). `sum` and, for double only, `error` are arrays of Lanes(d) doubles, aligned to 64 bytes or
-// to the vector, whichever is less. For float `error` is not used and may be null.
-
 // A vector of float as doubles, in registers.
 #if HWY_TARGET == HWY_SCALAR
 template <class D>
 struct Doubles {
   double only;
 
+  static HWY_INLINE Doubles Zero() { return {0.0}; }
   static HWY_INLINE Doubles Of(D, hn::Vec<D> block) { return {static_cast<double>(block.raw)}; }
   static HWY_INLINE Doubles Load(D, const double* from) { return {from[0]}; }
   HWY_INLINE void Store(D, double* to) const { to[0] = only; }
@@ -125,6 +122,7 @@ struct Doubles {
 
   HWY_INLINE Doubles(hn::Vec<DD> low_in, hn::Vec<DD> high_in) : low(low_in), high(high_in) {}
 
+  static HWY_INLINE Doubles Zero() { return {hn::Zero(DD()), hn::Zero(DD())}; }
   static HWY_INLINE Doubles Of(D, hn::Vec<D> block) {
     const Half dh;
     return {hn::PromoteTo(DD(), hn::LowerHalf(dh, block)),
@@ -143,40 +141,6 @@ struct Doubles {
   }
 };
 #endif
-
-// Knuth's TwoSum on vectors of doubles.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void AddCompensated(D d, V term, double* sum, double* error) {
-  const V old = hn::LoadU(d, sum);
-  const V total = hn::Add(old, term);
-  const V back = hn::Sub(total, old);
-  const V lost = hn::Add(hn::Sub(old, hn::Sub(total, back)), hn::Sub(term, back));
-  hn::StoreU(total, d, sum);
-  hn::StoreU(hn::Add(hn::LoadU(d, error), lost), d, error);
-}
-
-// Fold{Float,Double}::AddBlock.
-template <class D>
-HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* HWY_RESTRICT sum,
-                          [[maybe_unused]] double* HWY_RESTRICT error) {
-  if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    auto total = Doubles<D>::Of(d, block);
-    total.Add(Doubles<D>::Load(d, sum));
-    total.Store(d, sum);
-  } else {
-    AddCompensated(d, block, sum, error);
-  }
-}
-
-// The sums, and for double the errors, of Lanes(d) elements before their first block.
-template <class D>
-HWY_INLINE void ZeroSums(D d, double* sum, [[maybe_unused]] double* error) {
-  const hn::ScalableTag<double> dd;
-  for (size_t i = 0; i < hn::Lanes(d); i += hn::Lanes(dd)) {
-    hn::StoreU(hn::Zero(dd), dd, sum + i);
-    if constexpr (sizeof(hn::TFromD<D>) == 8) hn::StoreU(hn::Zero(dd), dd, error + i);
-  }
-}
 
 // How a finished sum becomes a number of the compute type: rounded to nearest (float32, float64),
 // or to odd, for sums that will be rounded again to 16 bits: the two roundings then equal one.
@@ -236,16 +200,89 @@ HWY_INLINE hn::Vec<D> Rounded(D d, const Doubles<D>& sum) {
 }
 #endif
 
-// Fold{Float,Double}::Result, rounded as said, NaN canonical.
+// The sum of finished blocks, for Lanes(d) consecutive elements, in registers (canonical_order.h
+// has the scalar form). In memory `sum` and, for double only, `error` are arrays of Lanes(d)
+// doubles, aligned to 64 bytes or to the vector, whichever is less; for float `error` may be null.
+template <class D, class T = hn::TFromD<D>>
+struct BlockSum;
+
+template <class D>
+struct BlockSum<D, float> {
+  Doubles<D> sum;
+
+  static HWY_INLINE BlockSum Zero(D) { return {Doubles<D>::Zero()}; }
+  static HWY_INLINE BlockSum Load(D d, const double* sum, const double*) {
+    return {Doubles<D>::Load(d, sum)};
+  }
+  HWY_INLINE void Store(D d, double* to, double*) const { sum.Store(d, to); }
+  HWY_INLINE void Add(D d, hn::Vec<D> block) { sum.Add(Doubles<D>::Of(d, block)); }
+  // Rounded as said, NaN canonical.
+  template <Finish kFinish>
+  HWY_INLINE hn::Vec<D> Result(D d) const {
+    return CanonicalNaN(d, Rounded<kFinish>(d, sum));
+  }
+};
+
+template <class D>
+struct BlockSum<D, double> {
+  hn::Vec<D> sum, error;
+
+  HWY_INLINE BlockSum(hn::Vec<D> sum_in, hn::Vec<D> error_in) : sum(sum_in), error(error_in) {}
+
+  static HWY_INLINE BlockSum Zero(D d) { return {hn::Zero(d), hn::Zero(d)}; }
+  static HWY_INLINE BlockSum Load(D d, const double* sum, const double* error) {
+    return {hn::LoadU(d, sum), hn::LoadU(d, error)};
+  }
+  HWY_INLINE void Store(D d, double* to, double* error_to) const {
+    hn::StoreU(sum, d, to);
+    hn::StoreU(error, d, error_to);
+  }
+  // Knuth's TwoSum.
+  HWY_INLINE void Add(D, hn::Vec<D> block) {
+    const auto total = hn::Add(sum, block);
+    const auto back = hn::Sub(total, sum);
+    const auto lost = hn::Add(hn::Sub(sum, hn::Sub(total, back)), hn::Sub(block, back));
+    sum = total;
+    error = hn::Add(error, lost);
+  }
+  template <Finish>
+  HWY_INLINE hn::Vec<D> Result(D d) const {
+    const auto finite = hn::Eq(hn::Sub(sum, sum), hn::Zero(d));
+    return CanonicalNaN(d, hn::IfThenElse(finite, hn::Add(sum, error), sum));
+  }
+};
+
+// The same in memory: a block is added, sums are begun, and become results.
+template <class D>
+HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* HWY_RESTRICT sum,
+                          double* HWY_RESTRICT error) {
+  auto total = BlockSum<D>::Load(d, sum, error);
+  total.Add(d, block);
+  total.Store(d, sum, error);
+}
+template <class D>
+HWY_INLINE void ZeroSums(D d, double* sum, double* error) {
+  BlockSum<D>::Zero(d).Store(d, sum, error);
+}
 template <Finish kFinish, class D>
-HWY_INLINE hn::Vec<D> FoldResult(D d, const double* sum, [[maybe_unused]] const double* error) {
-  if constexpr (sizeof(hn::TFromD<D>) == 8) {
-    const auto total = hn::LoadU(d, sum);
-    const auto finite = hn::Eq(hn::Sub(total, total), hn::Zero(d));
-    const auto result = hn::IfThenElse(finite, hn::Add(total, hn::LoadU(d, error)), total);
-    return CanonicalNaN(d, result);
-  } else {
-    return CanonicalNaN(d, Rounded<kFinish>(d, Doubles<D>::Load(d, sum)));
+HWY_INLINE hn::Vec<D> FoldResult(D d, const double* sum, const double* error) {
+  return BlockSum<D>::Load(d, sum, error).template Result<kFinish>(d);
+}
+
+// `count` elements' sums of a run of blocks are added to those of the runs before, T being the
+// elements' type.
+template <class T>
+void FoldRun(const double* run_sum, const double* run_error, double* sum, double* error,
+             int64_t count) {
+  const hn::ScalableTag<double> d;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::MaxLanes(d))) {
+    const auto term = hn::LoadU(d, run_sum + i);
+    if constexpr (sizeof(T) == 8) {
+      FoldBlock(d, term, sum + i, error + i);
+      hn::StoreU(hn::Add(hn::LoadU(d, error + i), hn::LoadU(d, run_error + i)), d, error + i);
+    } else {
+      hn::StoreU(hn::Add(hn::LoadU(d, sum + i), term), d, sum + i);
+    }
   }
 }
 

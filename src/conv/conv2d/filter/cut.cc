@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "conv/move/stream_result.h"
+
 namespace convgrad {
 namespace {
 
@@ -19,8 +21,8 @@ constexpr int64_t kDealtSumBytes = 640 << 10;           // those of a run, besid
 constexpr int64_t kDealtBlockBytes = int64_t{1} << 20;  // those of all blocks of a thread
 // A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache.
 constexpr int64_t kChunkBytes = 256 << 10;
-constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
-constexpr int64_t kOneCallPixels = 2560;      // there; every panel reads all of their input again
+constexpr int64_t kOneCallBytes = 640 << 10;      // where that saves keeping sums
+constexpr int64_t kOneCallPixels = 2560;          // there
 constexpr int64_t kOneCallPackedBytes = 8 << 20;  // there, beside fewer sums
 constexpr int64_t kGroupBytes = 384 << 10;        // of the input, for a group of row blocks
 constexpr int64_t kListBytes = 1 << 20;           // of all pixels of a stage for all taps
@@ -73,7 +75,7 @@ std::vector<PixelBlock> FilterCut::MakeBlocks(bool pairs) const {
 
 bool FilterCut::OneCallSuffices() const {
   const int64_t num_pixels = NumPixels();
-  if (NumRuns() > 1 || num_pixels > kOneCallPixels || num_pixels * PanelBytes() > kOneCallBytes) {
+  if (NumRuns() > 1 || num_pixels > MostCallPixels() || num_pixels * PanelBytes() > kOneCallBytes) {
     return false;
   }
   const Pass all{0, geometry.groups, 0, sizes.panels.count};
@@ -85,9 +87,19 @@ bool FilterCut::OneCallSuffices() const {
   return packed_bytes <= std::min(room, Product(kMostStageBytes));
 }
 
+// Every panel reads all of its input again, a part of each pixel in NHWC: from beyond the caches
+// the parts come one by one, where stages come in order.
+int64_t FilterCut::MostCallPixels() const {
+  constexpr double kFarBytes = 2.0 * kTensorsLeaveTheCaches;
+  const double bytes = Product(sizes.element_bytes, geometry.batch) *
+                       (Product(geometry.in_h, geometry.in_w, geometry.in_c) +
+                        Product(geometry.out_h, geometry.out_w, geometry.out_c));
+  return format == DataFormat::kNHWC && bytes >= kFarBytes ? 0 : kOneCallPixels;
+}
+
 int64_t FilterCut::CallPixels() const {
   const int64_t num_pixels = NumPixels();
-  if (num_pixels <= kOneCallPixels) return num_pixels;
+  if (num_pixels <= MostCallPixels()) return num_pixels;
   const auto sum_bytes =
       static_cast<int64_t>(std::min(AllSumBytes(), static_cast<double>(kSumBytes)));
   const int64_t pixel_bytes = (geometry.in_c + geometry.out_c) * sizes.element_bytes;

@@ -127,6 +127,7 @@ struct FilterCut {
     constexpr int64_t kPage = 4096, kCacheBytes = 768 << 10;
     return CallPixels() * std::gcd(distance * sizes.element_bytes, kPage) > kCacheBytes;
   }
+  int64_t MostCallPixels() const;  // where one call makes a tile
   // Pixels that a call of the micro-kernel meets: all, or about a stage's.
   int64_t CallPixels() const;
   // More than the first cache has lines for, beside a panel.

@@ -86,7 +86,7 @@ HWY_INLINE hn::Vec<D> AddOnRow(D, hn::Mask<D> on_row, hn::Vec<D> x, hn::Vec<D> w
 // What is stored of sums (-0 becomes +0, as in every fold).
 template <class D>
 HWY_INLINE hn::Vec<D> ResultOf(D d, hn::Vec<D> sums) {
-  return CanonicalNaN(d, hn::Add(sums, hn::Zero(d)));
+  return CanonicalSum(d, sums);
 }
 
 // The same, but NaNs become the canonical one at the end of a plane, if `seen` has become NaN, as

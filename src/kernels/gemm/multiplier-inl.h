@@ -129,7 +129,7 @@ class WantedColumns {
 template <class Element, class D>
 HWY_INLINE hn::Vec<D> OnlyBlock(D d, hn::Vec<D> sum) {
   if constexpr (kOfPairs<Element>) return sum;
-  return CanonicalNaN(d, hn::Add(sum, hn::Zero(d)));
+  return CanonicalSum(d, sum);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -47,13 +47,52 @@ HWY_INLINE V InRegister(V vector) {
   return vector;
 }
 
-// The canonical NaN (quiet, positive, no payload) for every NaN.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V CanonicalNaN(D d, V value) {
+// The canonical NaN: quiet, positive, no payload.
+template <class D>
+HWY_INLINE hn::Vec<D> QuietNaN(D d) {
   const hn::RebindToUnsigned<D> du;
   using U = hn::TFromD<decltype(du)>;
   constexpr U kQuiet = sizeof(U) == 4 ? U{0x7FC00000} : static_cast<U>(0x7FF8000000000000ull);
-  return hn::IfThenElse(hn::IsNaN(value), hn::BitCast(d, hn::Set(du, kQuiet)), value);
+  return hn::BitCast(d, hn::Set(du, kQuiet));
+}
+
+#if HWY_TARGET == HWY_AVX3
+// One instruction, which the library has no name for, that chooses by what a value is: a digit of
+// kChoices for each kind, from the right: quiet NaN, signalling NaN, zero, 1, -inf, inf, negative,
+// positive. 0 is the canonical NaN, 1 the value, 8 is +0.
+template <uint32_t kChoices, class D, class V = hn::Vec<D>>
+HWY_INLINE V ChosenByKind(D d, V value) {
+  const hn::RebindToUnsigned<D> du;
+  const auto choices = hn::Set(du, hn::TFromD<decltype(du)>{kChoices});
+  V chosen = QuietNaN(d);
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    asm("vfixupimmps $0, %2, %1, %0" : "+v"(chosen.raw) : "v"(value.raw), "v"(choices.raw));
+  } else {
+    asm("vfixupimmpd $0, %2, %1, %0" : "+v"(chosen.raw) : "v"(value.raw), "v"(choices.raw));
+  }
+  return chosen;
+}
+#endif
+
+// The canonical NaN for every NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V CanonicalNaN(D d, V value) {
+#if HWY_TARGET == HWY_AVX3
+  return ChosenByKind<0x11111100>(d, value);
+#else
+  return hn::IfThenElse(hn::IsNaN(value), QuietNaN(d), value);
+#endif
+}
+
+// The same, and +0 for -0, as every fold makes it: a chain ends with -0 where it rounds a small
+// negative product.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V CanonicalSum(D d, V value) {
+#if HWY_TARGET == HWY_AVX3
+  return ChosenByKind<0x11111800>(d, value);
+#else
+  return CanonicalNaN(d, hn::Add(value, hn::Zero(d)));
+#endif
 }
 
 #if HWY_TARGET == HWY_AVX2

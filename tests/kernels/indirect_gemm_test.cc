@@ -206,6 +206,36 @@ void CheckPanels(const KernelTable& table) {
   }
 }
 
+// Even rows of one block: as many as it says that it has taken, and those alone.
+template <class Compute>
+void CheckEvenRows(const KernelTable& table) {
+  const ScopedFpEnvironment environment;
+  const auto& kernels = table.Gemm<Compute>();
+  uint64_t seed = 0;
+  for (const GemmTile<Compute>& tile : kernels.tiles) {
+    if (tile.rows > 1) continue;
+    for (int trial = 0; trial < 20; ++trial) {
+      const int64_t num_cols = tile.cols - trial * 3 % kernels.lanes;
+      Product<Compute> product(++seed, tile, trial + 5, num_cols, 1);
+      product.a_step = 1;
+      product.in_pairs = false;
+      EvenRows rows{product.num_rows, product.Draw(50), product.Draw(6), product.c_rows[0],
+                    product.c_rows[1] - product.c_rows[0]};
+      for (int64_t i = 0; i < product.num_rows; ++i) {
+        product.a_rows[static_cast<size_t>(i)] = rows.a_row + i * rows.a_step;
+      }
+      auto args = product.Args(0, 1, nullptr);
+      args.a_rows = args.c_rows = nullptr;
+      product.num_rows = kernels.even_rows(args, rows);
+      EXPECT_LE(product.num_rows, rows.count);
+      EXPECT_LT(rows.count - product.num_rows, 8);
+      ExpectProduct(product, tile, false,
+                    std::string(NameOf(table.isa)) + " seed " + std::to_string(seed));
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 class IndirectGemm : public ::testing::TestWithParam<Isa> {};
 
 TEST_P(IndirectGemm, FollowsItsFormula) {
@@ -220,6 +250,13 @@ TEST_P(IndirectGemm, TakesPanelsSideBySide) {
   if (table == nullptr) GTEST_SKIP() << "this machine has no " << NameOf(GetParam());
   CheckPanels<float>(*table);
   CheckPanels<double>(*table);
+}
+
+TEST_P(IndirectGemm, TakesEvenRows) {
+  const KernelTable* table = FindKernels(GetParam());
+  if (table == nullptr) GTEST_SKIP() << "this machine has no " << NameOf(GetParam());
+  CheckEvenRows<float>(*table);
+  CheckEvenRows<double>(*table);
 }
 
 // Tiles are listed by width, most rows first, down to a single row: what choosing one relies on.

@@ -164,18 +164,32 @@ void RunClassPixels(const Range& pixels, const Slab& slab, const TapPhase& phase
     return axis.source_first + p * axis.source_step +
            axis.offsets[static_cast<size_t>(c.tap_begin)];
   };
-  const int64_t source_step =
-      col_class.tap_begin == col_class.tap_end ? 0 : phase.cols->source_step * source.col_stride;
+  const auto source_step = [](const AxisPhase& axis, const AxisClass& c, int64_t stride) {
+    return c.tap_begin == c.tap_end ? 0 : axis.source_step * stride;
+  };
+  const int64_t source_col_step = source_step(*phase.cols, col_class, source.col_stride);
+  const int64_t source_row_step = source_step(*phase.rows, row_class, source.row_stride);
+  const int64_t result_col_step = phase.cols->step * result.col_stride;
+  const int64_t result_row_step = phase.rows->step * result.row_stride;
+  // Pixels at even distances: of a row, or of rows and images, where these go on from there.
+  int64_t even = num_cols;
+  if (source_row_step == even * source_col_step && result_row_step == even * result_col_step) {
+    even *= rows.size();
+    if (source.image_stride == even * source_col_step &&
+        result.image_stride == even * result_col_step) {
+      even *= slab.num_images();
+    }
+  }
   for (int64_t pixel = pixels.begin; pixel < pixels.end;) {
     const int64_t line = pixel / num_cols, col = pixel % num_cols;
-    const int64_t count = std::min(num_cols - col, pixels.end - pixel);
+    const int64_t count = std::min(even - pixel % even, pixels.end - pixel);
     const int64_t n = slab.image_begin + line / rows.size(), i = rows.begin + line % rows.size();
     const int64_t source_row = source_at(*phase.rows, row_class, i);
     const int64_t source_col = source_at(*phase.cols, col_class, col_class.begin);
     const int64_t result_row = phase.rows->first + i * phase.rows->step;
     const int64_t result_col = phase.cols->first + (col_class.begin + col) * phase.cols->step;
-    gatherer.AddRun(count, source.At(n, source_row, source_col) + col * source_step, source_step,
-                    result.At(n, result_row, result_col), phase.cols->step * result.col_stride);
+    gatherer.Add({count, source.At(n, source_row, source_col) + col * source_col_step,
+                  source_col_step, result.At(n, result_row, result_col), result_col_step});
     pixel += count;
   }
   gatherer.Flush();

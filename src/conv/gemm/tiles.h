@@ -165,8 +165,8 @@ inline constexpr int64_t kTilesAtOnce = 16;
 template <class Compute>
 class RowGatherer {
  public:
-  RowGatherer(std::span<const GemmTile<Compute>> tiles, const GemmTileArgs<Compute>& args)
-      : tiles_(tiles), args_(args) {}
+  RowGatherer(const IndirectGemmKernels<Compute>& kernels, const GemmTileArgs<Compute>& args)
+      : kernels_(kernels), tiles_(TilesOfWidth(kernels, args.num_cols)), args_(args) {}
 
   void SetSegments(const GemmSegment* segments, const int64_t* block_ends, int64_t num_blocks) {
     args_.segments = segments;
@@ -174,25 +174,34 @@ class RowGatherer {
     args_.num_blocks = num_blocks;
   }
 
-  void Add(int64_t a_row, int64_t c_row) {
-    a_rows_[num_rows_] = a_row;
-    c_rows_[num_rows_] = c_row;
-    if (++num_rows_ == kTilesAtOnce * tiles_.front().rows) Flush();
+  // True if even rows are best taken as such: their sums are one block's, and the machine by itself
+  // fetches them, as it does from beyond the caches where they are short.
+  bool TakesEvenRows(const EvenRows& rows) const {
+    constexpr int64_t kShortBytes = 96;
+    return args_.num_blocks == 1 && args_.a_step == 1 && !args_.in_pairs && !args_.resume &&
+           !args_.keep && args_.num_panels == 1 &&
+           (!args_.far || rows.a_step * int64_t{sizeof(Compute)} <= kShortBytes);
   }
 
-  // `count` rows, these steps apart.
-  void AddRun(int64_t count, int64_t a_row, int64_t a_step, int64_t c_row, int64_t c_step) {
+  void Add(EvenRows rows) {
+    if (TakesEvenRows(rows)) Skip(kernels_.even_rows(args_, rows), rows);
     const int64_t most = kTilesAtOnce * tiles_.front().rows;
-    while (count > 0) {
-      const int64_t now = std::min(count, most - num_rows_);
-      for (int64_t i = num_rows_; i < num_rows_ + now; ++i, a_row += a_step, c_row += c_step) {
-        a_rows_[i] = a_row;
-        c_rows_[i] = c_row;
+    while (rows.count > 0) {
+      const int64_t now = std::min(rows.count, most - num_rows_);
+      for (int64_t i = 0; i < now; ++i) {
+        a_rows_[num_rows_ + i] = rows.a_row + i * rows.a_step;
+        c_rows_[num_rows_ + i] = rows.c_row + i * rows.c_step;
       }
       num_rows_ += now;
-      count -= now;
+      Skip(now, rows);
       if (num_rows_ == most) Flush();
     }
+  }
+
+  static void Skip(int64_t count, EvenRows& rows) {
+    rows.count -= count;
+    rows.a_row += count * rows.a_step;
+    rows.c_row += count * rows.c_step;
   }
 
   // Runs what is left, the last tile maybe unfilled.
@@ -222,6 +231,7 @@ class RowGatherer {
     if (args_.keep || args_.resume) args_.sums += num_tiles * SumsOfTile(tile);
   }
 
+  const IndirectGemmKernels<Compute>& kernels_;
   std::span<const GemmTile<Compute>> tiles_;
   GemmTileArgs<Compute> args_;
   int64_t num_rows_ = 0;

@@ -6,6 +6,7 @@
 #define CONVGRAD_KERNELS_INDIRECT_GEMM_INL_H_
 #endif
 
+#include "kernels/gemm/even_rows-inl.h"
 #include "kernels/gemm/gemm_tile-inl.h"
 #include "kernels/gemm/tile_sums-inl.h"
 #include "kernels/kernel_table.h"
@@ -69,8 +70,10 @@ std::span<const GemmTile<Element>> Tiles() {
 template <class Element>
 IndirectGemmKernels<Element> MakeIndirectGemmKernels() {
   using Compute = ComputeType<Element>;
-  return {static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>())), MasksColumns<Element>(),
+  return {static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>())),
+          MasksColumns<Element>(),
           Tiles<Element>(),
+          RunEvenRows<Element>,
           [](const double* sums, double* total, int64_t count)
               HWY_ATTR { FoldRun<Compute>(sums, sums + count, total, total + count, count); },
           [](const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) HWY_ATTR {

@@ -75,6 +75,12 @@ struct GemmTileArgs {
   bool stream;
 };
 
+// `count` rows, the first of a and of c at these offsets, each a step behind the one before.
+struct EvenRows {
+  int64_t count;
+  int64_t a_row, a_step, c_row, c_step;
+};
+
 // One size of the kernel. `cols` is a whole number of vectors.
 template <class Element>
 struct GemmTile {
@@ -89,6 +95,11 @@ struct IndirectGemmKernels {
   // Grouped by columns, ascending; rows descending inside a group, down to 1.
   std::span<const GemmTile<Element>> tiles;
 
+  // The product of the first of these rows, in place of those of `args`: as many as fill whole
+  // tiles, whose number is returned. Takes at most the columns of the widest tile, one block that
+  // begins and ends here, not in pairs, and an a_step of 1. Reads nothing of a_rows, c_rows,
+  // num_tiles, num_rows, num_panels, `ahead` and `far`.
+  int64_t (*even_rows)(const GemmTileArgs<Element>& args, const EvenRows& rows);
   // total += sums, as the canonical order adds a run: `count` sums, then, for double, the errors.
   void (*add_run)(const double* sums, double* total, int64_t count);
   // The last step of the kernel alone: the tile of `cols` columns whose sums are `args.sums`, to

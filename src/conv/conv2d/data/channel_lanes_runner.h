@@ -297,7 +297,7 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
       tile.resume = part > 0;
       tile.keep = part + 1 < parts;
       const Range* pixels = of_phase;
-      RowGatherer<Element> gatherer(tiles, tile);
+      RowGatherer<Element> gatherer(cut_.kernels, tile);
       segment_table->ForClasses(
           i, part, scratch.segments,
           [&](const AxisClass& rows, const AxisClass& cols, const SegmentList& segments) {

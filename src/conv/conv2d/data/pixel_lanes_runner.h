@@ -319,12 +319,12 @@ void PixelLanesRunner<Stored, Element>::RunPanel(GemmTileArgs<Element>& args,
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunRows(const GemmTileArgs<Element>& args, int64_t begin,
                                                 int64_t end) const {
-  RowGatherer<Element> gatherer(TilesOfWidth(cut_.kernels, args.num_cols), args);
+  RowGatherer<Element> gatherer(cut_.kernels, args);
   const int64_t block_elements = cut_.BlockElements();
   int64_t block = begin / cut_.tile_rows * block_elements;
   for (int64_t row = begin; row < end; row += cut_.tile_rows, block += block_elements) {
-    gatherer.AddRun(std::min(cut_.tile_rows, end - row), block, 1, row * cut_.result_stride,
-                    cut_.result_stride);
+    gatherer.Add({std::min(cut_.tile_rows, end - row), block, 1, row * cut_.result_stride,
+                  cut_.result_stride});
   }
   gatherer.Flush();
 }

@@ -1,0 +1,135 @@
+// Rows of a matrix product at even distances; see EvenRows. Included once per target.
+//
+// With few terms a tile has little to compute, and what the indirect tiles do besides (addresses of
+// rows and results one by one, lists of blocks and segments, what to fetch) takes as long. Here
+// addresses are sums, few enough for registers, and a tile has no other choices.
+#if defined(CONVGRAD_KERNELS_EVEN_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_EVEN_ROWS_INL_H_
+#undef CONVGRAD_KERNELS_EVEN_ROWS_INL_H_
+#else
+#define CONVGRAD_KERNELS_EVEN_ROWS_INL_H_
+#endif
+
+#include "kernels/gemm/indirect_gemm.h"
+#include "kernels/gemm/multiplier-inl.h"
+#include "kernels/gemm/tile_sums-inl.h"
+#include "kernels/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+template <class Element, int kVectors>
+class EvenTile {
+ public:
+  static int64_t Run(const GemmTileArgs<Element>& args, const EvenRows& rows) {
+    const EvenTile tile(args);
+    const Element* a = args.a + rows.a_row;
+    int64_t c_row = rows.c_row;
+    const int64_t whole = rows.count - rows.count % kRows;
+    for (int64_t i = 0; i < whole; i += kRows) {
+      tile.RunRows(args, a, rows.a_step, c_row, rows.c_step);
+      a += kRows * rows.a_step;
+      c_row += kRows * rows.c_step;
+    }
+    return whole;
+  }
+
+ private:
+  using D = hn::ScalableTag<ComputeType<Element>>;
+  using Times = Multiplier<Element, D>;
+  // Sums, a term's columns and a factor fit the registers, and addresses of rows theirs.
+  static constexpr int kRows = kManyRegisters ? (kVectors == 4 ? 6 : 8) : kVectors == 3 ? 4 : 6;
+
+  explicit EvenTile(const GemmTileArgs<Element>& args)
+      : target_{args.c, args.narrowed, args.stream},
+        last_cols_(args.num_cols - (kVectors - 1) * static_cast<int64_t>(hn::Lanes(D()))),
+        last_(hn::FirstN(D(), static_cast<size_t>(last_cols_))) {}
+
+  HWY_INLINE void RunRows(const GemmTileArgs<Element>& args, const Element* a, int64_t a_step,
+                          int64_t c_row, int64_t c_step) const {
+    const D d;
+    const Element* rows[kRows];
+    hn::Vec<D> sums[kRows][kVectors];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      rows[i] = a + i * a_step;
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+    }
+    const GemmSegment* const end = args.segments + args.block_ends[0];
+    for (const GemmSegment* segment = args.segments; segment != end; ++segment) {
+      const Element* b = args.b + segment->b;
+      const int64_t a_end = segment->a + segment->length;
+      for (int64_t at = segment->a; at < a_end; ++at, b += args.b_step) {
+        AddTerm(rows, at, b, sums);
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) StoreRow(sums[i], c_row + i * c_step);
+  }
+
+  HWY_INLINE void AddTerm(const Element* const (&rows)[kRows], int64_t at, const Element* b,
+                          hn::Vec<D> (&sums)[kRows][kVectors]) const {
+    constexpr int64_t kLanes = hn::MaxLanes(D());
+    typename Times::V columns[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (MasksColumns<Element>()) {
+        columns[v] =
+            v + 1 < kVectors ? Times::Load(b + v * kLanes) : Times::LoadOf(last_, b + v * kLanes);
+      } else {
+        columns[v] = Times::Load(b + v * kLanes);
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#if HWY_TARGET == HWY_AVX3
+      if constexpr (kVectors == 1) {
+        sums[i][0] = Times::AddTimes(rows[i] + at, columns[0], sums[i][0]);
+        continue;
+      }
+#endif
+      const auto factor = Times::Broadcast(rows[i] + at);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = Times::Add(factor, columns[v], sums[i][v]);
+    }
+  }
+
+  HWY_INLINE void StoreRow(const hn::Vec<D> (&sums)[kVectors], int64_t at) const {
+    const D d;
+    constexpr int64_t kLanes = hn::MaxLanes(d);
+#pragma GCC unroll 16
+    for (int v = 0; v + 1 < kVectors; ++v) {
+      target_.StoreWhole(d, OnlyBlock<Element>(d, sums[v]), at + v * kLanes);
+    }
+    const auto last = OnlyBlock<Element>(d, sums[kVectors - 1]);
+    const int64_t place = at + (kVectors - 1) * kLanes;
+    if (last_cols_ == kLanes) {
+      target_.StoreWhole(d, last, place);
+    } else {
+      target_.StorePart(d, last, place, last_cols_);
+    }
+  }
+
+  const TileTarget<Element> target_;
+  const int64_t last_cols_;  // of the last vector
+  const hn::Mask<D> last_;
+};
+
+template <class Element>
+int64_t RunEvenRows(const GemmTileArgs<Element>& args, const EvenRows& rows) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<ComputeType<Element>>()));
+  switch ((args.num_cols + lanes - 1) / lanes) {
+    case 1: return EvenTile<Element, 1>::Run(args, rows);
+    case 2: return EvenTile<Element, 2>::Run(args, rows);
+    case 3: return EvenTile<Element, 3>::Run(args, rows);
+    default: return EvenTile < Element, kManyRegisters ? 4 : 3 > ::Run(args, rows);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

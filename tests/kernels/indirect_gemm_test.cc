@@ -206,17 +206,21 @@ void CheckPanels(const KernelTable& table) {
   }
 }
 
-// Even rows of one block: as many as it says that it has taken, and those alone.
+// Even rows: as many as it says that it has taken, and those alone.
 template <class Compute>
 void CheckEvenRows(const KernelTable& table) {
+  constexpr int64_t kMostRows = 8;  // of a tile
   const ScopedFpEnvironment environment;
   const auto& kernels = table.Gemm<Compute>();
   uint64_t seed = 0;
   for (const GemmTile<Compute>& tile : kernels.tiles) {
     if (tile.rows > 1) continue;
+    AlignedArray<double> sums(int64_t{kMostRows} * tile.cols * 2);
     for (int trial = 0; trial < 20; ++trial) {
       const int64_t num_cols = tile.cols - trial * 3 % kernels.lanes;
-      Product<Compute> product(++seed, tile, trial + 5, num_cols, 1);
+      const int64_t num_blocks = trial % 3 == 0 ? 1 : trial % 7 + 1;
+      const bool odd = sizeof(Compute) == 4 && trial % 4 == 0;
+      Product<Compute> product(++seed, tile, trial + 5, num_cols, num_blocks);
       product.a_step = 1;
       product.in_pairs = false;
       EvenRows rows{product.num_rows, product.Draw(50), product.Draw(6), product.c_rows[0],
@@ -224,12 +228,13 @@ void CheckEvenRows(const KernelTable& table) {
       for (int64_t i = 0; i < product.num_rows; ++i) {
         product.a_rows[static_cast<size_t>(i)] = rows.a_row + i * rows.a_step;
       }
-      auto args = product.Args(0, 1, nullptr);
+      auto args = product.Args(0, num_blocks, sums.data());
       args.a_rows = args.c_rows = nullptr;
+      args.odd = odd;
       product.num_rows = kernels.even_rows(args, rows);
       EXPECT_LE(product.num_rows, rows.count);
-      EXPECT_LT(rows.count - product.num_rows, 8);
-      ExpectProduct(product, tile, false,
+      EXPECT_LT(rows.count - product.num_rows, kMostRows);
+      ExpectProduct(product, tile, odd,
                     std::string(NameOf(table.isa)) + " seed " + std::to_string(seed));
       if (::testing::Test::HasFatalFailure()) return;
     }

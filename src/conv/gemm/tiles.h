@@ -174,11 +174,11 @@ class RowGatherer {
     args_.num_blocks = num_blocks;
   }
 
-  // True if even rows are best taken as such: their sums are one block's, and the machine by itself
+  // True if even rows are best taken as such: they fill several tiles, and the machine by itself
   // fetches them, as it does from beyond the caches where they are short.
   bool TakesEvenRows(const EvenRows& rows) const {
-    constexpr int64_t kShortBytes = 96;
-    return args_.num_blocks == 1 && args_.a_step == 1 && !args_.in_pairs && !args_.resume &&
+    constexpr int64_t kFewRows = 24, kShortBytes = 96;
+    return rows.count >= kFewRows && args_.a_step == 1 && !args_.in_pairs && !args_.resume &&
            !args_.keep && args_.num_panels == 1 &&
            (!args_.far || rows.a_step * int64_t{sizeof(Compute)} <= kShortBytes);
   }

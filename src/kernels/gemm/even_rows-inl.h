@@ -48,25 +48,52 @@ class EvenTile {
 
   HWY_INLINE void RunRows(const GemmTileArgs<Element>& args, const Element* a, int64_t a_step,
                           int64_t c_row, int64_t c_step) const {
-    const D d;
     const Element* rows[kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) rows[i] = a + i * a_step;
     hn::Vec<D> sums[kRows][kVectors];
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      rows[i] = a + i * a_step;
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-    }
-    const GemmSegment* const end = args.segments + args.block_ends[0];
-    for (const GemmSegment* segment = args.segments; segment != end; ++segment) {
-      const Element* b = args.b + segment->b;
-      const int64_t a_end = segment->a + segment->length;
-      for (int64_t at = segment->a; at < a_end; ++at, b += args.b_step) {
-        AddTerm(rows, at, b, sums);
-      }
-    }
+    if (args.num_blocks > 1) return RunBlocks(args, rows, c_row, c_step, sums);
+    AddSegments(args, args.segments, args.segments + args.block_ends[0], rows, sums);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) StoreRow(sums[i], c_row + i * c_step);
+  }
+
+  HWY_INLINE void RunBlocks(const GemmTileArgs<Element>& args, const Element* const (&rows)[kRows],
+                            int64_t c_row, int64_t c_step,
+                            hn::Vec<D> (&sums)[kRows][kVectors]) const {
+    const D d;
+    WaitingBlocks<Element, kRows, kVectors> blocks(args.sums, false);
+    const GemmSegment* begin = args.segments;
+    for (int64_t block = 0; block < args.num_blocks; ++block) {
+      const GemmSegment* const end = args.segments + args.block_ends[block];
+      AddSegments(args, begin, end, rows, sums);
+      begin = end;
+      ComputeType<Element>* to = blocks.Next();
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v, to += hn::MaxLanes(d)) hn::Store(sums[i][v], d, to);
+      }
+    }
+    int64_t c_rows[kRows];
+    for (int i = 0; i < kRows; ++i) c_rows[i] = c_row + i * c_step;
+    FinishRows(args, c_rows, kRows, blocks.sums());
+  }
+
+  // A block's sums.
+  HWY_INLINE void AddSegments(const GemmTileArgs<Element>& args, const GemmSegment* segment,
+                              const GemmSegment* end, const Element* const (&rows)[kRows],
+                              hn::Vec<D> (&sums)[kRows][kVectors]) const {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(D());
+    }
+    for (; segment != end; ++segment) {
+      const Element* b = args.b + segment->b;
+      const int64_t a_end = segment->a + segment->length;
+      for (int64_t at = segment->a; at < a_end; ++at, b += args.b_step) AddTerm(rows, at, b, sums);
+    }
   }
 
   HWY_INLINE void AddTerm(const Element* const (&rows)[kRows], int64_t at, const Element* b,

@@ -139,22 +139,16 @@ class Tile {
   template <bool kInPairs>
   static HWY_INLINE void FoldBlocks(const GemmTileArgs<Element>& args, int64_t tile,
                                     const Operands& operands, Accumulators& acc, Ahead& ahead) {
-    HWY_ALIGN T waiting[kMostWaiting * kSums];
-    double* const finished = args.sums + (args.resume || args.keep ? tile * kDoubles : 0);
-    TileSums<Element> sums{kRows, kSums / kRows, finished, args.resume, waiting, 0};
+    WaitingBlocks<Element, kRows, kVectors> blocks(
+        args.sums + (args.resume || args.keep ? tile * kDoubles : 0), args.resume);
     const GemmSegment* begin = args.segments;
     for (int64_t block = 0; block < args.num_blocks; ++block) {
       const GemmSegment* const end = args.segments + args.block_ends[block];
       AddSegments<kInPairs>(args, begin, end, operands, args.b, acc, ahead);
       begin = end;
-      if (sums.num_waiting == kMostWaiting) {
-        FinishBlocks(sums);
-        sums.begun = true;
-        sums.num_waiting = 0;
-      }
-      acc.StoreAll(waiting + sums.num_waiting++ * kSums);
+      acc.StoreAll(blocks.Next());
     }
-    args.keep ? FinishBlocks(sums) : FinishTile(args, tile, sums);
+    args.keep ? FinishBlocks(blocks.sums()) : FinishTile(args, tile, blocks.sums());
   }
 
   // A block's segments.

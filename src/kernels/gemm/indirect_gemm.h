@@ -96,8 +96,8 @@ struct IndirectGemmKernels {
   std::span<const GemmTile<Element>> tiles;
 
   // The product of the first of these rows, in place of those of `args`: as many as fill whole
-  // tiles, whose number is returned. Takes at most the columns of the widest tile, one block that
-  // begins and ends here, not in pairs, and an a_step of 1. Reads nothing of a_rows, c_rows,
+  // tiles, whose number is returned. Takes at most the columns of the widest tile, blocks that
+  // begin and end here, not in pairs, and an a_step of 1. Reads nothing of a_rows, c_rows,
   // num_tiles, num_rows, num_panels, `ahead` and `far`.
   int64_t (*even_rows)(const GemmTileArgs<Element>& args, const EvenRows& rows);
   // total += sums, as the canonical order adds a run: `count` sums, then, for double, the errors.

@@ -77,6 +77,33 @@ HWY_NOINLINE void FinishBlocks(const TileSums<Element> sums) {
   });
 }
 
+// The sums of a tile whose blocks are computed one after the other.
+template <class Element, int kRows, int kVectors>
+class WaitingBlocks {
+ public:
+  using Compute = ComputeType<Element>;
+  static constexpr int64_t kCols = kVectors * hn::MaxLanes(hn::ScalableTag<Compute>());
+
+  // See TileSums.
+  WaitingBlocks(double* finished, bool begun) : sums_{kRows, kCols, finished, begun, waiting_, 0} {}
+  WaitingBlocks(const WaitingBlocks&) = delete;
+
+  // Where the sums of the next block are to be stored.
+  HWY_INLINE Compute* Next() {
+    if (sums_.num_waiting == kMostWaiting) {
+      FinishBlocks(sums_);
+      sums_.begun = true;
+      sums_.num_waiting = 0;
+    }
+    return waiting_ + sums_.num_waiting++ * kRows * kCols;
+  }
+  const TileSums<Element>& sums() const { return sums_; }
+
+ private:
+  HWY_ALIGN Compute waiting_[kMostWaiting * kRows * kCols];
+  TileSums<Element> sums_;
+};
+
 // Where a tile's result goes: see GemmTileArgs. By value, or every store might change it.
 template <class Element>
 struct TileTarget {
@@ -116,14 +143,12 @@ HWY_INLINE hn::Vec<D> SumOfTwoBlocks(D d, const TileSums<Element>& sums, int64_t
 
 // sum_at(d, at): the vector of the tile's result at this place of its sums.
 template <class Element, class F>
-HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile, int64_t rows,
-                          int64_t cols, const F& sum_at) {
+HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, const int64_t* c_rows,
+                          int64_t num_rows, int64_t cols, const F& sum_at) {
   const hn::ScalableTag<ComputeType<Element>> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const TileTarget<Element> target{args.c, args.narrowed, args.stream};
   const int64_t num_cols = args.num_cols, whole_cols = num_cols - num_cols % lanes;
-  const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : rows;
-  const int64_t* c_rows = args.c_rows + tile * rows;
   for (int64_t i = 0; i < num_rows; ++i) {
     const int64_t from = i * cols, to = c_rows[i];
     for (int64_t j = 0; j < whole_cols; j += lanes) {
@@ -134,12 +159,12 @@ HWY_INLINE void StoreTile(const GemmTileArgs<Element>& args, int64_t tile, int64
   }
 }
 
-// The tile `tile`, whose sums these are, becomes its part of the result.
+// The first rows of a tile, whose sums these are, become these rows of the result.
 template <class Element>
-HWY_NOINLINE void FinishTile(const GemmTileArgs<Element>& args, int64_t tile,
-                             const TileSums<Element> sums) {
+HWY_NOINLINE void FinishRows(const GemmTileArgs<Element>& args, const int64_t* c_rows,
+                             int64_t num_rows, const TileSums<Element> sums) {
   const auto store = [&](const auto& sum_at)
-                         HWY_ATTR { StoreTile(args, tile, sums.rows, sums.cols, sum_at); };
+                         HWY_ATTR { StoreRows(args, c_rows, num_rows, sums.cols, sum_at); };
   const auto store_sums = [&](auto finish) HWY_ATTR {
     WithWaiting(sums.num_waiting, [&](auto waiting) HWY_ATTR {
       store([&](auto d, int64_t at)
@@ -156,6 +181,14 @@ HWY_NOINLINE void FinishTile(const GemmTileArgs<Element>& args, int64_t tile,
   } else {
     store_sums(std::integral_constant<Finish, Finish::kNearest>());
   }
+}
+
+// The same of the tile `tile`.
+template <class Element>
+HWY_INLINE void FinishTile(const GemmTileArgs<Element>& args, int64_t tile,
+                           const TileSums<Element>& sums) {
+  const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : sums.rows;
+  FinishRows(args, args.c_rows + tile * sums.rows, num_rows, sums);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "conv/gemm/tiles.h"
 #include "kernels/kernel_table.h"
 #include "order/canonical_order.h"
 #include "support/round_to_odd.h"
@@ -210,12 +211,14 @@ void CheckPanels(const KernelTable& table) {
 template <class Compute>
 void CheckEvenRows(const KernelTable& table) {
   constexpr int64_t kMostRows = 8;  // of a tile
+  int last_cols = 0;
   const ScopedFpEnvironment environment;
   const auto& kernels = table.Gemm<Compute>();
   uint64_t seed = 0;
   for (const GemmTile<Compute>& tile : kernels.tiles) {
-    if (tile.rows > 1) continue;
-    AlignedArray<double> sums(int64_t{kMostRows} * tile.cols * 2);
+    if (tile.cols == last_cols) continue;
+    last_cols = tile.cols;
+    AlignedArray<double> sums(SumsOfTile(tile));
     for (int trial = 0; trial < 20; ++trial) {
       const int64_t num_cols = tile.cols - trial * 3 % kernels.lanes;
       const int64_t num_blocks = trial % 3 == 0 ? 1 : trial % 7 + 1;

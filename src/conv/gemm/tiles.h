@@ -160,7 +160,7 @@ int64_t SumsOfTile(const GemmTile<Compute>& tile) {
 // Tiles of one call of the micro-kernel, at most.
 inline constexpr int64_t kTilesAtOnce = 16;
 
-// Runs the micro-kernel on rows that are handed over one at a time. `args` holds everything but the
+// Runs the micro-kernel on rows that are handed over run by run. `args` holds everything but the
 // rows; when its sums are kept, those of all tiles lie one behind the other from args.sums.
 template <class Compute>
 class RowGatherer {
@@ -174,15 +174,7 @@ class RowGatherer {
     args_.num_blocks = num_blocks;
   }
 
-  // True if even rows are best taken as such: they fill several tiles, and the machine by itself
-  // fetches them, as it does from beyond the caches where they are short.
-  bool TakesEvenRows(const EvenRows& rows) const {
-    constexpr int64_t kFewRows = 24, kShortBytes = 96;
-    return rows.count >= kFewRows && args_.a_step == 1 && !args_.in_pairs && !args_.resume &&
-           !args_.keep && args_.num_panels == 1 &&
-           (!args_.far || rows.a_step * int64_t{sizeof(Compute)} <= kShortBytes);
-  }
-
+  // Runs these rows, or keeps them for the next whole tiles.
   void Add(EvenRows rows) {
     if (TakesEvenRows(rows)) Skip(kernels_.even_rows(args_, rows), rows);
     const int64_t most = kTilesAtOnce * tiles_.front().rows;
@@ -196,12 +188,6 @@ class RowGatherer {
       Skip(now, rows);
       if (num_rows_ == most) Flush();
     }
-  }
-
-  static void Skip(int64_t count, EvenRows& rows) {
-    rows.count -= count;
-    rows.a_row += count * rows.a_step;
-    rows.c_row += count * rows.c_step;
   }
 
   // Runs what is left, the last tile maybe unfilled.
@@ -218,6 +204,21 @@ class RowGatherer {
   }
 
  private:
+  // True if even rows are best taken as such: they fill several tiles, and the machine by itself
+  // fetches them, as it does from beyond the caches where they are short.
+  bool TakesEvenRows(const EvenRows& rows) const {
+    constexpr int64_t kFewRows = 24, kShortBytes = 96;
+    return rows.count >= kFewRows && args_.a_step == 1 && !args_.in_pairs && !args_.resume &&
+           !args_.keep && args_.num_panels == 1 &&
+           (!args_.far || rows.a_step * int64_t{sizeof(Compute)} <= kShortBytes);
+  }
+
+  static void Skip(int64_t count, EvenRows& rows) {
+    rows.count -= count;
+    rows.a_row += count * rows.a_step;
+    rows.c_row += count * rows.c_step;
+  }
+
   // From the row `first` on; the last tile has num_rows.
   void RunTiles(const GemmTile<Compute>& tile, int64_t first, int64_t num_tiles, int64_t num_rows) {
     args_.a_rows = a_rows_ + first;

@@ -1,8 +1,8 @@
-// Rows of a matrix product at even distances; see EvenRows. Included once per target.
+// Tiles of rows at even distances; see EvenRows. Included once per target.
 //
 // With few terms a tile has little to compute, and what the indirect tiles do besides (addresses of
-// rows and results one by one, lists of blocks and segments, what to fetch) takes as long. Here
-// addresses are sums, few enough for registers, and a tile has no other choices.
+// rows and results one by one, what to fetch, sums to keep) takes as long. Here addresses are sums,
+// few enough for registers.
 #if defined(CONVGRAD_KERNELS_EVEN_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CONVGRAD_KERNELS_EVEN_ROWS_INL_H_
 #undef CONVGRAD_KERNELS_EVEN_ROWS_INL_H_
@@ -38,8 +38,11 @@ class EvenTile {
  private:
   using D = hn::ScalableTag<ComputeType<Element>>;
   using Times = Multiplier<Element, D>;
-  // Sums, a term's columns and a factor fit the registers, and addresses of rows theirs.
-  static constexpr int kRows = kManyRegisters ? (kVectors == 4 ? 6 : 8) : kVectors == 3 ? 4 : 6;
+  // Sums, a term's columns and a factor fit the registers, and addresses of rows theirs. The
+  // tallest indirect tile of this width has no fewer rows.
+  static constexpr int kFewRows =
+      kVectors == 1 || (kVectors == 2 && HWY_TARGET != HWY_SCALAR) ? 6 : 4;
+  static constexpr int kRows = !kManyRegisters ? kFewRows : kVectors == 4 ? 6 : 8;
 
   explicit EvenTile(const GemmTileArgs<Element>& args)
       : target_{args.c, args.narrowed, args.stream},
@@ -146,12 +149,13 @@ class EvenTile {
 
 template <class Element>
 int64_t RunEvenRows(const GemmTileArgs<Element>& args, const EvenRows& rows) {
+  constexpr int kMostVectors = kManyRegisters ? 4 : 3;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<ComputeType<Element>>()));
   switch ((args.num_cols + lanes - 1) / lanes) {
     case 1: return EvenTile<Element, 1>::Run(args, rows);
     case 2: return EvenTile<Element, 2>::Run(args, rows);
     case 3: return EvenTile<Element, 3>::Run(args, rows);
-    default: return EvenTile < Element, kManyRegisters ? 4 : 3 > ::Run(args, rows);
+    default: return EvenTile<Element, kMostVectors>::Run(args, rows);
   }
 }
 

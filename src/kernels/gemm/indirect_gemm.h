@@ -97,8 +97,9 @@ struct IndirectGemmKernels {
 
   // The product of the first of these rows, in place of those of `args`: as many as fill whole
   // tiles, whose number is returned. Takes at most the columns of the widest tile, blocks that
-  // begin and end here, not in pairs, and an a_step of 1. Reads nothing of a_rows, c_rows,
-  // num_tiles, num_rows, num_panels, `ahead` and `far`.
+  // begin and end here, not in pairs, and an a_step of 1. Its sums take no more room than those of
+  // the tallest tile of these columns. Reads nothing of a_rows, c_rows, num_tiles, num_rows,
+  // num_panels, `ahead` and `far`.
   int64_t (*even_rows)(const GemmTileArgs<Element>& args, const EvenRows& rows);
   // total += sums, as the canonical order adds a run: `count` sums, then, for double, the errors.
   void (*add_run)(const double* sums, double* total, int64_t count);

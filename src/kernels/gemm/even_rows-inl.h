@@ -12,6 +12,7 @@
 
 #include "kernels/gemm/indirect_gemm.h"
 #include "kernels/gemm/multiplier-inl.h"
+#include "kernels/gemm/tile_accumulators-inl.h"
 #include "kernels/gemm/tile_sums-inl.h"
 #include "kernels/simd/vector-inl.h"
 
@@ -38,11 +39,13 @@ class EvenTile {
  private:
   using D = hn::ScalableTag<ComputeType<Element>>;
   using Times = Multiplier<Element, D>;
+
   // Sums, a term's columns and a factor fit the registers, and addresses of rows theirs. The
   // tallest indirect tile of this width has no fewer rows.
   static constexpr int kFewRows =
       kVectors == 1 || (kVectors == 2 && HWY_TARGET != HWY_SCALAR) ? 6 : 4;
   static constexpr int kRows = !kManyRegisters ? kFewRows : kVectors == 4 ? 6 : 8;
+  using Accumulators = TileAccumulators<Element, kRows, kVectors, false>;
 
   explicit EvenTile(const GemmTileArgs<Element>& args)
       : target_{args.c, args.narrowed, args.stream},
@@ -54,29 +57,23 @@ class EvenTile {
     const Element* rows[kRows];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) rows[i] = a + i * a_step;
-    hn::Vec<D> sums[kRows][kVectors];
-    if (args.num_blocks > 1) return RunBlocks(args, rows, c_row, c_step, sums);
-    AddSegments(args, args.segments, args.segments + args.block_ends[0], rows, sums);
+    Accumulators acc;
+    if (args.num_blocks > 1) return RunBlocks(args, rows, c_row, c_step, acc);
+    AddSegments(args, args.segments, args.segments + args.block_ends[0], rows, acc);
+    acc.Finish();
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) StoreRow(sums[i], c_row + i * c_step);
+    for (int i = 0; i < kRows; ++i) StoreRow(acc.whole[i], c_row + i * c_step);
   }
 
   HWY_INLINE void RunBlocks(const GemmTileArgs<Element>& args, const Element* const (&rows)[kRows],
-                            int64_t c_row, int64_t c_step,
-                            hn::Vec<D> (&sums)[kRows][kVectors]) const {
-    const D d;
+                            int64_t c_row, int64_t c_step, Accumulators& acc) const {
     WaitingBlocks<Element, kRows, kVectors> blocks(args.sums, false);
     const GemmSegment* begin = args.segments;
     for (int64_t block = 0; block < args.num_blocks; ++block) {
       const GemmSegment* const end = args.segments + args.block_ends[block];
-      AddSegments(args, begin, end, rows, sums);
+      AddSegments(args, begin, end, rows, acc);
       begin = end;
-      ComputeType<Element>* to = blocks.Next();
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v, to += hn::MaxLanes(d)) hn::Store(sums[i][v], d, to);
-      }
+      acc.StoreAll(blocks.Next());
     }
     int64_t c_rows[kRows];
     for (int i = 0; i < kRows; ++i) c_rows[i] = c_row + i * c_step;
@@ -86,21 +83,17 @@ class EvenTile {
   // A block's sums.
   HWY_INLINE void AddSegments(const GemmTileArgs<Element>& args, const GemmSegment* segment,
                               const GemmSegment* end, const Element* const (&rows)[kRows],
-                              hn::Vec<D> (&sums)[kRows][kVectors]) const {
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(D());
-    }
+                              Accumulators& acc) const {
+    acc.SetZero();
     for (; segment != end; ++segment) {
       const Element* b = args.b + segment->b;
       const int64_t a_end = segment->a + segment->length;
-      for (int64_t at = segment->a; at < a_end; ++at, b += args.b_step) AddTerm(rows, at, b, sums);
+      for (int64_t at = segment->a; at < a_end; ++at, b += args.b_step) AddTerm(rows, at, b, acc);
     }
   }
 
   HWY_INLINE void AddTerm(const Element* const (&rows)[kRows], int64_t at, const Element* b,
-                          hn::Vec<D> (&sums)[kRows][kVectors]) const {
+                          Accumulators& acc) const {
     constexpr int64_t kLanes = hn::MaxLanes(D());
     typename Times::V columns[kVectors];
 #pragma GCC unroll 16
@@ -116,29 +109,28 @@ class EvenTile {
     for (int i = 0; i < kRows; ++i) {
 #if HWY_TARGET == HWY_AVX3
       if constexpr (kVectors == 1) {
-        sums[i][0] = Times::AddTimes(rows[i] + at, columns[0], sums[i][0]);
+        acc.whole[i][0] = Times::AddTimes(rows[i] + at, columns[0], acc.whole[i][0]);
         continue;
       }
 #endif
       const auto factor = Times::Broadcast(rows[i] + at);
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) sums[i][v] = Times::Add(factor, columns[v], sums[i][v]);
+      for (int v = 0; v < kVectors; ++v) {
+        acc.whole[i][v] = Times::Add(factor, columns[v], acc.whole[i][v]);
+      }
     }
   }
 
-  HWY_INLINE void StoreRow(const hn::Vec<D> (&sums)[kVectors], int64_t at) const {
+  HWY_INLINE void StoreRow(const hn::Vec<D> (&row)[kVectors], int64_t at) const {
     const D d;
     constexpr int64_t kLanes = hn::MaxLanes(d);
 #pragma GCC unroll 16
-    for (int v = 0; v + 1 < kVectors; ++v) {
-      target_.StoreWhole(d, OnlyBlock<Element>(d, sums[v]), at + v * kLanes);
-    }
-    const auto last = OnlyBlock<Element>(d, sums[kVectors - 1]);
-    const int64_t place = at + (kVectors - 1) * kLanes;
+    for (int v = 0; v + 1 < kVectors; ++v) target_.StoreWhole(d, row[v], at + v * kLanes);
+    const int64_t last = at + (kVectors - 1) * kLanes;
     if (last_cols_ == kLanes) {
-      target_.StoreWhole(d, last, place);
+      target_.StoreWhole(d, row[kVectors - 1], last);
     } else {
-      target_.StorePart(d, last, place, last_cols_);
+      target_.StorePart(d, row[kVectors - 1], last, last_cols_);
     }
   }
 

@@ -88,7 +88,7 @@ class WaitingBlocks {
   WaitingBlocks(double* finished, bool begun) : sums_{kRows, kCols, finished, begun, waiting_, 0} {}
   WaitingBlocks(const WaitingBlocks&) = delete;
 
-  // Where the sums of the next block are to be stored.
+  // The place for the sums of the next block.
   HWY_INLINE Compute* Next() {
     if (sums_.num_waiting == kMostWaiting) {
       FinishBlocks(sums_);
@@ -104,7 +104,7 @@ class WaitingBlocks {
   TileSums<Element> sums_;
 };
 
-// Where a tile's result goes: see GemmTileArgs. By value, or every store might change it.
+// A tile's result: see GemmTileArgs. It is held by value, or every store might change it.
 template <class Element>
 struct TileTarget {
   ComputeType<Element>* c;
@@ -183,7 +183,7 @@ HWY_NOINLINE void FinishRows(const GemmTileArgs<Element>& args, const int64_t* c
   }
 }
 
-// The same of the tile `tile`.
+// The rows of the tile `tile` become its part of the result.
 template <class Element>
 HWY_INLINE void FinishTile(const GemmTileArgs<Element>& args, int64_t tile,
                            const TileSums<Element>& sums) {

@@ -291,7 +291,7 @@ struct BlockSum<D, double> {
   }
 };
 
-// The same in memory: a block is added, sums are begun, and become results.
+// Sums in memory are begun, take a block, and become results.
 template <class D>
 HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* HWY_RESTRICT sum,
                           double* HWY_RESTRICT error) {

@@ -243,6 +243,23 @@ TEST(FilterCut, TellsPixelsThatCrowdByTheirDistance) {
   EXPECT_EQ(strided.InputDistance(), 640);
 }
 
+// A tile of one call reads its part of every pixel, which from beyond the caches stages read in
+// order; planes lie in order for it.
+TEST(FilterCut, TakesLargePixelsStageByStage) {
+  const auto plan = [](const std::string& sizes, int64_t panels, FilterForm form) {
+    return PlanOf(sizes, 1, {.count = panels, .cols = 32}, form);
+  };
+  const FilterCut cached =
+      plan("NHWC in=1,40,40,1024 filter=1,1,1024,16", 32, FilterForm::kInputsApart);
+  EXPECT_TRUE(cached.one_call);
+  EXPECT_EQ(std::ssize(cached.stages), 1);
+  const FilterCut large =
+      plan("NHWC in=1,40,40,3072 filter=1,1,3072,16", 96, FilterForm::kInputsApart);
+  EXPECT_FALSE(large.one_call);
+  EXPECT_GT(std::ssize(large.stages), 1);
+  EXPECT_TRUE(plan("NCHW in=1,3072,40,40 filter=1,1,3072,32", 1, FilterForm::kApart).one_call);
+}
+
 // 80 row blocks meet a panel. Six panels read rows where they lie, seven pack them.
 TEST(FilterCut, PacksWhatCrowdsOrManyTilesMeet) {
   const auto plan = [](int64_t in_c, int64_t out_c) {

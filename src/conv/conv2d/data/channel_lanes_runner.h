@@ -151,7 +151,7 @@ class ChannelLanesRunner {
 
 template <class Stored, class Element>
 bool ChannelLanesRunner<Stored, Element>::StreamsResult() const {
-  if (cut_.result_staged) return false;
+  if (cut_.result_staged || cut_.caches_result) return false;
   constexpr int64_t kStored = sizeof(Stored);
   return cut_.panels.cols * kStored % kLineBytes == 0 &&
          PaysToStream(args_.result, cut_.sum.batch * cut_.result.Image() * kStored,
@@ -230,7 +230,7 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
                                                 const Operands& operands) const {
   if (!cut_.result_staged) return;
   const KeptTensor result(cut_.result_kept, cut_.result.format, cut_.result.c);
-  const bool stream = cut_.result.format == DataFormat::kNCHW &&
+  const bool stream = cut_.result.format == DataFormat::kNCHW && !cut_.caches_result &&
                       PaysToStreamPlanes(args_.result, args_.problem.ResultBytes(),
                                          result.whole.h * result.whole.w * int64_t{sizeof(Stored)},
                                          cut_.kernels.lanes * int64_t{sizeof(Compute)});

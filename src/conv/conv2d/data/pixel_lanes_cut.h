@@ -115,6 +115,7 @@ struct PixelLanesCut {
   const bool multiplies_padding;
   const bool result_is_planes;          // a part's rows are neighbours in the result too
   const bool result_in_place;           // and of the type that the micro-kernel gives it
+  const bool caches_result;             // which is never written around them
   const int64_t panel_cols;             // pixels of a panel, at most
   const int64_t tile_rows, row_blocks;  // of the result's channels in a group
   const bool by_panels;               // 1x1 filters on planes: copied a panel at a time, if at all
@@ -156,6 +157,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       multiplies_padding(TermCount(sum).valid < TermCount(sum).all),
       result_is_planes(ResultIsPlanes(problem.data_format, sum, cols)),
       result_in_place(result_is_planes && (kPairs || std::is_same_v<Stored, Compute>)),
+      caches_result(PaysToCache(problem, num_threads)),
       panel_cols(PanelCols()),
       tile_rows(SmallestTile(TilesOfWidth(kernels, panel_cols), sum.result_c).rows),
       row_blocks(CeilDiv(sum.result_c, tile_rows)),

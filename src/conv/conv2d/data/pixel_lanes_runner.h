@@ -228,10 +228,10 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
     } else {
       args.c = result;
     }
-    args.stream =
-        cut_.result_in_place && PaysToStreamPlanes(result, sum.batch * cut_.result.Image() * kBytes,
-                                                   cut_.result_stride * kBytes,
-                                                   cut_.kernels.lanes * int64_t{sizeof(Compute)});
+    args.stream = cut_.result_in_place && !cut_.caches_result &&
+                  PaysToStreamPlanes(result, sum.batch * cut_.result.Image() * kBytes,
+                                     cut_.result_stride * kBytes,
+                                     cut_.kernels.lanes * int64_t{sizeof(Compute)});
     RunPanel(args,
              FindPanel(place, panels, {panel, panel + args.num_panels}, scratch.planes.data()),
              place.rows);

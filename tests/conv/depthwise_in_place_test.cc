@@ -50,6 +50,24 @@ TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
   }
 }
 
+// Pixels a multiple of 1 to 4 KiB apart, which are copied if filters have rows enough.
+std::string DrawCrowdedPixels(Draw& draw) {
+  constexpr const char* kOps[] = {"depthwise_conv2d ", "depthwise_conv2d_backprop_input "};
+  constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
+  const char* const type = kTypes[draw(0, 3)];
+  const int64_t channels = (1024 << draw(0, 2)) / InfoOf(*ParseDType(type)).bytes;
+  return kOps[draw(0, 1)] + std::string(type) +
+         " NHWC in=" + ListOf({draw(1, 2), draw(1, 9), draw(1, 12), channels}) +
+         " filter=" + ListOf({draw(3, 8), draw(1, 9), channels, 1}) +
+         " strides=" + ListOf({draw(1, 2), draw(1, 3)}) +
+         " dilations=" + ListOf({draw(1, 2), draw(1, 2)}) +
+         " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 4), draw(0, 4)}) + " padding=EXPLICIT";
+}
+
+TEST_P(DepthwiseInPlaceOf, RandomProblemsOfCrowdedPixels) {
+  CheckOnRandomProblems("direct", 40, 11, DrawCrowdedPixels, RandomOperands, GetParam());
+}
+
 // 3x3 filters whose rows of results are made together, and their neighbours that are not; filter
 // gradients that take one vector of channels after the other, and such that don't.
 std::string DrawAllRows(Draw& draw) {

@@ -71,13 +71,13 @@ TEST(DepthwisePlan, CountsAllOfTheProblem) {
   }
 }
 
-bool MakesAllRows(const std::string& line, const KernelTable& kernels) {
-  const Problem problem = ParseProblem(line + " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+std::string TilesOfDirect(const std::string& line, const KernelTable& kernels) {
+  const Problem problem = ParseProblem(line + " dilations=1,1 padding=EXPLICIT");
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
     if (algorithm.name != std::string("direct")) continue;
-    return algorithm.plan(problem, kernels, 1)->Tiles().ends_with("all rows together");
+    return algorithm.plan(problem, kernels, 1)->Tiles();
   }
-  return false;
+  return "";
 }
 
 // Pixels a multiple of 2 KiB apart share two sets of the first cache.
@@ -87,13 +87,53 @@ TEST(DepthwisePlan, GoesDownAllRowsUnlessPixelsShareSets) {
     if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
     for (const std::string& op : {forward, input}) {
       const auto makes = [&](const std::string& shape, const char* strides) {
-        return MakesAllRows(op + "float32 NHWC in=1,14,14," + shape + strides, kernels);
+        return TilesOfDirect(op + "float32 NHWC in=1,14,14," + shape + strides + " pads=1,1,1,1",
+                             kernels)
+            .ends_with("all rows together");
       };
       EXPECT_TRUE(makes("480 filter=3,3,480,1 ", "strides=1,1")) << op;
       EXPECT_TRUE(makes("480 filter=3,3,480,1 ", "strides=2,2")) << op;
       EXPECT_FALSE(makes("1536 filter=3,3,1536,1 ", "strides=1,1")) << op;
       EXPECT_EQ(makes("1536 filter=3,3,1536,1 ", "strides=2,2"), op == forward) << op;
     }
+  }
+}
+
+// The fewer sets of the first cache pixels share, the fewer rows of taps it takes to copy them;
+// from memory, and of numbers that are widened, it takes more.
+TEST(DepthwisePlan, CopiesPixelsThatShareSets) {
+  const KernelTable& kernels = SupportedKernels().front();
+  const auto copies = [&](const std::string& type, int64_t channels, int64_t rows, int64_t stride,
+                          int64_t images = 1) {
+    const std::string line = " NHWC in=" + ListOf({images, 14, 14, channels}) +
+                             " filter=" + ListOf({rows, 3, channels, 1}) +
+                             " strides=" + ListOf({stride, stride}) +
+                             " pads=" + ListOf({rows / 2, rows / 2, 1, 1});
+    const auto is_copied = [&](const std::string& op) {
+      return TilesOfDirect(op + type + line, kernels).ends_with("through strips");
+    };
+    const bool copied = is_copied("depthwise_conv2d ");
+    EXPECT_EQ(copied, is_copied("depthwise_conv2d_backprop_input ")) << type << line;
+    return copied;
+  };
+  for (const char* const type : {"float32", "float64"}) {
+    const int64_t of_one_set = 4096 / InfoOf(*ParseDType(type)).bytes;
+    EXPECT_TRUE(copies(type, of_one_set, 3, 1)) << type;
+    EXPECT_TRUE(copies(type, 2 * of_one_set, 7, 2)) << type;
+    EXPECT_FALSE(copies(type, of_one_set, 2, 1)) << type;
+    EXPECT_FALSE(copies(type, of_one_set, 5, 2)) << type;
+    EXPECT_FALSE(copies(type, of_one_set, 3, 1, 8)) << type;
+    EXPECT_TRUE(copies(type, of_one_set, 4, 1, 8)) << type;
+    EXPECT_FALSE(copies(type, of_one_set / 2, 3, 1)) << type;
+    EXPECT_TRUE(copies(type, of_one_set / 2, 4, 1)) << type;
+    EXPECT_FALSE(copies(type, of_one_set / 4, 6, 1)) << type;
+    EXPECT_TRUE(copies(type, of_one_set / 4, 7, 1)) << type;
+    EXPECT_FALSE(copies(type, of_one_set / 8, 9, 1)) << type;
+  }
+  for (const char* const type : {"float16", "bfloat16"}) {
+    EXPECT_FALSE(copies(type, 2048, 3, 1)) << type;
+    EXPECT_TRUE(copies(type, 2048, 4, 1)) << type;
+    EXPECT_FALSE(copies(type, 1024, 9, 1)) << type;
   }
 }
 

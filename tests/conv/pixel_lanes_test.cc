@@ -79,6 +79,22 @@ TEST(PaysToStreamPlanes, WhereTheyDoNotCrowd) {
   EXPECT_FALSE(PaysToStreamPlanes(result.data() + 8, kMany, 56 * 56 * 4, 32));
 }
 
+// Results of few terms, of some more with threads, whose operands and they fit the third cache.
+TEST(PaysToCache, ResultsOfFewTermsThatFit) {
+  const auto pays = [](const std::string& sizes, int num_threads) {
+    return PaysToCache(ParseProblem("conv2d float32 " + sizes +
+                                    " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT"),
+                       num_threads);
+  };
+  EXPECT_TRUE(pays("NCHW in=4,4,112,112 filter=1,1,4,32", 1));
+  EXPECT_FALSE(pays("NCHW in=4,5,112,112 filter=1,1,5,32", 1));
+  EXPECT_TRUE(pays("NCHW in=4,12,112,112 filter=1,1,12,32", 2));
+  EXPECT_FALSE(pays("NCHW in=4,13,112,112 filter=1,1,13,32", 2));
+  EXPECT_FALSE(pays("NHWC in=8,112,112,4 filter=1,1,4,34", 1));  // 15.3 MB
+  EXPECT_TRUE(pays("NHWC in=8,112,112,4 filter=1,1,4,34", 2));
+  EXPECT_FALSE(pays("NHWC in=8,112,112,4 filter=1,1,4,44", 2));  // 19.3 MB
+}
+
 TEST(CutRows, GivesThreadsEquallyMuch) {
   // 7050 pixels in panels of 64, the last one of which is not full.
   const RowParts panels = CutRows(1, 7050, {64, 64, 7104}, 2);

@@ -15,6 +15,7 @@
 #include "conv/axes/tap_sum.h"
 #include "conv/gemm/tiles.h"
 #include "conv/move/staging.h"
+#include "conv/move/stream_result.h"
 #include "kernels/kernel_table.h"
 
 namespace convgrad {

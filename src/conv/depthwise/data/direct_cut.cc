@@ -26,6 +26,8 @@ constexpr int64_t kGatherTerms = 12;
 constexpr int64_t kLeastCols = 64;
 // Channels and rows that such a task should keep.
 constexpr int64_t kLeastChunkBytes = 128, kLeastRows = 7;
+// Bytes of a pixel that are copied at a time, where pixels in place would crowd few sets.
+constexpr int64_t kCopiedBytes = 256;
 // The calls of all rows of a part are kept.
 constexpr int64_t kMostPartRows = 4096;
 
@@ -46,7 +48,7 @@ int64_t DepthwiseDataCut::StripSize(int64_t result_rows, int64_t result_cols) co
 // the next task.
 void DepthwiseDataCut::ChooseChunks(int64_t num_channels) {
   const int64_t unit = ChunkUnit();
-  int64_t wanted = num_channels;
+  int64_t wanted = copies_pixels ? kCopiedBytes / element_bytes : num_channels;
   if (by_plane) {
     const int64_t vectors =
         std::clamp<int64_t>(CeilDiv(kPlanePixels, source.plane()), 1, kMostPlaneVectors);
@@ -220,6 +222,20 @@ void DepthwiseDataCut::MeasureWorker() {
   }
 }
 
+// Of pixels a large power of two apart the first cache holds few, because their lines share sets of
+// it, and what neighbouring tiles and rows of results read again comes from the second one. Copying
+// pixels costs less where many rows of results read each: the fewer sets there are, the fewer rows.
+bool DepthwiseDataCut::PixelsCrowd() const {
+  constexpr int64_t kAllSets = 4096, kLeastTaps = 5;  // the first: bytes from a set to itself
+  const int64_t common = std::gcd(source.c * stored_bytes, kAllSets), sets = kAllSets / common;
+  const bool widened = stored_bytes < element_bytes;
+  if (sets > (widened ? 1 : 4) || rows.kernel * cols.kernel < kLeastTaps) return false;
+  double least = sets == 4 ? 7 : 3.5;
+  if (sets == 1 && widened) least = 4;
+  if (sets == 1 && !widened && TensorBytes() < kTensorsLeaveTheCaches) least = 3;
+  return static_cast<double>(rows.kernel) >= least * static_cast<double>(rows.stride);
+}
+
 // Decides which tensors are used where they lie, and in which form the kernels read them.
 void DepthwiseDataCut::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
@@ -233,11 +249,15 @@ void DepthwiseDataCut::ChoosePlaces(const Problem& problem, const KernelTable& k
   element_bytes = f64 ? 8 : 4;
   lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   const bool widened = stored_bytes < element_bytes;
-  by_plane = result_in_place = source_in_place = false;
+  by_plane = result_in_place = source_in_place = copies_pixels = false;
   if (nhwc && multiplier == 1 && g.in_c >= group && (!widened || taps <= kBlockTerms)) {
-    source_in_place = result_in_place = true;
-    element_bytes = stored_bytes;
-    lanes = group;
+    copies_pixels = PixelsCrowd();
+    source_in_place = !copies_pixels;
+    result_in_place = !copies_pixels || !widened;
+    if (source_in_place) {
+      element_bytes = stored_bytes;
+      lanes = group;
+    }
     return;
   }
   // Putting images side by side takes about as long as kGatherTerms terms a channel.

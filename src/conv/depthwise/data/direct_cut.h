@@ -45,6 +45,7 @@ struct DepthwiseDataCut {
   int64_t element_bytes;  // of what the kernels read: of the compute type, or stored
   int64_t lanes;          // channels that the kernels take at a time
   bool source_in_place, result_in_place;
+  bool copies_pixels;  // of NHWC, part by part: where they lie they crowd sets of the first cache
   // Planes of all images are dealt out like channels: NCHW, and images with too few channels.
   bool by_plane;
   int64_t num_images;  // 1 by plane
@@ -76,6 +77,7 @@ struct DepthwiseDataCut {
  private:
   int64_t ChunkUnit() const { return forward ? ChannelsOfVectors(lanes, multiplier) : lanes; }
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
+  bool PixelsCrowd() const;
   int64_t SourceRows(int64_t result_rows) const;
   int64_t SourceCols(int64_t result_cols) const;
   int64_t StripSize(int64_t result_rows, int64_t result_cols) const;

@@ -106,7 +106,7 @@ HWY_INLINE void SumOneBlock(D d, const DepthwiseForwardRow<T>& row, const Add& a
     add(d, *segment, acc);
   }
 #pragma GCC unroll 8
-  for (size_t p = 0; p < kOutputs; ++p) sums[p] = hn::Add(acc[p], hn::Zero(d));
+  for (size_t p = 0; p < kOutputs; ++p) sums[p] = EndedSum<T>(d, acc[p]);
 }
 
 // Adds segments of any kind. (A closure would not always be inlined, and keep sums in memory.)

@@ -93,7 +93,7 @@ HWY_INLINE void LoadWeights(D d, const DepthwiseRows<T>& rows, int64_t channel,
 template <class T, class D, class V, size_t kCount>
 HWY_INLINE void EndSums(D d, V (&sums)[kCount]) {
 #pragma GCC unroll 8
-  for (size_t p = 0; p < kCount; ++p) sums[p] = hn::Add(sums[p], hn::Zero(d));
+  for (size_t p = 0; p < kCount; ++p) sums[p] = EndedSum<T>(d, sums[p]);
   if constexpr (!kInStorage<T>) {
     if (HWY_LIKELY(!MayHaveNaN(d, sums))) return;
 #pragma GCC unroll 8
@@ -174,11 +174,10 @@ struct SpreadRow {
 // Ends and stores one result.
 template <class D, class T, class V>
 HWY_INLINE void StoreSum(D d, V sum, T* to) {
-  const V ended = hn::Add(sum, hn::Zero(d));
   if constexpr (kInStorage<T>) {
-    StoreNarrowed(d, ended, to);
+    StoreNarrowed(d, EndedSum<T>(d, sum), to);
   } else {
-    hn::StoreU(CanonicalNaN(d, ended), d, to);
+    hn::StoreU(CanonicalSum(d, sum), d, to);
   }
 }
 

@@ -30,10 +30,23 @@ HWY_INLINE void StreamGroup(const T* group, T* to) {
              reinterpret_cast<uint8_t*>(to));
 }
 
-// False if none of some results is a NaN: their sum then is none. Finding that takes no time from
-// the multiply-adds, as looking at each result would; infinities may look like one.
+// One instruction ends a sum.
+inline constexpr bool kEndsAtOnce = HWY_TARGET == HWY_AVX3;
+
+// A chain's sum as it is stored; where that takes several instructions, or the type is stored
+// narrower, a NaN is left for later.
+template <class T, class D, class V>
+HWY_INLINE V EndedSum(D d, V sum) {
+  if constexpr (kEndsAtOnce && !kInStorage<T>) return CanonicalSum(d, sum);
+  return hn::Add(sum, hn::Zero(d));
+}
+
+// False if none of some ended sums is a NaN that is not canonical: their sum then is none. Finding
+// that takes no time from the multiply-adds, as looking at each would; infinities may look like
+// one.
 template <class D, class V, size_t kCount>
 HWY_INLINE bool MayHaveNaN(D d, const V (&results)[kCount]) {
+  if constexpr (kEndsAtOnce) return false;
   V all = results[0];
 #pragma GCC unroll 8
   for (size_t p = 1; p < kCount; ++p) all = hn::Add(all, results[p]);

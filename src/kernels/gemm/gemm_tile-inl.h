@@ -302,6 +302,12 @@ class Tile {
     k -= kCount;
   }
 
+  // A column that all rows read, of which a few would else be loaded again for each.
+  template <class V>
+  static HWY_INLINE V OfRows(V column) {
+    return kRows > 1 ? InRegister(column) : column;
+  }
+
   // One term, the k-th from the segment's end, and on to the next.
   template <bool kInPairs, Fetches kFetched>
   static HWY_INLINE void AddTerm(const GemmTileArgs<Element>& args, const Operands& operands,
@@ -313,9 +319,9 @@ class Tile {
     }
     typename Times::V column[kWhole == 0 ? 1 : kWhole];
 #pragma GCC unroll 16
-    for (int v = 0; v < kWhole; ++v) column[v] = operands.columns.Load(v, b + v * lanes);
+    for (int v = 0; v < kWhole; ++v) column[v] = OfRows(operands.columns.Load(v, b + v * lanes));
     typename TimesHalf::V half_column;
-    if constexpr (kEndsInHalf) half_column = operands.columns.LoadHalf(b + kWhole * lanes);
+    if constexpr (kEndsInHalf) half_column = OfRows(operands.columns.LoadHalf(b + kWhole * lanes));
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       // Broadcasts to both vectors of a row cost some machines more than to read a factor twice,

@@ -52,6 +52,10 @@ class PixelLanesRunner {
     int64_t num_pixels;
     Range rows;  // of the result's channels in the group
   };
+  // Rows of the source, each cut_.rows.step behind the one before it.
+  struct SourceRows {
+    int64_t first, count;
+  };
   // A panel as the micro-kernel finds it, and the memory that it asks for ahead.
   struct PanelSource {
     const Element* data;
@@ -63,7 +67,7 @@ class PixelLanesRunner {
   void RunPart(int64_t image, int64_t part, int64_t share);
   void PackFilterBlock(const FilterPanel& block, const Range& terms, Element* to) const;
   void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
-  void PackRow(int64_t image, int64_t source_row, int64_t col_residue, Compute* to) const;
+  void PackRows(int64_t image, const SourceRows& rows, int64_t col_residue, Compute* to) const;
   void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
   PanelSource FindPanel(const Place& place, const Panels& panels, const Range& taken,
                         Element* scratch) const;
@@ -158,29 +162,34 @@ template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::PackPlanes(int64_t image, int64_t first_position,
                                                    int64_t plane_rows, Compute* planes) const {
   const PlaneAxis &rows = cut_.rows, &cols = cut_.cols;
-  for (size_t r = 0; r < rows.residues.size(); ++r) {
-    for (size_t c = 0; c < cols.residues.size(); ++c) {
-      Compute* plane =
-          planes + static_cast<int64_t>(r * cols.residues.size() + c) * cut_.plane_size;
-      for (int64_t i = 0; i < plane_rows; ++i) {
-        const int64_t row = (rows.low + first_position + i) * rows.step + rows.residues[r];
-        Compute* to = plane + i * cols.extent;
-        if (row >= 0 && row < cut_.source.h) {
-          PackRow(image, row, cols.residues[c], to);
-          continue;
+  for (const int64_t row_residue : rows.residues) {
+    const int64_t first = (rows.low + first_position) * rows.step + row_residue;
+    const auto rows_below = [&](int64_t end) {  // of the part, above source row `end`
+      return std::clamp<int64_t>(CeilDiv(std::max<int64_t>(0, end - first), rows.step), 0,
+                                 plane_rows);
+    };
+    const Range there = {rows_below(0), rows_below(cut_.source.h)};
+    for (const int64_t col_residue : cols.residues) {
+      const auto clear = [&](int64_t begin, int64_t end) {
+        for (int64_t q = 0; q < (begin < end ? cut_.source.c : 0); ++q) {
+          std::fill(planes + q * cut_.channel_stride + begin * cols.extent,
+                    planes + q * cut_.channel_stride + end * cols.extent, Compute{0});
         }
-        for (int64_t q = 0; q < cut_.source.c; ++q) {
-          std::fill_n(to + q * cut_.channel_stride, cols.extent, Compute{0});
-        }
-      }
+      };
+      clear(0, there.begin);
+      PackRows(image, {first + there.begin * rows.step, there.size()}, col_residue,
+               planes + there.begin * cols.extent);
+      clear(there.end, plane_rows);
+      planes += cut_.plane_size;
     }
   }
 }
 
-// One row of one column residue, all channels: channel q to `to` + q * channel_stride.
+// Rows of one column residue, all channels: channel q to `to` + q * channel_stride. Rows of a plane
+// lie side by side, so that they come plane by plane.
 template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::PackRow(int64_t image, int64_t source_row,
-                                                int64_t col_residue, Compute* to) const {
+void PixelLanesRunner<Stored, Element>::PackRows(int64_t image, const SourceRows& rows,
+                                                 int64_t col_residue, Compute* to) const {
   const PlaneAxis& cols = cut_.cols;
   const DataShape& shape = cut_.source;
   const int64_t begin = std::max<int64_t>(0, cols.low);
@@ -188,22 +197,26 @@ void PixelLanesRunner<Stored, Element>::PackRow(int64_t image, int64_t source_ro
       std::min(cols.low + cols.extent,
                shape.w > col_residue ? CeilDiv(shape.w - col_residue, cols.step) : 0);
   if (begin >= end) return;
+  const int64_t pixel = rows.first * shape.w + begin * cols.step + col_residue;
+  const int64_t row_step = cut_.rows.step * shape.w;
   const Stored* from = source_ + image * shape.Image();
-  const int64_t first = begin * cols.step + col_residue;
   to += begin - cols.low;
   if (shape.format == DataFormat::kNHWC) {
-    pack_.transpose_widen(from + (source_row * shape.w + first) * shape.c, cols.step * shape.c, to,
-                          cut_.channel_stride, end - begin, shape.c, 0);
+    for (int64_t i = 0; i < rows.count; ++i) {
+      pack_.transpose_widen(from + (pixel + i * row_step) * shape.c, cols.step * shape.c,
+                            to + i * cols.extent, cut_.channel_stride, end - begin, shape.c, 0);
+    }
     return;
   }
-  const int64_t plane = shape.h * shape.w;
-  from += source_row * shape.w + first;
-  if (cols.step == 1) {
-    pack_.copy_widen(from, plane, to, cut_.channel_stride, shape.c, end - begin);
-    return;
-  }
-  for (int64_t q = 0; q < shape.c; ++q) {
-    pack_.copy_widen(from + q * plane, cols.step, to + q * cut_.channel_stride, 1, end - begin, 1);
+  from += pixel;
+  for (int64_t q = 0; q < shape.c; ++q, from += shape.h * shape.w, to += cut_.channel_stride) {
+    if (cols.step == 1) {
+      pack_.copy_widen(from, row_step, to, cols.extent, rows.count, end - begin);
+      continue;
+    }
+    for (int64_t i = 0; i < rows.count; ++i) {
+      pack_.copy_widen(from + i * row_step, cols.step, to + i * cols.extent, 1, end - begin, 1);
+    }
   }
 }
 

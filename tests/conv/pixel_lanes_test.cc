@@ -66,6 +66,21 @@ TEST(PixelLanesCut, TakesPanelsTogether) {
   EXPECT_EQ(cut("NHWC", 16, 128)->NumCalls(1000), 1000);
 }
 
+// Results that are stored behind a part stay in the second cache until then, however many channels
+// they have; else the source sets the part's rows.
+TEST(PixelLanesCut, CutsPartsByResultsThatAreCopied) {
+  const auto cut = [](const std::string& sizes) {
+    const Problem problem =
+        ParseProblem("conv2d float32 NCHW " + sizes +
+                     " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    return std::make_unique<PixelLanesCut<float, float>>(problem, SupportedKernels().front(), 1);
+  };
+  const auto many = cut("in=1,4,96,96 filter=3,3,4,512"), few = cut("in=1,4,96,96 filter=3,3,4,4");
+  EXPECT_LE(many->ResultElements() * int64_t{sizeof(float)}, 1 << 20);
+  EXPECT_GT(many->parts.positions, 1);
+  EXPECT_EQ(few->parts.count, 1);
+}
+
 // Large results go around the caches if their planes are whole lines, and, by vectors of less than
 // a line, do not begin at the same place of a page.
 TEST(PaysToStreamPlanes, WhereTheyDoNotCrowd) {

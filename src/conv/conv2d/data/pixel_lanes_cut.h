@@ -201,14 +201,17 @@ bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
 
 template <class Stored, class Element>
 RowParts PixelLanesCut<Stored, Element>::Parts() const {
-  constexpr int64_t kPartBytes = 896 << 10;  // of source planes: about the second-level cache
+  constexpr int64_t kPartBytes = 896 << 10;  // about the second-level cache
   const int64_t num_rows = MostPositions(), halo = rows.extent - num_rows;
   if (by_panels) {
     const RowLimits limits{panel_cols, panel_cols, RoundUp(num_rows, panel_cols)};
     return CutRows(sum.batch, num_rows, limits, num_threads);
   }
   const int64_t row_bytes = NumPlanes() * source.c * cols.extent * int64_t{sizeof(Element)};
-  const int64_t cached = kPartBytes / std::max<int64_t>(1, row_bytes) - halo;
+  const int64_t result_bytes =
+      result_in_place ? 0 : sum.result_c * cols.extent * int64_t{sizeof(Compute)};
+  const int64_t cached = std::min(kPartBytes / std::max<int64_t>(1, row_bytes) - halo,
+                                  kPartBytes / std::max<int64_t>(1, result_bytes));
   return CutRows(sum.batch, num_rows, {1, halo, cached}, num_threads);
 }
 

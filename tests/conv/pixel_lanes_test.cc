@@ -30,6 +30,28 @@ TEST_P(PixelLanes, OfPointwiseFilters) {
   CheckOnRandomProblems("pixel-lanes", 40, 8, DrawPointwise, RandomOperands, GetParam());
 }
 
+// Problem lines of few channels of the result, most of whose blocks are rows of tiles.
+std::string DrawFewChannels(Draw& draw) {
+  constexpr const char* kTypes[] = {"float32", "float32", "float64", "float16", "bfloat16"};
+  const bool forward = draw(0, 1) == 0, nhwc = draw(0, 1) == 0;
+  const int64_t groups = draw(0, 3) == 0 ? 2 : 1, few = draw(1, 4);
+  const int64_t many = draw(0, 2) == 0 ? draw(129, 530) : draw(12, 130);
+  const int64_t in_c = forward ? many : few, out_c = forward ? few : many;
+  const int64_t batch = draw(1, 2), h = draw(3, 20), w = draw(3, 20), stride = draw(1, 3);
+  const std::string in =
+      nhwc ? ListOf({batch, h, w, groups * in_c}) : ListOf({batch, groups * in_c, h, w});
+  return std::string(forward ? "conv2d " : "conv2d_backprop_input ") + kTypes[draw(0, 4)] +
+         (nhwc ? " NHWC in=" : " NCHW in=") + in +
+         " filter=" + ListOf({draw(1, 3), draw(1, 3), in_c, groups * out_c}) +
+         " strides=" + (forward ? "1,1" : ListOf({stride, draw(1, 2)})) +
+         " dilations=" + ListOf({stride == 1 ? draw(1, 2) : 1, 1}) +
+         " pads=" + ListOf({draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)}) + " padding=EXPLICIT";
+}
+
+TEST_P(PixelLanes, OfFewChannels) {
+  CheckOnRandomProblems("pixel-lanes", 60, 21, DrawFewChannels, RandomOperands, GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(AllValues, PixelLanes,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
@@ -64,6 +86,34 @@ TEST(PixelLanesCut, TakesPanelsTogether) {
   EXPECT_EQ(cut("NCHW", 4, 1)->NumCalls(1000), 2);
   EXPECT_EQ(cut("NCHW", 4, 1)->few_panels, 1);
   EXPECT_EQ(cut("NHWC", 16, 128)->NumCalls(1000), 1000);
+}
+
+// Blocks are rows where tiles of channels would have one row, or few whose columns of the source
+// leave the first cache from tap to tap; taps lie a step of one apart.
+TEST(PixelLanesCut, TakesBlocksAsRowsOfFewChannels) {
+  const auto takes = [](const std::string& line) {
+    const Problem problem = ParseProblem(line + " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    const PixelLanesCut<float, float> cut(problem, SupportedKernels().front(), 1);
+    return cut.block_rows.has_value();
+  };
+  const std::string forward = "conv2d float32 NCHW ", input = "conv2d_backprop_input float32 NCHW ";
+  EXPECT_TRUE(takes(forward + "in=1,64,9,9 filter=3,3,64,1 strides=1,1"));
+  EXPECT_TRUE(takes(input + "in=1,1,9,9 filter=3,3,1,64 strides=2,2"));
+  EXPECT_FALSE(takes(forward + "in=1,64,9,9 filter=3,3,64,1 strides=2,2"));
+  EXPECT_FALSE(takes(forward + "in=1,12,9,9 filter=5,5,12,1 strides=1,1"));
+  EXPECT_FALSE(takes(input + "in=1,3,9,9 filter=3,3,3,128 strides=1,1"));
+  EXPECT_TRUE(takes(input + "in=1,3,9,9 filter=3,3,3,129 strides=1,1"));
+  EXPECT_FALSE(takes(input + "in=1,5,9,9 filter=3,3,5,129 strides=1,1"));
+}
+
+// A part's halo is copied again for the next one: of blocks as rows, whose parts may exceed the
+// second cache, that is an eighth at most.
+TEST(PixelLanesCut, GivesBlocksAsRowsFewHalos) {
+  const Problem problem = ParseProblem(
+      "conv2d_backprop_input float32 NCHW in=1,2,60,128 filter=3,1,2,1024 strides=1,1 "
+      "dilations=1,1 pads=1,1,0,0 padding=EXPLICIT");
+  const PixelLanesCut<float, float> cut(problem, SupportedKernels().front(), 1);
+  EXPECT_GE(cut.parts.positions, 12);
 }
 
 // Results that are stored behind a part stay in the second cache until then, however many channels

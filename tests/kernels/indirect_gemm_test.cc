@@ -207,6 +207,61 @@ void CheckPanels(const KernelTable& table) {
   }
 }
 
+// A chain in two calls, the second of which goes on from what the first one stored.
+template <class Compute>
+void CheckChainsThatGoOn(const KernelTable& table) {
+  const ScopedFpEnvironment environment;
+  const auto& kernels = table.Gemm<Compute>();
+  uint64_t seed = 0;
+  for (const GemmTile<Compute>& tile : kernels.tiles) {
+    AlignedArray<double> sums(SumsOfTile(tile));
+    for (int trial = 0; trial < 12; ++trial) {
+      const int64_t num_rows = 2 * tile.rows - trial % tile.rows;
+      const int64_t num_cols = tile.cols - trial * 3 % kernels.lanes;
+      Product<Compute> product(++seed, tile, num_rows, num_cols, 1);
+      const int64_t all = product.block_ends[0], some = product.Draw(all + 1);
+      auto args = product.Args(0, 1, sums.data());
+      args.block_ends = &some;
+      tile.run(args);
+      const int64_t rest = all - some;
+      args.segments += some;
+      args.block_ends = &rest;
+      args.goes_on = true;
+      tile.run(args);
+      ExpectProduct(product, tile, false,
+                    std::string(NameOf(table.isa)) + " seed " + std::to_string(seed));
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+// Sums of blocks that lie a distance apart.
+template <class Compute>
+void CheckFolds(const KernelTable& table) {
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> value;
+  for (const int64_t num_blocks : {0, 1, 2, 7}) {
+    for (const int64_t count : {1, 15, 16, 37}) {
+      constexpr int64_t kStep = 70;
+      AlignedArray<Compute> sums((num_blocks + 1) * kStep);
+      for (int64_t i = 0; i < sums.size(); ++i) {
+        sums.data()[i] = i % 29 == 0 ? Compute{-0.0} : static_cast<Compute>(value(random));
+      }
+      std::vector<Compute> to(static_cast<size_t>(count) + 1, Compute{77});
+      table.Gemm<Compute>().fold_blocks(sums.data(), kStep, num_blocks, to.data(), count);
+      for (int64_t j = 0; j < count; ++j) {
+        Fold<Compute> fold;
+        for (int64_t i = 0; i < num_blocks; ++i) fold.AddBlock(sums.data()[i * kStep + j]);
+        fold.EndRun();
+        const auto expected = static_cast<Compute>(fold.Result());
+        EXPECT_EQ(std::memcmp(&to[static_cast<size_t>(j)], &expected, sizeof(Compute)), 0)
+            << NameOf(table.isa) << " " << num_blocks << " blocks, element " << j;
+      }
+      EXPECT_EQ(to.back(), Compute{77});
+    }
+  }
+}
+
 // Even rows: as many as it says that it has taken, and those alone.
 template <class Compute>
 void CheckEvenRows(const KernelTable& table) {
@@ -265,6 +320,20 @@ TEST_P(IndirectGemm, TakesEvenRows) {
   if (table == nullptr) GTEST_SKIP() << "this machine has no " << NameOf(GetParam());
   CheckEvenRows<float>(*table);
   CheckEvenRows<double>(*table);
+}
+
+TEST_P(IndirectGemm, GoesOnWithChains) {
+  const KernelTable* table = FindKernels(GetParam());
+  if (table == nullptr) GTEST_SKIP() << "this machine has no " << NameOf(GetParam());
+  CheckChainsThatGoOn<float>(*table);
+  CheckChainsThatGoOn<double>(*table);
+}
+
+TEST_P(IndirectGemm, FoldsBlocks) {
+  const KernelTable* table = FindKernels(GetParam());
+  if (table == nullptr) GTEST_SKIP() << "this machine has no " << NameOf(GetParam());
+  CheckFolds<float>(*table);
+  CheckFolds<double>(*table);
 }
 
 // Tiles are listed by width, most rows first, down to a single row: what choosing one relies on.

@@ -126,6 +126,7 @@ class Tile {
         if constexpr (kFolds) {
           FoldBlocks<kInPairs>(args, tile, operands, acc, ahead);
         } else {
+          acc.Begin(args, tile, col);
           AddSegments<kInPairs>(args, args.segments, args.segments + args.block_ends[0], operands,
                                 args.b + col, acc, ahead);
           acc.Finish();
@@ -144,6 +145,7 @@ class Tile {
     const GemmSegment* begin = args.segments;
     for (int64_t block = 0; block < args.num_blocks; ++block) {
       const GemmSegment* const end = args.segments + args.block_ends[block];
+      acc.SetZero();
       AddSegments<kInPairs>(args, begin, end, operands, args.b, acc, ahead);
       begin = end;
       acc.StoreAll(blocks.Next());
@@ -156,7 +158,6 @@ class Tile {
   static HWY_INLINE void AddSegments(const GemmTileArgs<Element>& args, const GemmSegment* segment,
                                      const GemmSegment* end, const Operands& operands,
                                      const Element* columns, Accumulators& acc, Ahead& ahead) {
-    acc.SetZero();
     for (; segment != end; ++segment) {
       AddSegment<kInPairs>(args, operands, *segment, columns, acc, ahead);
     }

@@ -67,6 +67,20 @@ std::span<const GemmTile<Element>> Tiles() {
   }
 }
 
+// Reads whole vectors.
+template <class Element>
+void FoldBlocks(const ComputeType<Element>* sums, int64_t step, int64_t num_blocks,
+                ComputeType<Element>* to, int64_t count) {
+  using D = hn::ScalableTag<ComputeType<Element>>;
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t at = 0; at < count; at += lanes) {
+    auto sum = BlockSum<D>::Zero(d);
+    for (int64_t i = 0; i < num_blocks; ++i) sum.Add(d, hn::LoadU(d, sums + i * step + at));
+    StoreUpTo(d, sum.template Result<Finish::kNearest>(d), to + at, count - at);
+  }
+}
+
 template <class Element>
 IndirectGemmKernels<Element> MakeIndirectGemmKernels() {
   using Compute = ComputeType<Element>;
@@ -74,6 +88,7 @@ IndirectGemmKernels<Element> MakeIndirectGemmKernels() {
           MasksColumns<Element>(),
           Tiles<Element>(),
           RunEvenRows<Element>,
+          FoldBlocks<Element>,
           [](const double* sums, double* total, int64_t count)
               HWY_ATTR { FoldRun<Compute>(sums, sums + count, total, total + count, count); },
           [](const GemmTileArgs<Element>& args, int64_t rows, int64_t cols) HWY_ATTR {

@@ -66,6 +66,9 @@ struct GemmTileArgs {
   BFloat16* narrowed;  // in place of c, if not null: numbers of the final type; pairs only
   const int64_t* c_rows;
   int64_t num_rows, num_cols;
+  // The chains of the only block go on from what c holds, which is read in whole vectors; some
+  // columns of the kernel's last one are wanted. Not of pairs.
+  bool goes_on;
   // So many panels of num_cols columns, side by side in b and in c, if more than one: of whole
   // vectors, not narrowed, and none of their sums resumed or kept.
   int64_t num_panels = 1;
@@ -90,6 +93,7 @@ struct GemmTile {
 
 template <class Element>
 struct IndirectGemmKernels {
+  using Compute = ComputeType<Element>;
   int lanes;           // sums in a vector
   bool masks_columns;  // no more of b is read than num_cols wants
   // Grouped by columns, ascending; rows descending inside a group, down to 1.
@@ -101,6 +105,10 @@ struct IndirectGemmKernels {
   // the tallest tile of these columns. Reads nothing of a_rows, c_rows, num_tiles, num_rows,
   // num_panels, `ahead` and `far`.
   int64_t (*even_rows)(const GemmTileArgs<Element>& args, const EvenRows& rows);
+  // to[j] = the fold of sums[i * step + j] over i < num_blocks, rounded to nearest, for j < count;
+  // reads whole vectors.
+  void (*fold_blocks)(const Compute* sums, int64_t step, int64_t num_blocks, Compute* to,
+                      int64_t count);
   // total += sums, as the canonical order adds a run: `count` sums, then, for double, the errors.
   void (*add_run)(const double* sums, double* total, int64_t count);
   // The last step of the kernel alone: the tile of `cols` columns whose sums are `args.sums`, to

@@ -37,6 +37,14 @@ struct TileAccumulators {
     }
   }
 
+  // The sums that a tile of one block begins with.
+  HWY_INLINE void Begin(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) {
+    if constexpr (!kOfPairs<Element>) {
+      if (HWY_UNLIKELY(args.goes_on)) return LoadRows(args, tile, col);
+    }
+    SetZero();
+  }
+
   // The one block's sums become the result.
   HWY_INLINE void Finish() {
 #pragma GCC unroll 16
@@ -80,6 +88,19 @@ struct TileAccumulators {
   }
 
  private:
+  HWY_INLINE void LoadRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) {
+    SetZero();
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D())), num_rows = NumRows(args, tile);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      if (i == num_rows) break;
+      const ComputeType<Element>* from = args.c + args.c_rows[tile * kRows + i] + col;
+#pragma GCC unroll 16
+      for (int v = 0; v < kWhole; ++v, from += lanes) whole[i][v] = hn::LoadU(D(), from);
+      if constexpr (kEndsInHalf) half[i] = hn::LoadU(Half(), from);
+    }
+  }
+
   template <bool kStream>
   HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) const {
     const D d;

@@ -192,12 +192,31 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   }
 }
 
+// Each row of a product has a column for each position.
+template <class Stored, class Element>
+void AddBlockRows(Work& work, const PixelLanesCut<Stored, Element>& cut) {
+  const double calls = Product(cut.sum.batch, cut.parts.count, cut.sum.groups);
+  const int64_t positions = cut.parts.positions * cut.cols.extent;
+  const Panels panels = CutPanels(cut.kernels, positions);
+  for (const BlockProduct& product : cut.block_rows->products) {
+    AddPanels(work, cut.kernels, calls, std::ssize(product.rows), positions, panels, panels.count,
+              {Product(product.num_terms()), 1, 1});
+  }
+  work.Add(WorkKind::kFold, calls * Product(cut.block_rows->num_sums) *
+                                Product(CeilDiv(positions, int64_t{cut.kernels.lanes})));
+  work.Add(WorkKind::kTask, calls * Product(cut.phases.size()));
+}
+
 // A task is a phase of a group's part of an image's rows, or a share of its channels.
 template <class Stored, class Element>
 Work CountWork(const PixelLanesCut<Stored, Element>& cut) {
   Work work;
   const TapSum& sum = cut.sum;
   AddPlanes(work, cut);
+  if (cut.block_rows) {
+    AddBlockRows(work, cut);
+    return work;
+  }
   const double calls = Product(sum.batch, cut.parts.count, sum.groups);
   for (const TapPhase& phase : cut.phases) {
     const int64_t positions = std::min(cut.parts.positions, phase.rows->count);

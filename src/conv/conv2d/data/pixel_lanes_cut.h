@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/memory.h"
 #include "conv/axes/padded_planes.h"
 #include "conv/axes/tap_sum.h"
+#include "conv/conv2d/data/block_rows.h"
 #include "conv/gemm/tiles.h"
 #include "conv/move/staging.h"
 #include "conv/move/stream_result.h"
@@ -78,7 +80,9 @@ struct PixelLanesCut {
   PixelLanesCut(const PixelLanesCut&) = delete;  // phases point into sum
 
   int64_t BlockElements() const { return num_terms * tile_rows; }  // of a row block
-  int64_t FilterElements() const { return sum.groups * row_blocks * BlockElements(); }
+  int64_t FilterElements() const {                                 // packed
+    return block_rows ? 0 : sum.groups * row_blocks * BlockElements();
+  }
   int64_t SourceElements() const { return (by_panels ? sum.source_c : source.c) * channel_stride; }
   int64_t ResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
   // So many of `panels` side by side are one call of the micro-kernel: all where one block of rows
@@ -98,6 +102,12 @@ struct PixelLanesCut {
     return {blocks.begin * tile_rows, std::min(blocks.end * tile_rows, sum.result_c)};
   }
   int64_t SumsPerThread() const { return int64_t{kMaxTileRows} * panel_cols * 2; }
+  // Of a row of block_rows: those of a part, between what columns beyond them leave behind.
+  int64_t BlockSumsStride() const {
+    return RoundUp(parts.positions * cols.extent + 2 * block_rows->most_shift + TileCols(),
+                   kernels.lanes);
+  }
+  int64_t BlockSums() const { return block_rows ? block_rows->num_sums * BlockSumsStride() : 0; }
   int64_t ScratchBytes() const;
   std::string Tiles() const;
   // Terms run along channels, so far apart, or, where there is one, along a row's taps.
@@ -114,11 +124,12 @@ struct PixelLanesCut {
   const DataShape source, result;  // channels of the source as elements
   const PlaneAxis rows, cols;
   const bool multiplies_padding;
-  const bool result_is_planes;          // a part's rows are neighbours in the result too
-  const bool result_in_place;           // and of the type that the micro-kernel gives it
-  const bool caches_result;             // which is never written around them
-  const int64_t panel_cols;             // pixels of a panel, at most
-  const int64_t tile_rows, row_blocks;  // of the result's channels in a group
+  const bool result_is_planes;                // a part's rows are neighbours in the result too
+  const bool result_in_place;                 // and of the type that the micro-kernel gives it
+  const bool caches_result;                   // which is never written around them
+  const std::optional<BlockRows> block_rows;  // if blocks are rows of tiles, not channels
+  const int64_t panel_cols;                   // pixels of a panel, at most
+  const int64_t tile_rows, row_blocks;        // of the result's channels in a group
   const bool by_panels;               // 1x1 filters on planes: copied a panel at a time, if at all
   const bool source_in_place;         // and where they lie, but for what would reach past the end
   const RowParts parts;               // worked on at a time
@@ -133,6 +144,9 @@ struct PixelLanesCut {
  private:
   int64_t MostPositions() const { return sum.row_phases.front().count; }
   int64_t NumPlanes() const { return std::ssize(rows.residues) * std::ssize(cols.residues); }
+  bool TakesBlocksAsRows() const {
+    return std::is_same_v<Stored, Element> && PaysToTakeBlocksAsRows(sum, phases);
+  }
   int64_t PanelCols() const;
   bool ServesInPlace() const;
   RowParts Parts() const;
@@ -159,6 +173,8 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       result_is_planes(ResultIsPlanes(problem.data_format, sum, cols)),
       result_in_place(result_is_planes && (kPairs || std::is_same_v<Stored, Compute>)),
       caches_result(PaysToCache(problem, num_threads)),
+      block_rows(TakesBlocksAsRows() ? std::make_optional<BlockRows>(sum, phases, rows, cols)
+                                     : std::nullopt),
       panel_cols(PanelCols()),
       tile_rows(SmallestTile(TilesOfWidth(kernels, panel_cols), sum.result_c).rows),
       row_blocks(CeilDiv(sum.result_c, tile_rows)),
@@ -178,6 +194,7 @@ template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
   constexpr int64_t kLineCols = kAlignment / int64_t{sizeof(Compute)};
   constexpr int64_t kMany = 1 << 16;
+  if (block_rows) return kernels.tiles.back().cols;
   const int64_t widest = CutPanelsForRows(kernels, sum.result_c, kMany).cols;
   return result_in_place && widest > kLineCols ? widest - widest % kLineCols : widest;
 }
@@ -202,17 +219,26 @@ bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
 template <class Stored, class Element>
 RowParts PixelLanesCut<Stored, Element>::Parts() const {
   constexpr int64_t kPartBytes = 896 << 10;  // about the second-level cache
+  // Of blocks as rows, which read a column of the source once, rows that parts share take longer
+  // than the third cache does.
+  constexpr int64_t kLeastHalos = 8, kMostPartBytes = 8 << 20;
   const int64_t num_rows = MostPositions(), halo = rows.extent - num_rows;
   if (by_panels) {
     const RowLimits limits{panel_cols, panel_cols, RoundUp(num_rows, panel_cols)};
     return CutRows(sum.batch, num_rows, limits, num_threads);
   }
   const int64_t row_bytes = NumPlanes() * source.c * cols.extent * int64_t{sizeof(Element)};
-  const int64_t result_bytes =
-      result_in_place ? 0 : sum.result_c * cols.extent * int64_t{sizeof(Compute)};
-  const int64_t cached = std::min(kPartBytes / std::max<int64_t>(1, row_bytes) - halo,
-                                  kPartBytes / std::max<int64_t>(1, result_bytes));
-  return CutRows(sum.batch, num_rows, {1, halo, cached}, num_threads);
+  const int64_t result_rows = block_rows        ? block_rows->num_sums
+                              : result_in_place ? 0
+                                                : sum.result_c;
+  const int64_t result_bytes = result_rows * cols.extent * int64_t{sizeof(Compute)};
+  int64_t most = std::min(kPartBytes / std::max<int64_t>(1, row_bytes) - halo,
+                          kPartBytes / std::max<int64_t>(1, result_bytes));
+  if (block_rows) {
+    most =
+        std::max(most, std::min(kLeastHalos * halo, kMostPartBytes / (row_bytes + result_bytes)));
+  }
+  return CutRows(sum.batch, num_rows, {1, halo, most}, num_threads);
 }
 
 // Small planes of few images are too few parts for threads to get equally many. Each share copies
@@ -280,14 +306,15 @@ std::vector<TermList> PixelLanesCut<Stored, Element>::ListAllTerms(int64_t strid
 template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::ScratchBytes() const {
   return (FilterElements() + num_threads * SourceElements()) * int64_t{sizeof(Element)} +
-         num_threads * (ResultElements() * int64_t{sizeof(Compute)} +
+         num_threads * ((ResultElements() + BlockSums()) * int64_t{sizeof(Compute)} +
                         SumsPerThread() * int64_t{sizeof(double)});
 }
 
 template <class Stored, class Element>
 std::string PixelLanesCut<Stored, Element>::Tiles() const {
-  return fmt::format("{}x{} channels x pixels, {} bands of {} rows", tile_rows, panel_cols,
-                     parts.count, parts.positions);
+  const int64_t tallest = block_rows ? TilesOfWidth(kernels, panel_cols).front().rows : tile_rows;
+  return fmt::format("{}x{} {} x pixels, {} bands of {} rows", tallest, panel_cols,
+                     block_rows ? "blocks" : "channels", parts.count, parts.positions);
 }
 
 }  // namespace convgrad

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "conv/conv2d/data/block_rows_runner.h"
 #include "conv/conv2d/data/pixel_lanes_cut.h"
+#include "conv/conv2d/data/plane_packer.h"
 #include "conv/gemm/tiles.h"
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
@@ -41,8 +43,9 @@ class PixelLanesRunner {
 
  private:
   struct ThreadScratch {
-    AlignedArray<Element> planes;  // [source channel][row residue][column residue][plane]
-    AlignedArray<Compute> result;  // [channel of the group][part of a phase]
+    AlignedArray<Element> planes;      // [source channel][row residue][column residue][plane]
+    AlignedArray<Compute> result;      // [channel of the group][part of a phase]
+    AlignedArray<Compute> block_sums;  // [row of cut_.block_rows][part of a phase]
     AlignedArray<double> sums;
   };
   // Pixels of a phase in a part of an image, and channels of one group.
@@ -51,10 +54,6 @@ class PixelLanesRunner {
     size_t phase;
     int64_t num_pixels;
     Range rows;  // of the result's channels in the group
-  };
-  // Rows of the source, each cut_.rows.step behind the one before it.
-  struct SourceRows {
-    int64_t first, count;
   };
   // A panel as the micro-kernel finds it, and the memory that it asks for ahead.
   struct PanelSource {
@@ -66,8 +65,8 @@ class PixelLanesRunner {
   };
   void RunPart(int64_t image, int64_t part, int64_t share);
   void PackFilterBlock(const FilterPanel& block, const Range& terms, Element* to) const;
-  void PackPlanes(int64_t image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
-  void PackRows(int64_t image, const SourceRows& rows, int64_t col_residue, Compute* to) const;
+  void RunBlockRowsOf(int64_t group, ThreadScratch& scratch) const;
+  void FoldBlockRows(const Place& place, const ThreadScratch& scratch, Result* to) const;
   void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
   PanelSource FindPanel(const Place& place, const Panels& panels, const Range& taken,
                         Element* scratch) const;
@@ -98,7 +97,9 @@ bool PixelLanesRunner<Stored, Element>::Run() {
                      cut_.tile_rows},
                     terms, filter_.data() + i * cut_.BlockElements());
   };
-  ForPanelParts(args_.parallel, sum.groups * cut_.row_blocks, TermsOf(sum, cut_.phases), pack);
+  if (!cut_.block_rows) {
+    ForPanelParts(args_.parallel, sum.groups * cut_.row_blocks, TermsOf(sum, cut_.phases), pack);
+  }
   args_.parallel.For(cut_.NumTasks(), [&](int64_t i) {
     const int64_t part = i / cut_.shares;
     RunPart(part / cut_.parts.count, part % cut_.parts.count, i % cut_.shares);
@@ -126,15 +127,20 @@ void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part, int
     scratch.planes = AlignedArray<Element>(cut_.SourceElements());
     std::fill_n(scratch.planes.data(), scratch.planes.size(), Element{});
     scratch.result = AlignedArray<Compute>(cut_.ResultElements());
+    scratch.block_sums = AlignedArray<Compute>(cut_.BlockSums());
     scratch.sums = AlignedArray<double>(cut_.SumsPerThread());
   }
   const int64_t first = part * cut_.parts.positions;
   if constexpr (!kPairs) {  // pairs go by panels
     if (!cut_.by_panels) {
-      PackPlanes(image, first, cut_.PlaneRows(cut_.parts.positions), scratch.planes.data());
+      const PlanePacker<Stored> packer(pack_, cut_.source, cut_.rows, cut_.cols,
+                                       {cut_.plane_size, cut_.channel_stride});
+      packer.Pack(source_ + image * cut_.source.Image(), first,
+                  cut_.PlaneRows(cut_.parts.positions), scratch.planes.data());
     }
   }
   for (int64_t group = 0; group < cut_.sum.groups; ++group) {
+    if (cut_.block_rows) RunBlockRowsOf(group, scratch);
     for (size_t i = 0; i < cut_.phases.size(); ++i) {
       const TapPhase& phase = cut_.phases[i];
       const int64_t positions = std::min(cut_.parts.positions, phase.rows->count - first);
@@ -157,65 +163,32 @@ void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part, int
   }
 }
 
-// Padding at the sides is never written: it stays zero.
+// The sums of all blocks of a group, for a part whose planes are copied.
 template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::PackPlanes(int64_t image, int64_t first_position,
-                                                   int64_t plane_rows, Compute* planes) const {
-  const PlaneAxis &rows = cut_.rows, &cols = cut_.cols;
-  for (const int64_t row_residue : rows.residues) {
-    const int64_t first = (rows.low + first_position) * rows.step + row_residue;
-    const auto rows_below = [&](int64_t end) {  // of the part, above source row `end`
-      return std::clamp<int64_t>(CeilDiv(std::max<int64_t>(0, end - first), rows.step), 0,
-                                 plane_rows);
-    };
-    const Range there = {rows_below(0), rows_below(cut_.source.h)};
-    for (const int64_t col_residue : cols.residues) {
-      const auto clear = [&](int64_t begin, int64_t end) {
-        for (int64_t q = 0; q < (begin < end ? cut_.source.c : 0); ++q) {
-          std::fill(planes + q * cut_.channel_stride + begin * cols.extent,
-                    planes + q * cut_.channel_stride + end * cols.extent, Compute{0});
-        }
-      };
-      clear(0, there.begin);
-      PackRows(image, {first + there.begin * rows.step, there.size()}, col_residue,
-               planes + there.begin * cols.extent);
-      clear(there.end, plane_rows);
-      planes += cut_.plane_size;
-    }
+void PixelLanesRunner<Stored, Element>::RunBlockRowsOf(int64_t group,
+                                                       ThreadScratch& scratch) const {
+  if constexpr (std::is_same_v<Stored, Element>) {
+    const BlockRows& blocks = *cut_.block_rows;
+    RunBlockRows<Element>(cut_.kernels, blocks,
+                          {static_cast<const Element*>(args_.filter) + group * blocks.group_step,
+                           scratch.planes.data() + group * cut_.sum.source_c * cut_.channel_stride,
+                           cut_.channel_stride, scratch.block_sums.data(), cut_.BlockSumsStride(),
+                           scratch.sums.data(), cut_.parts.positions * cut_.cols.extent});
   }
 }
 
-// Rows of one column residue, all channels: channel q to `to` + q * channel_stride. Rows of a plane
-// lie side by side, so that they come plane by plane.
 template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::PackRows(int64_t image, const SourceRows& rows,
-                                                 int64_t col_residue, Compute* to) const {
-  const PlaneAxis& cols = cut_.cols;
-  const DataShape& shape = cut_.source;
-  const int64_t begin = std::max<int64_t>(0, cols.low);
-  const int64_t end =
-      std::min(cols.low + cols.extent,
-               shape.w > col_residue ? CeilDiv(shape.w - col_residue, cols.step) : 0);
-  if (begin >= end) return;
-  const int64_t pixel = rows.first * shape.w + begin * cols.step + col_residue;
-  const int64_t row_step = cut_.rows.step * shape.w;
-  const Stored* from = source_ + image * shape.Image();
-  to += begin - cols.low;
-  if (shape.format == DataFormat::kNHWC) {
-    for (int64_t i = 0; i < rows.count; ++i) {
-      pack_.transpose_widen(from + (pixel + i * row_step) * shape.c, cols.step * shape.c,
-                            to + i * cols.extent, cut_.channel_stride, end - begin, shape.c, 0);
-    }
-    return;
-  }
-  from += pixel;
-  for (int64_t q = 0; q < shape.c; ++q, from += shape.h * shape.w, to += cut_.channel_stride) {
-    if (cols.step == 1) {
-      pack_.copy_widen(from, row_step, to, cols.extent, rows.count, end - begin);
-      continue;
-    }
-    for (int64_t i = 0; i < rows.count; ++i) {
-      pack_.copy_widen(from + i * row_step, cols.step, to + i * cols.extent, 1, end - begin, 1);
+void PixelLanesRunner<Stored, Element>::FoldBlockRows(const Place& place,
+                                                      const ThreadScratch& scratch,
+                                                      Result* to) const {
+  if constexpr (std::is_same_v<Stored, Element>) {
+    const BlockRows& blocks = *cut_.block_rows;
+    const int64_t stride = cut_.BlockSumsStride();
+    for (int64_t channel = 0; channel < cut_.sum.result_c; ++channel) {
+      const int64_t first = blocks.SumsOf(place.phase, channel) * stride + blocks.most_shift;
+      cut_.kernels.fold_blocks(scratch.block_sums.data() + first, stride,
+                               blocks.num_blocks[place.phase], to + channel * cut_.result_stride,
+                               place.num_pixels);
     }
   }
 }
@@ -223,6 +196,7 @@ void PixelLanesRunner<Stored, Element>::PackRows(int64_t image, const SourceRows
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScratch& scratch,
                                                  Result* to) const {
+  if (cut_.block_rows) return FoldBlockRows(place, scratch, to);
   constexpr int64_t kBytes = sizeof(Result);
   const TapSum& sum = cut_.sum;
   GemmTileArgs<Element> args{};

@@ -130,6 +130,17 @@ TEST(ChannelLanesCut, TensorsThatLeaveTheCachesAreFar) {
   EXPECT_FALSE(is_far("NCHW in=7,100,56,56 filter=1,1,100,8"));  // copied
 }
 
+TEST(ChannelLanesCut, CachesResultsOfOnePhase) {
+  const auto caches = [](const std::string& line) {
+    const Problem problem = ParseProblem(line + " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    return ChannelLanesCut<float, float>(problem, SupportedKernels().front(), 1).caches_result;
+  };
+  EXPECT_TRUE(caches("conv2d float32 NHWC in=7,112,112,4 filter=1,1,4,16 strides=1,1"));
+  EXPECT_TRUE(caches("conv2d float32 NHWC in=7,112,112,1 filter=2,2,1,64 strides=2,2"));
+  EXPECT_FALSE(
+      caches("conv2d_backprop_input float32 NHWC in=7,112,112,16 filter=2,2,16,4 strides=2,2"));
+}
+
 ChannelLanesCut<float, float> StridedCut(const std::string& line) {
   const Problem problem = ParseProblem(line + " pads=0,0,0,0 padding=EXPLICIT");
   return {problem, SupportedKernels().front(), 1};

@@ -21,7 +21,8 @@ inline int64_t MostCachedBytes(int num_threads) {
 }
 
 // True if a result that is computed faster than memory takes it is best left to the caches, which
-// hold all tensors: one of few terms, or of a few more where threads share what memory takes.
+// hold all tensors: one of few terms, or of a few more where threads share what memory takes. Not
+// of several stride phases: each thread's lines would lie among the others'.
 inline bool PaysToCache(const Problem& problem, int num_threads) {
   constexpr int64_t kFewTerms = 4, kFewTermsOfThreads = 12;
   const int64_t few = num_threads == 1 ? kFewTerms : kFewTermsOfThreads;

@@ -106,7 +106,7 @@ struct ChannelLanesCut {
   const DataShape source, result;  // of kept pixels; channels of the source as elements
   const Panels panels;             // of one group
   const bool source_is_far;        // it is read where it lies, beyond the caches
-  const bool caches_result;        // which is never written around them
+  const bool caches_result;        // if it is not staged, it is never written around them
   const bool groups_apart;         // a task copies and computes the channels of one group
   const int64_t cached_pixels, panels_per_pass;
   const ChannelLanesStages stages;
@@ -148,7 +148,7 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       panels(CutPanels(kernels, sum.result_c)),
       source_is_far(!source_staged &&
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
-      caches_result(PaysToCache(problem, num_threads)),
+      caches_result(phases.size() == 1 && PaysToCache(problem, num_threads)),
       groups_apart(TakesGroupsApart()),
       cached_pixels(MostChunkPixels(source.c, std::ssize(phases))),
       panels_per_pass(PanelsPerPass()),

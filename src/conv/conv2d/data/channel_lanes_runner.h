@@ -230,7 +230,7 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
                                                 const Operands& operands) const {
   if (!cut_.result_staged) return;
   const KeptTensor result(cut_.result_kept, cut_.result.format, cut_.result.c);
-  const bool stream = cut_.result.format == DataFormat::kNCHW && !cut_.caches_result &&
+  const bool stream = cut_.result.format == DataFormat::kNCHW &&
                       PaysToStreamPlanes(args_.result, args_.problem.ResultBytes(),
                                          result.whole.h * result.whole.w * int64_t{sizeof(Stored)},
                                          cut_.kernels.lanes * int64_t{sizeof(Compute)});

@@ -172,7 +172,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       multiplies_padding(TermCount(sum).valid < TermCount(sum).all),
       result_is_planes(ResultIsPlanes(problem.data_format, sum, cols)),
       result_in_place(result_is_planes && (kPairs || std::is_same_v<Stored, Compute>)),
-      caches_result(PaysToCache(problem, num_threads)),
+      caches_result(phases.size() == 1 && PaysToCache(problem, num_threads)),
       block_rows(TakesBlocksAsRows() ? std::make_optional<BlockRows>(sum, phases, rows, cols)
                                      : std::nullopt),
       panel_cols(PanelCols()),

@@ -268,6 +268,25 @@ TYPED_TEST(PackTest, CopiesColumnsWidening) {
   }
 }
 
+// Single columns, as a stride along a row leaves them; nothing behind the last one is read.
+TYPED_TEST(PackTest, CopiesNumbersAStepApart) {
+  using Compute = ComputeType<TypeParam>;
+  for (const KernelTable& table : SupportedKernels()) {
+    for (const int64_t step : {1, 2, 3}) {
+      for (const int64_t count : {1, 2, 8, 15, 16, 17, 33, 70}) {
+        const auto from = SomeStored<TypeParam>((count - 1) * step + 1);
+        std::vector<Compute> to(static_cast<size_t>(count) + 1, 42);
+        table.Pack<TypeParam>().copy_widen(from.data(), step, to.data(), 1, count, 1);
+        for (int64_t i = 0; i < count; ++i) {
+          ASSERT_TRUE(SameNumber<Compute>(to[i], static_cast<Compute>(Widen(from[i * step]))))
+              << NameOf(table.isa) << ' ' << i << " of " << count;
+        }
+        ASSERT_EQ(to.back(), Compute{42});
+      }
+    }
+  }
+}
+
 TYPED_TEST(PackTest, SplitsColumnsIntoBlocks) {
   using Compute = ComputeType<TypeParam>;
   for (const KernelTable& table : SupportedKernels()) {

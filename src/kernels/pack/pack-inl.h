@@ -7,6 +7,8 @@
 #define CONVGRAD_KERNELS_PACK_INL_H_
 #endif
 
+#include <type_traits>
+
 #include "kernels/kernel_table.h"
 #include "kernels/pack/transpose-inl.h"
 #include "kernels/pack/transpose_steps-inl.h"
@@ -104,9 +106,26 @@ HWY_INLINE void CopyRows(const Stored* from, int64_t from_stride, ComputeType<St
   }
 }
 
+// Every second number of a row, of which nothing behind the last one is read.
+template <class T>
+HWY_INLINE void CopyEverySecond(const T* from, T* to, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes < count; i += lanes) {
+    hn::Vec<decltype(d)> even, odd;
+    hn::LoadInterleaved2(d, from + 2 * i, even, odd);
+    hn::StoreU(even, d, to + i);
+  }
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+
 template <class Stored>
 HWY_INLINE void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
                               int64_t to_stride, int64_t rows, int64_t cols) {
+  if constexpr (std::is_same_v<Stored, ComputeType<Stored> >) {
+    if (cols == 1 && from_stride == 2 && to_stride == 1) return CopyEverySecond(from, to, rows);
+  }
   constexpr int64_t kMost = hn::MaxLanes(ComputeTag<Stored>());
   if (cols >= kMost) return CopyRows<kMost>(from, from_stride, to, to_stride, rows, cols);
   if constexpr (kMost > 8) {

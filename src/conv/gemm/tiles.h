@@ -59,10 +59,11 @@ const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, 
   return *tile;
 }
 
-// A term's cycles in a tile of `rows` and `vectors`, times 4: its multiply-adds, eight of which
-// take as long as one that waits for the last, and a part of its loads.
+// A term's time in a tile of `rows` and `vectors`, in eighths of a cycle: its multiply-adds, eight
+// of which take as long as one that waits for the last, or its columns, which few rows wait for,
+// and a part of its loads.
 inline int64_t TermCycles(int64_t rows, int64_t vectors) {
-  return 4 * std::max<int64_t>(rows * vectors, 8) + rows + vectors;
+  return std::max(4 * std::max<int64_t>(rows * vectors, 8), 16 * vectors) + rows + vectors;
 }
 
 // The same of `num_rows` rows of a panel of num_cols columns, cut into blocks of block_rows and a

@@ -14,15 +14,15 @@ inline constexpr int64_t kLeavesTheCaches = int64_t{4} << 20;
 // Operands and a result of so many bytes push each other out of the caches of one thread.
 inline constexpr int64_t kTensorsLeaveTheCaches = 2 * kLeavesTheCaches;
 
-// Up to so many bytes of operands and a result stay in the third cache from one use to the next:
-// of several threads more, which lose less by what they don't find there.
+// Operands and a result of up to so many bytes stay in the third cache from one use to the next.
+// Several threads may have more: they lose less by what they don't find there.
 inline int64_t MostCachedBytes(int num_threads) {
   return (int64_t{14} << 20) + (num_threads == 1 ? 0 : kLeavesTheCaches);
 }
 
 // True if a result that is computed faster than memory takes it is best left to the caches, which
-// hold all tensors: one of few terms, or of a few more where threads share what memory takes. Not
-// of several stride phases: each thread's lines would lie among the others'.
+// hold all tensors: one of few terms, or of a few more where threads share what memory takes. That
+// of several stride phases is not: each thread's lines would lie among the others'.
 inline bool PaysToCache(const Problem& problem, int num_threads) {
   constexpr int64_t kFewTerms = 4, kFewTermsOfThreads = 12;
   const int64_t few = num_threads == 1 ? kFewTerms : kFewTermsOfThreads;

@@ -67,7 +67,7 @@ std::span<const GemmTile<Element>> Tiles() {
   }
 }
 
-// Reads whole vectors.
+// Sums are read in whole vectors.
 template <class Element>
 void FoldBlocks(const ComputeType<Element>* sums, int64_t step, int64_t num_blocks,
                 ComputeType<Element>* to, int64_t count) {

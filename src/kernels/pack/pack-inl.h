@@ -106,7 +106,7 @@ HWY_INLINE void CopyRows(const Stored* from, int64_t from_stride, ComputeType<St
   }
 }
 
-// Every second number of a row, of which nothing behind the last one is read.
+// Every second number of a row is copied; nothing behind the last one is read.
 template <class T>
 HWY_INLINE void CopyEverySecond(const T* from, T* to, int64_t count) {
   const hn::ScalableTag<T> d;

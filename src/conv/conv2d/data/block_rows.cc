@@ -18,7 +18,7 @@ BlockRows::BlockRows(const TapSum& sum, const std::vector<TapPhase>& phases, con
       most_taps = std::max(most_taps, block.tap_end - block.tap_begin);
     }
   }
-  // Adds tap `nth` of a block to the product of its channels, or begins that.
+  // Tap `nth` of a block goes to the product of its channels, which may begin with it.
   const auto add = [&](size_t index, int64_t b, int64_t nth, size_t first_product) {
     const TapPhase& phase = phases[index];
     const TapBlock& block = phase.blocks[static_cast<size_t>(b)];

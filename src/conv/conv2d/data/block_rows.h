@@ -16,7 +16,7 @@ namespace convgrad {
 // A row's sums, what it adds to them, and where: column q of the source's planes belongs to
 // position q - shift.
 struct BlockRow {
-  int64_t sums;    // in the order [phase][channel][block]
+  int64_t sums;    // a row of them, in the order [phase][channel][block]
   int64_t filter;  // its first term in the filter, which is read where it lies
   int64_t shift;
 };
@@ -48,7 +48,7 @@ struct BlockRows {
   int64_t num_sums = 0, most_shift = 0;
 };
 
-// Sums of so few channels that tiles have many more rows by blocks, of which one tap has terms
+// True for sums of so few channels that tiles have many more rows by blocks, if a tap has terms
 // enough to make up for reading and writing all sums with each.
 bool PaysToTakeBlocksAsRows(const TapSum& sum, const std::vector<TapPhase>& phases);
 

@@ -1,4 +1,4 @@
-// Runs the products of BlockRows on a part of the padded planes of a group.
+// The products of BlockRows on a part of the padded planes of a group.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ struct BlockRowsPart {
   Compute* sums;
   int64_t sums_stride;
   double* tile_sums;
-  int64_t num_positions;
+  int64_t num_positions;  // between the first and the last of any phase, padding included
 };
 
-// Rows of a product that have positions in a panel, from its column `first` on, in tiles as even as
-// they come.
+// The rows of a product that have positions in a panel, whose first column is `first`, come in
+// tiles as even as can be.
 template <class Compute>
 void RunBlockProduct(const IndirectGemmKernels<Compute>& kernels, const BlockProduct& product,
                      int64_t first, const BlockRowsPart<Compute>& part,

@@ -102,10 +102,13 @@ struct PixelLanesCut {
     return {blocks.begin * tile_rows, std::min(blocks.end * tile_rows, sum.result_c)};
   }
   int64_t SumsPerThread() const { return int64_t{kMaxTileRows} * panel_cols * 2; }
-  // Of a row of block_rows: those of a part, between what columns beyond them leave behind.
+  // Positions of a part of any phase, from the first to the last, padding between rows included.
+  int64_t PartPositions() const {
+    return (parts.positions - 1) * cols.extent + sum.col_phases.front().count;
+  }
+  // A row of block_rows has the sums of a part, between what columns beyond its own leave behind.
   int64_t BlockSumsStride() const {
-    return RoundUp(parts.positions * cols.extent + 2 * block_rows->most_shift + TileCols(),
-                   kernels.lanes);
+    return RoundUp(PartPositions() + 2 * block_rows->most_shift + TileCols(), kernels.lanes);
   }
   int64_t BlockSums() const { return block_rows ? block_rows->num_sums * BlockSumsStride() : 0; }
   int64_t ScratchBytes() const;
@@ -219,8 +222,8 @@ bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
 template <class Stored, class Element>
 RowParts PixelLanesCut<Stored, Element>::Parts() const {
   constexpr int64_t kPartBytes = 896 << 10;  // about the second-level cache
-  // Of blocks as rows, which read a column of the source once, rows that parts share take longer
-  // than the third cache does.
+  // Blocks as rows read a column of the source once: rows that parts share take them longer than
+  // the third cache does.
   constexpr int64_t kLeastHalos = 8, kMostPartBytes = 8 << 20;
   const int64_t num_rows = MostPositions(), halo = rows.extent - num_rows;
   if (by_panels) {

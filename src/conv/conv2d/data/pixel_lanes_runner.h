@@ -173,7 +173,7 @@ void PixelLanesRunner<Stored, Element>::RunBlockRowsOf(int64_t group,
                           {static_cast<const Element*>(args_.filter) + group * blocks.group_step,
                            scratch.planes.data() + group * cut_.sum.source_c * cut_.channel_stride,
                            cut_.channel_stride, scratch.block_sums.data(), cut_.BlockSumsStride(),
-                           scratch.sums.data(), cut_.parts.positions * cut_.cols.extent});
+                           scratch.sums.data(), cut_.PartPositions()});
   }
 }
 

@@ -1,4 +1,4 @@
-// Copies a part of an image into padded planes, where a tap is one fixed distance (PlaneAxis).
+// A part of an image is copied into padded planes, where a tap is one fixed distance (PlaneAxis).
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct PlaneSizes {
   int64_t plane, channel_stride;
 };
 
-// To [source channel][row residue][column residue][plane].
+// The planes lie in the order [source channel][row residue][column residue].
 template <class Stored>
 class PlanePacker {
  public:
@@ -26,7 +26,7 @@ class PlanePacker {
               const PlaneAxis& cols, const PlaneSizes& size)
       : kernels_(kernels), shape_(shape), rows_(rows), cols_(cols), size_(size) {}
 
-  // `plane_rows` rows of each plane, from that of a position on.
+  // The first of `plane_rows` rows of each plane is that of a position.
   void Pack(const Stored* image, int64_t first_position, int64_t plane_rows, Compute* planes) const;
 
  private:
@@ -70,8 +70,8 @@ void PlanePacker<Stored>::Pack(const Stored* image, int64_t first_position, int6
   }
 }
 
-// Rows of one column residue, all channels: channel q to `to` + q * channel_stride. Rows of a plane
-// lie side by side, so that they come plane by plane.
+// Channel q of one column residue goes to `to` + q * channel_stride. Rows of a plane lie side by
+// side, so that they come plane by plane.
 template <class Stored>
 void PlanePacker<Stored>::PackRows(const Stored* image, const SourceRows& rows, int64_t col_residue,
                                    Compute* to) const {

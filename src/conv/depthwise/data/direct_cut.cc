@@ -222,9 +222,9 @@ void DepthwiseDataCut::MeasureWorker() {
   }
 }
 
-// Of pixels a large power of two apart the first cache holds few, because their lines share sets of
-// it, and what neighbouring tiles and rows of results read again comes from the second one. Copying
-// pixels costs less where many rows of results read each: the fewer sets there are, the fewer rows.
+// The first cache holds few pixels that lie a large power of two apart, because their lines share
+// sets of it, and what neighbouring tiles and rows of results read again comes from the second one.
+// Copying pixels costs less if many rows of results read each: the fewer sets, the fewer rows.
 bool DepthwiseDataCut::PixelsCrowd() const {
   constexpr int64_t kAllSets = 4096, kLeastTaps = 5;  // the first: bytes from a set to itself
   const int64_t common = std::gcd(source.c * stored_bytes, kAllSets), sets = kAllSets / common;

@@ -14,20 +14,14 @@ inline constexpr int64_t kLeavesTheCaches = int64_t{4} << 20;
 // Operands and a result of so many bytes push each other out of the caches of one thread.
 inline constexpr int64_t kTensorsLeaveTheCaches = 2 * kLeavesTheCaches;
 
-// Operands and a result of up to so many bytes stay in the third cache from one use to the next.
-// Several threads may have more: they lose less by what they don't find there.
-inline int64_t MostCachedBytes(int num_threads) {
-  return (int64_t{14} << 20) + (num_threads == 1 ? 0 : kLeavesTheCaches);
-}
-
 // True if a result that is computed faster than memory takes it is best left to the caches, which
 // hold all tensors: one of few terms, or of a few more where threads share what memory takes. That
 // of several stride phases is not: each thread's lines would lie among the others'.
 inline bool PaysToCache(const Problem& problem, int num_threads) {
-  constexpr int64_t kFewTerms = 4, kFewTermsOfThreads = 12;
-  const int64_t few = num_threads == 1 ? kFewTerms : kFewTermsOfThreads;
-  return problem.ValidTerms() <= few * problem.NumResults() &&
-         problem.OperandBytes() + problem.ResultBytes() <= MostCachedBytes(num_threads);
+  const int64_t few_terms = num_threads == 1 ? 4 : 12;
+  const int64_t most_bytes = int64_t{num_threads == 1 ? 14 : 20} << 20;
+  return problem.ValidTerms() <= few_terms * problem.NumResults() &&
+         problem.OperandBytes() + problem.ResultBytes() <= most_bytes;
 }
 
 inline bool IsLine(const void* address) {

@@ -104,6 +104,8 @@ TEST(PixelLanesCut, TakesBlocksAsRowsOfFewChannels) {
   EXPECT_FALSE(takes(input + "in=1,3,9,9 filter=3,3,3,128 strides=1,1"));
   EXPECT_TRUE(takes(input + "in=1,3,9,9 filter=3,3,3,129 strides=1,1"));
   EXPECT_FALSE(takes(input + "in=1,5,9,9 filter=3,3,5,129 strides=1,1"));
+  EXPECT_TRUE(takes(forward + "in=1,64,60,60 filter=9,9,64,1 strides=1,1"));
+  EXPECT_FALSE(takes(forward + "in=1,64,80,80 filter=60,60,64,1 strides=1,1"));  // wide margins
 }
 
 // A part's halo is copied again for the next one: of blocks as rows, whose parts may exceed the

@@ -20,8 +20,8 @@ inline constexpr int64_t kTensorsLeaveTheCaches = 2 * kLeavesTheCaches;
 inline bool PaysToCache(const Problem& problem, int num_threads) {
   const int64_t few_terms = num_threads == 1 ? 4 : 12;
   const int64_t most_bytes = int64_t{num_threads == 1 ? 14 : 20} << 20;
-  return problem.ValidTerms() <= few_terms * problem.NumResults() &&
-         problem.OperandBytes() + problem.ResultBytes() <= most_bytes;
+  return problem.OperandBytes() + problem.ResultBytes() <= most_bytes &&
+         problem.ValidTerms() <= few_terms * problem.NumResults();
 }
 
 inline bool IsLine(const void* address) {

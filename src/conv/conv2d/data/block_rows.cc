@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "conv/plan/work.h"
+
 namespace convgrad {
 
 BlockRows::BlockRows(const TapSum& sum, const std::vector<TapPhase>& phases, const PlaneAxis& rows,
@@ -54,13 +56,18 @@ BlockRows::BlockRows(const TapSum& sum, const std::vector<TapPhase>& phases, con
   }
 }
 
-bool PaysToTakeBlocksAsRows(const TapSum& sum, const std::vector<TapPhase>& phases) {
+bool PaysToTakeBlocksAsRows(const TapSum& sum, const std::vector<TapPhase>& phases,
+                            const PlaneAxis& rows, const PlaneAxis& cols) {
   constexpr int64_t kFewChannels = 4, kFewTerms = 16, kManyTerms = 128;
+  constexpr double kMostMargins = 2 << 20;  // numbers
   int64_t blocks = 0;
   for (const TapPhase& phase : phases) blocks += std::ssize(phase.blocks);
   const bool steps_by_one =
       sum.row_phases.front().source_step == 1 && sum.col_phases.front().source_step == 1;
-  return steps_by_one && !sum.in_pairs && sum.kernel_h * sum.kernel_w > 1 && blocks > 1 &&
+  const double margins = Product(sum.result_c, blocks, cols.extent) *
+                         Product(rows.extent - sum.row_phases.front().count);
+  return margins <= kMostMargins && steps_by_one && !sum.in_pairs &&
+         sum.kernel_h * sum.kernel_w > 1 && blocks > 1 &&
          (sum.result_c == 1 ? sum.source_c >= kFewTerms
                             : sum.result_c <= kFewChannels && sum.source_c > kManyTerms);
 }

@@ -49,7 +49,8 @@ struct BlockRows {
 };
 
 // True for sums of so few channels that tiles have many more rows by blocks, if a tap has terms
-// enough to make up for reading and writing all sums with each.
-bool PaysToTakeBlocksAsRows(const TapSum& sum, const std::vector<TapPhase>& phases);
+// enough to make up for reading and writing all sums with each, and the sums' margins have room.
+bool PaysToTakeBlocksAsRows(const TapSum& sum, const std::vector<TapPhase>& phases,
+                            const PlaneAxis& rows, const PlaneAxis& cols);
 
 }  // namespace convgrad

@@ -148,7 +148,7 @@ struct PixelLanesCut {
   int64_t MostPositions() const { return sum.row_phases.front().count; }
   int64_t NumPlanes() const { return std::ssize(rows.residues) * std::ssize(cols.residues); }
   bool TakesBlocksAsRows() const {
-    return std::is_same_v<Stored, Element> && PaysToTakeBlocksAsRows(sum, phases);
+    return std::is_same_v<Stored, Element> && PaysToTakeBlocksAsRows(sum, phases, rows, cols);
   }
   int64_t PanelCols() const;
   bool ServesInPlace() const;

@@ -108,6 +108,31 @@ TEST(PixelLanesCut, TakesBlocksAsRowsOfFewChannels) {
   EXPECT_FALSE(takes(forward + "in=1,64,80,80 filter=60,60,64,1 strides=1,1"));  // wide margins
 }
 
+// A rest of two rows waits for four vectors of columns: eight rows by three leave none.
+TEST(PixelLanesCut, LeavesFewRowsNoWidePanels) {
+  const KernelTable& kernels = SupportedKernels().front();
+  if (kernels.gemm_f32.lanes != 16) GTEST_SKIP() << "tiles of other targets";
+  const auto panel_cols = [&](int64_t channels) {
+    const Problem problem =
+        ParseProblem("conv2d float32 NCHW in=4,64,28,28 filter=" + ListOf({1, 1, 64, channels}) +
+                     " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    return PixelLanesCut<float, float>(problem, kernels, 1).panel_cols;
+  };
+  EXPECT_EQ(panel_cols(32), 48);
+  EXPECT_EQ(panel_cols(96), 64);
+}
+
+TEST(PixelLanesCut, CachesResultsOfFewTerms) {
+  const auto caches = [](const std::string& line) {
+    const Problem problem = ParseProblem(line + " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    return PixelLanesCut<float, float>(problem, SupportedKernels().front(), 1).caches_result;
+  };
+  EXPECT_TRUE(caches("conv2d float32 NCHW in=7,4,112,112 filter=1,1,4,16 strides=1,1"));
+  EXPECT_FALSE(caches("conv2d float32 NCHW in=7,5,112,112 filter=1,1,5,16 strides=1,1"));
+  EXPECT_FALSE(
+      caches("conv2d_backprop_input float32 NCHW in=7,16,112,112 filter=2,2,16,4 strides=2,2"));
+}
+
 // A part's halo is copied again for the next one: of blocks as rows, whose parts may exceed the
 // second cache, that is an eighth at most.
 TEST(PixelLanesCut, GivesBlocksAsRowsFewHalos) {

@@ -10,8 +10,8 @@
 
 namespace convgrad {
 
-// What the products of a group read and write: planes of the source a `plane_stride` apart, and
-// sums of rows a `sums_stride` apart, whose position 0 lies blocks.most_shift behind the beginning.
+// The products of a group read planes of the source a `plane_stride` apart, and write sums of rows
+// a `sums_stride` apart, whose position 0 lies blocks.most_shift behind the beginning.
 template <class Compute>
 struct BlockRowsPart {
   const Compute* filter;  // of the group

@@ -80,7 +80,8 @@ struct PixelLanesCut {
   PixelLanesCut(const PixelLanesCut&) = delete;  // phases point into sum
 
   int64_t BlockElements() const { return num_terms * tile_rows; }  // of a row block
-  int64_t FilterElements() const {                                 // packed
+  // The filter is packed unless its blocks are rows.
+  int64_t FilterElements() const {
     return block_rows ? 0 : sum.groups * row_blocks * BlockElements();
   }
   int64_t SourceElements() const { return (by_panels ? sum.source_c : source.c) * channel_stride; }

@@ -91,13 +91,13 @@ bool PixelLanesRunner<Stored, Element>::Run() {
   }
   filter_ = AlignedArray<Element>(cut_.FilterElements());
   threads_ = std::vector<ThreadScratch>(static_cast<size_t>(args_.parallel.num_threads()));
-  const auto pack = [&](int64_t i, const Range& terms) {
-    const int64_t first = i % cut_.row_blocks * cut_.tile_rows;
-    PackFilterBlock({i / cut_.row_blocks, first, std::min(cut_.tile_rows, sum.result_c - first),
-                     cut_.tile_rows},
-                    terms, filter_.data() + i * cut_.BlockElements());
-  };
   if (!cut_.block_rows) {
+    const auto pack = [&](int64_t i, const Range& terms) {
+      const int64_t first = i % cut_.row_blocks * cut_.tile_rows;
+      PackFilterBlock({i / cut_.row_blocks, first, std::min(cut_.tile_rows, sum.result_c - first),
+                       cut_.tile_rows},
+                      terms, filter_.data() + i * cut_.BlockElements());
+    };
     ForPanelParts(args_.parallel, sum.groups * cut_.row_blocks, TermsOf(sum, cut_.phases), pack);
   }
   args_.parallel.For(cut_.NumTasks(), [&](int64_t i) {

@@ -225,12 +225,14 @@ void DepthwiseDataCut::MeasureWorker() {
 
 // The first cache holds few pixels that lie a large power of two apart, because their lines share
 // sets of it, and what neighbouring tiles and rows of results read again comes from the second one.
-// Copying pixels costs less if many rows of results read each: the fewer sets, the fewer rows.
+// Copying pixels costs less if many rows of results read each, the fewer sets the fewer rows, and
+// strides leave each of them several terms.
 bool DepthwiseDataCut::PixelsCrowd() const {
   constexpr int64_t kAllSets = 4096, kLeastTaps = 5;  // the first: bytes from a set to itself
   const int64_t common = std::gcd(source.c * stored_bytes, kAllSets), sets = kAllSets / common;
   const bool widened = stored_bytes < element_bytes;
-  if (sets > (widened ? 1 : 4) || rows.kernel * cols.kernel < kLeastTaps) return false;
+  const bool few_taps = rows.kernel * cols.kernel < kLeastTaps * rows.stride * cols.stride;
+  if (sets > (widened ? 1 : 4) || few_taps) return false;
   double least = sets == 4 ? 7 : 3.5;
   if (sets == 1 && widened) least = 4;
   if (sets == 1 && !widened && TensorBytes() < kTensorsLeaveTheCaches) least = 3;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "conv/conv2d/filter/ahead.h"
 #include "conv/conv2d/filter/algorithms.h"
 #include "conv/conv2d/filter/cut.h"
 #include "support/algorithm_testing.h"
@@ -258,6 +259,27 @@ TEST(FilterCut, TakesLargePixelsStageByStage) {
   EXPECT_FALSE(large.one_call);
   EXPECT_GT(std::ssize(large.stages), 1);
   EXPECT_TRUE(plan("NCHW in=1,3072,40,40 filter=1,1,3072,32", 1, FilterForm::kApart).one_call);
+}
+
+// Pixels that stay where they are, within the caches: a run is a stage, and nothing is fetched for
+// the next one. Memory, or packing, cuts runs, and what comes next is fetched.
+TEST(FilterCut, TakesWholeRunsFromTheCaches) {
+  const auto check = [](const std::string& sizes, int64_t panels, bool cached) {
+    const FilterCut cut = PlanOf(sizes, 1, {.count = panels, .cols = 32});
+    EXPECT_EQ(std::ssize(cut.stages) == cut.NumRuns(), cached);
+    const Problem any = ParseProblem(
+        "conv2d float32 NHWC in=1,1,1,1 filter=1,1,1,1 strides=1,1 dilations=1,1 pads=0,0,0,0 "
+        "padding=EXPLICIT");
+    const Parallel one_thread(1);
+    const ConvArgs args{any,       nullptr, nullptr, nullptr, nullptr, SupportedKernels().front(),
+                        one_thread};
+    FilterGradientAhead ahead(args, cut, 4);
+    ahead.Aim(cut.passes.front(), cut.stages.front());
+    EXPECT_EQ(ahead.step() == 0, cached);
+  };
+  check("NHWC in=1,160,160,8 filter=1,1,8,64", 2, true);
+  check("NHWC in=1,160,160,8 filter=1,1,8,72", 3, false);
+  check("NHWC in=1,320,320,8 filter=1,1,8,64", 2, false);
 }
 
 // 80 row blocks meet a panel. Six panels read rows where they lie, seven pack them.

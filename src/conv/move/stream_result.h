@@ -1,4 +1,4 @@
-// When a result is written around the caches. Knows addresses and sizes only.
+// What the caches hold, and when a result is written around them. Knows addresses and sizes only.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,22 @@ inline constexpr int64_t kLeavesTheCaches = int64_t{4} << 20;
 // Operands and a result of so many bytes push each other out of the caches of one thread.
 inline constexpr int64_t kTensorsLeaveTheCaches = 2 * kLeavesTheCaches;
 
+// The same of several threads, whose caches are more.
+inline bool LeaveTheCaches(int64_t bytes, int num_threads) {
+  return bytes >= kTensorsLeaveTheCaches + (num_threads == 1 ? 0 : kLeavesTheCaches);
+}
+
+// True if most of so many bytes is still in the caches when it is read again.
+inline bool CachesHold(int64_t bytes, int num_threads) {
+  return bytes < int64_t{num_threads == 1 ? 14 : 18} << 20;
+}
+
 // True if a result that is computed faster than memory takes it is best left to the caches, which
 // hold all tensors: one of few terms, or of a few more where threads share what memory takes. That
 // of several stride phases is not: each thread's lines would lie among the others'.
 inline bool PaysToCache(const Problem& problem, int num_threads) {
   const int64_t few_terms = num_threads == 1 ? 4 : 12;
-  const int64_t most_bytes = int64_t{num_threads == 1 ? 14 : 20} << 20;
-  return problem.OperandBytes() + problem.ResultBytes() <= most_bytes &&
+  return CachesHold(problem.OperandBytes() + problem.ResultBytes(), num_threads) &&
          problem.ValidTerms() <= few_terms * problem.NumResults();
 }
 

@@ -22,7 +22,8 @@ class FilterGradientAhead {
     stage_ = &stage;
     tiles_ = cut_.TilesOf(pass);
     step_ = 0;
-    if (cut_.ReadsPixelsInOrder()) return;  // which the machine's own prefetcher follows
+    // The machine's own prefetcher follows pixels in order, and parts of each within the caches.
+    if (cut_.ReadsPixelsInOrder() || cut_.ReadsOperandsFromCaches()) return;
     const ConvGeometry& g = cut_.geometry;
     const PixelStage* next = &stage + 1;
     if (next == cut_.stages.data() + cut_.stages.size() || cut_.passes.size() > 1) return;

@@ -46,6 +46,7 @@ FilterCut::FilterCut(const Problem& problem, const Sizes& sizes_in, int num_thre
       inputs_in_lanes(PutsInputsInLanes(form)),
       in_pairs(TermsInPairs(problem) && !sizes.pairs),
       num_threads(num_threads_in),
+      operand_bytes(problem.OperandBytes()),
       out_cols(sizes.pairs ? CeilDiv(geometry.out_w, int64_t{2}) : geometry.out_w),
       num_taps(geometry.kernel_h * geometry.kernel_w),
       tile_taps(joined ? 1 : num_taps),
@@ -90,11 +91,7 @@ bool FilterCut::OneCallSuffices() const {
 // Every panel reads all of its input again, a part of each pixel in NHWC: from beyond the caches
 // the parts come one by one, where stages come in order.
 int64_t FilterCut::MostCallPixels() const {
-  constexpr double kFarBytes = 2.0 * kTensorsLeaveTheCaches;
-  const double bytes = Product(sizes.element_bytes, geometry.batch) *
-                       (Product(geometry.in_h, geometry.in_w, geometry.in_c) +
-                        Product(geometry.out_h, geometry.out_w, geometry.out_c));
-  return format == DataFormat::kNHWC && bytes >= kFarBytes ? 0 : kOneCallPixels;
+  return format == DataFormat::kNHWC && !CachesHold(operand_bytes, 1) ? 0 : kOneCallPixels;
 }
 
 int64_t FilterCut::CallPixels() const {
@@ -123,7 +120,7 @@ std::vector<PixelStage> FilterCut::CutStages() const {
   const bool whole_images = format == DataFormat::kNCHW && image_bytes <= kImageBytes &&
                             packing_threads * image_bytes <= kMostStageBytes;
   int64_t stage_pixels = NumPixels();
-  if (!one_call) {
+  if (!one_call && !ReadsOperandsFromCaches()) {
     stage_pixels = std::max<int64_t>(whole_images ? image_pixels : 1, stage_bytes / pixel_bytes);
   }
   // One thread packs alike for all portions: then it has its tiles' lists from the last one.
@@ -197,9 +194,9 @@ bool FilterCut::PaysToDealBlocks() const {
   if (num_threads < kFewestThreads || NumBlocks() < kFewestBlocks * num_threads) return false;
   if (NumBlocks() >= kRunBlocks * num_threads) return false;
   const double sum_bytes = AllSumBytes();  // of a block
-  const double operand_bytes =
+  const double block_bytes =
       Product(kBlockTerms, geometry.in_c + geometry.out_c, sizes.element_bytes);
-  return 2 * sum_bytes <= operand_bytes &&
+  return 2 * sum_bytes <= block_bytes &&
          Product(NumBlocks()) * sum_bytes <=
              Product(std::min(kDealtBlockBytes * num_threads, kSumBytes));
 }

@@ -12,6 +12,7 @@
 #include "conv/axes/pixel_sum.h"
 #include "conv/gemm/tile_counts.h"
 #include "conv/move/grid_columns.h"
+#include "conv/move/stream_result.h"
 #include "conv/plan/work.h"
 #include "kernels/kernel_table.h"
 #include "problem/geometry.h"
@@ -114,6 +115,10 @@ struct FilterCut {
     const bool costly = PixelsCrowd(distance) || PanelBytes() % kLineBytes != 0;
     return channels == sizes.panels.cols ||
            tile_taps * row_blocks <= (costly ? kFewTiles : PanelBytes());
+  }
+  // Nothing of a stage is packed, or has to be fetched before it begins.
+  bool ReadsOperandsFromCaches() const {
+    return !LeaveTheCaches(operand_bytes, num_threads) && UsesInputInPlace() && UsesOutputInPlace();
   }
   // From one input pixel that a tap meets to the next one that it meets in a row, if there is one.
   int64_t InputDistance() const {
@@ -262,6 +267,7 @@ struct FilterCut {
   const bool joined, inputs_in_lanes;  // that form
   const bool in_pairs;                 // terms are taken two by two, elements one by one
   const int num_threads;
+  const int64_t operand_bytes;
   const int64_t out_cols;  // elements of a row of out_backprop
   const int64_t num_taps;
   const int64_t tile_taps;               // taps that are tiles of their own: all, or 1 when joined

@@ -140,14 +140,13 @@ int64_t DepthwiseDataCut::TensorBytes() const {
 // has no room; forward with a stride, most columns are read once and few are written.
 bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) const {
-  const int64_t most_bytes = (int64_t{14} << 20) + (num_threads == 1 ? 0 : kLeavesTheCaches);
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().forward_rows != nullptr;
   });
   constexpr int64_t kTwoSets = 2048;  // bytes from pixel to pixel
   const bool crowds = source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
-  return has_kernel && source_in_place && result_in_place && TensorBytes() < most_bytes &&
-         !crowds && CanMakeAllRows(rows, cols);
+  return has_kernel && source_in_place && result_in_place && !crowds &&
+         CachesHold(TensorBytes(), num_threads) && CanMakeAllRows(rows, cols);
 }
 
 // In place, where results of a task are whole lines, and sources and results together are too large
@@ -160,7 +159,7 @@ bool DepthwiseDataCut::StreamsResult(int num_threads) const {
       chunks.count() == 1 || ResultSize(unit) * element_bytes % kLineBytes == 0;
   return result_in_place && pixel_bytes % kLineBytes == 0 && whole_lines &&
          vector_bytes >= kLeastVector && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
-         TensorBytes() >= kTensorsLeaveTheCaches + (num_threads == 1 ? 0 : kLeavesTheCaches);
+         LeaveTheCaches(TensorBytes(), num_threads);
 }
 
 // Where chunks of planes are alike in every image.

@@ -73,6 +73,27 @@ TEST(Flattened, ForwardOnlyWhereBlocksStay) {
             "NHWC 1,4,2,600 by 2,1,600,5 strides 2,1 to 2,2");
 }
 
+// Where windows are padded on both sides of the only column, rows of the filter have others between
+// them.
+TEST(Flattened, RowsOnlyOfOneColumn) {
+  const std::string of = "conv2d float32 NHWC in=2,8,1,16 filter=2,2,16,32 strides=2,2 ";
+  EXPECT_EQ(FlattenedTo(of + "dilations=1,1 pads=0,0,0,1"),
+            "NHWC 2,8,1,16 by 2,2,16,32 strides 2,2 to 4,1");
+}
+
+// 64 channels of twelve taps make three blocks, of four taps one. Windows side by side leave a
+// phase its taps, a window down all rows one tap.
+TEST(Flattened, InputGradientOnlyWhereBlocksStay) {
+  const std::string of = "conv2d_backprop_input float32 NHWC in=1,7,3,8 filter=4,3,8,64 strides=";
+  const std::string rest = " dilations=1,1 pads=0,0,0,0";
+  EXPECT_EQ(FlattenedTo(of + "1,1" + rest), "NHWC 1,7,3,8 by 4,3,8,64 strides 1,1 to 4,1");
+  EXPECT_EQ(FlattenedTo(of + "1,3" + rest), "NHWC 1,7,1,24 by 4,1,24,64 strides 1,1 to 4,1");
+  EXPECT_EQ(FlattenedTo(of + "4,1" + rest), "NHWC 1,7,1,24 by 4,1,24,64 strides 4,1 to 1,1");
+  EXPECT_EQ(FlattenedTo(
+                "conv2d_backprop_input float32 NHWC in=1,7,3,8 filter=4,3,8,21 strides=1,1" + rest),
+            "NHWC 1,7,1,24 by 4,1,24,21 strides 1,1 to 4,1");
+}
+
 // bfloat16 takes the channels of a tap in pairs, one channel alone.
 TEST(Flattened, OnlyWherePairsStay) {
   const std::string rest = " strides=1,2 dilations=1,1 pads=0,0,0,0";
@@ -84,21 +105,36 @@ TEST(Flattened, OnlyWherePairsStay) {
             "NHWC 1,4,2,8 by 1,1,8,5 strides 1,1 to 4,2");
 }
 
-// Problem lines that are flattened, unless their sums forbid it.
+struct DrawnAxis {
+  int64_t in, kernel, stride, pad_before, pad_after;
+};
+
+// Windows side by side, one window, windows that overlap, or padding.
+DrawnAxis DrawAxis(Draw& draw) {
+  const int64_t kernel = draw(1, 5);
+  switch (draw(0, 4)) {
+    case 0: return {kernel, kernel, draw(1, 3), 0, 0};
+    case 1: return {kernel + draw(0, 5), kernel, draw(1, 2), 0, 0};
+    case 2: return {draw(1, 4), kernel, draw(1, 3), draw(0, 2), draw(0, 2)};
+    default: return {kernel * draw(1, 4), kernel, kernel, 0, 0};
+  }
+}
+
+// Problem lines of which most are flattened, unless their sums forbid it.
 std::string DrawWindows(Draw& draw, const std::string& op) {
   constexpr const char* kTypes[] = {"float32", "float64", "float16", "bfloat16"};
   const std::string type = kTypes[draw(0, 3)];
-  const int64_t kernel_h = draw(1, 5), kernel_w = draw(1, 5);
-  const bool one_window = draw(0, 2) == 0;
-  const int64_t out_h = one_window ? 1 : draw(1, 4), out_w = one_window ? 1 : draw(1, 6);
-  const int64_t in_c = draw(0, 3) == 0 ? draw(100, 300) : draw(1, 40), out_c = draw(1, 70);
-  const bool one_pixel = one_window && draw(0, 1) == 0;
-  const int64_t taps_h = one_pixel ? 1 : kernel_h, taps_w = one_pixel ? 1 : kernel_w;
+  const bool one_pixel = draw(0, 5) == 0;
+  const DrawnAxis pixel{1, 1, 1, 0, 0};
+  const DrawnAxis h = one_pixel ? pixel : DrawAxis(draw), w = one_pixel ? pixel : DrawAxis(draw);
+  const int64_t batch = draw(1, 20), out_c = draw(1, 70);
+  const int64_t in_c = draw(0, 3) == 0 ? draw(100, 300) : draw(1, 40);
   return op + " " + type + (one_pixel ? " NCHW in=" : " NHWC in=") +
-         (one_pixel ? ListOf({draw(1, 20), in_c, 1, 1})
-                    : ListOf({draw(1, 20), out_h * taps_h, out_w * taps_w, in_c})) +
-         " filter=" + ListOf({taps_h, taps_w, in_c, out_c}) +
-         " strides=" + ListOf({taps_h, taps_w}) + " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT";
+         (one_pixel ? ListOf({batch, in_c, 1, 1}) : ListOf({batch, h.in, w.in, in_c})) +
+         " filter=" + ListOf({h.kernel, w.kernel, in_c, out_c}) +
+         " strides=" + ListOf({h.stride, w.stride}) +
+         " dilations=1,1 pads=" + ListOf({h.pad_before, h.pad_after, w.pad_before, w.pad_after}) +
+         " padding=EXPLICIT";
 }
 
 class FlattenedBits : public ::testing::TestWithParam<Values> {};
@@ -111,7 +147,7 @@ TEST_P(FlattenedBits, OfEveryForm) {
       const std::string name = algorithm.name;
       if (name == "reference" || name.ends_with("planes") || name == "direct") continue;
       CheckOnRandomProblems(
-          name, 10, 3, [&](Draw& draw) { return DrawWindows(draw, op); }, DrawOperands, GetParam());
+          name, 40, 3, [&](Draw& draw) { return DrawWindows(draw, op); }, DrawOperands, GetParam());
     }
   }
 }

@@ -1,7 +1,9 @@
 #include "conv/axes/flattened.h"
 
+#include <numeric>
 #include <vector>
 
+#include "base/checked.h"
 #include "order/canonical_order.h"
 
 namespace convgrad {
@@ -45,15 +47,34 @@ std::vector<int64_t> BlockEnds(const Problem& problem) {
   return cuts;
 }
 
-// An input gradient has one tap for each element, whose channels of out_backprop are cut alike; a
-// filter gradient's sums run over pixels of the output, which stay as they are.
+// The taps of one stride phase of an axis, at most.
+int64_t MostPhaseTaps(const WindowAxis& axis) {
+  return CeilDiv(axis.kernel, axis.stride / std::gcd(axis.stride, axis.dilation));
+}
+
+// An input gradient's channels of a tap are cut alike. Its blocks are so, too, where a phase has as
+// many taps as before, or no more terms than a block; or where each element has one tap, for those
+// that are absent move no cut of a tap's channels.
+bool InputGradientSumsAlike(ConvGeometry g, ConvGeometry flattened) {
+  const int64_t rows = MostPhaseTaps(WindowRows(g)), cols = MostPhaseTaps(WindowCols(g));
+  const int64_t rows_left = MostPhaseTaps(WindowRows(flattened));
+  const int64_t cols_left = MostPhaseTaps(WindowCols(flattened));
+  if ((rows == rows_left && cols == cols_left) || (rows_left == 1 && cols_left == 1)) return true;
+  return rows <= kBlockTerms && cols <= kBlockTerms && rows * cols * g.group_out_c <= kBlockTerms;
+}
+
+// The sums of a filter gradient run over pixels of the output, which stay as they are.
 bool SumsAlike(const Problem& problem, const Problem& flattened) {
   constexpr int64_t kMostTaps = 1 << 16;  // whose blocks are listed
   const ConvGeometry &g = problem.geometry, &to = flattened.geometry;
   if (g.in_c == to.in_c) return true;
   const bool pairs = TermsInPairs(problem);
   if (pairs != TermsInPairs(flattened)) return false;
-  if (InfoOf(problem.op).direction != Direction::kForward) return true;
+  switch (InfoOf(problem.op).direction) {
+    case Direction::kBackpropFilter: return true;
+    case Direction::kBackpropInput: return InputGradientSumsAlike(g, to);
+    case Direction::kForward: break;
+  }
   if (g.kernel_h > kMostTaps || g.kernel_w > kMostTaps / g.kernel_h) return false;
   const bool pairs_stay = !pairs || g.group_in_c % 2 == 0;
   return pairs_stay && BlockEnds(problem) == BlockEnds(flattened);
@@ -74,7 +95,10 @@ Problem Flattened(const Problem& problem) {
   if (flattened.data_format != DataFormat::kNHWC || g.groups != 1) return flattened;
   const Problem unflattened = flattened;
   if (TilesWithWindows(WindowCols(g))) FlattenAxis(WindowCols(g), g);
-  if (g.in_w == 1 && TilesWithWindows(WindowRows(g))) FlattenAxis(WindowRows(g), g);
+  // Rows of the filter lie behind each other like those of the input where both have one column.
+  if (g.in_w == 1 && g.kernel_w == 1 && TilesWithWindows(WindowRows(g))) {
+    FlattenAxis(WindowRows(g), g);
+  }
   return SumsAlike(unflattened, flattened) ? flattened : unflattened;
 }
 

@@ -11,9 +11,9 @@
 #include "base/memory.h"
 #include "conv/axes/pixel_sum.h"
 #include "conv/conv2d/filter/algorithms.h"
-#include "conv/conv2d/filter/block_lanes_cut.h"
-#include "conv/conv2d/filter/block_lanes_packing.h"
-#include "conv/conv2d/filter/unit_folds.h"
+#include "conv/conv2d/filter/units/block_lanes_cut.h"
+#include "conv/conv2d/filter/units/block_lanes_packing.h"
+#include "conv/conv2d/filter/units/unit_folds.h"
 #include "conv/move/has_nan.h"
 
 namespace convgrad {

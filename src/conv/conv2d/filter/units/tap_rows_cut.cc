@@ -1,4 +1,4 @@
-#include "conv/conv2d/filter/tap_rows_cut.h"
+#include "conv/conv2d/filter/units/tap_rows_cut.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "conv/conv2d/filter/block_lanes_cut.h"
+#include "conv/conv2d/filter/units/block_lanes_cut.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "conv/conv2d/filter/block_lanes_cut.h"
+#include "conv/conv2d/filter/units/block_lanes_cut.h"
 #include "kernels/pack/pack.h"
 
 namespace convgrad {

@@ -10,8 +10,8 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "conv/conv2d/filter/algorithms.h"
-#include "conv/conv2d/filter/tap_rows_cut.h"
-#include "conv/conv2d/filter/unit_folds.h"
+#include "conv/conv2d/filter/units/tap_rows_cut.h"
+#include "conv/conv2d/filter/units/unit_folds.h"
 #include "conv/move/staging.h"
 
 namespace convgrad {

@@ -37,6 +37,7 @@ list(APPEND CONVGRAD_HEADERS
   kernels/depthwise/plane.h
   kernels/gemm/compensated.h
   kernels/gemm/indirect_gemm.h
+  kernels/gemm/plane_squares.h
   kernels/gemm/tap_row.h
   kernels/kernel_table.h
   kernels/limits/machine_limits.h

@@ -148,11 +148,15 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
                                                 OfFlattened<kConv2DPixelLanes>(),
                                                 OfFlattened<kConv2DChannelLanes>(),
                                                 kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {
-      OfFlattened<kConv2DFilterTapRows>(),     OfFlattened<kFilterBlockLanes>(),
-      ForGrouped<kDepthwiseFilterAlgorithm>(), OfFlattened<kConv2DFilterInputLanesJoined>(),
-      OfFlattened<kConv2DFilterInputLanes>(),  OfFlattened<kConv2DFilterTapsJoined>(),
-      OfFlattened<kConv2DFilterTapsApart>(),   kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {OfFlattened<kConv2DFilterTapRows>(),
+                                                       OfFlattened<kConv2DFilterPlaneSquares>(),
+                                                       OfFlattened<kFilterBlockLanes>(),
+                                                       ForGrouped<kDepthwiseFilterAlgorithm>(),
+                                                       OfFlattened<kConv2DFilterInputLanesJoined>(),
+                                                       OfFlattened<kConv2DFilterInputLanes>(),
+                                                       OfFlattened<kConv2DFilterTapsJoined>(),
+                                                       OfFlattened<kConv2DFilterTapsApart>(),
+                                                       kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
                                                    kDepthwiseDataAlgorithm, kReferenceAlgorithm};

@@ -12,6 +12,7 @@ void FillIndirectGemmKernels(KernelTable& table);
 void FillVectorGemmKernels(KernelTable& table);
 void FillVectorOuterKernels(KernelTable& table);
 void FillTapRowKernels(KernelTable& table);
+void FillPlaneSquareKernels(KernelTable& table);
 void FillDepthwiseKernels(KernelTable& table);
 void FillDepthwiseForwardKernels(KernelTable& table);
 void FillDepthwiseGradientKernels(KernelTable& table);

@@ -57,6 +57,7 @@ std::vector<KernelTable> MakeTables() {
     FillVectorGemmKernels(table);
     FillVectorOuterKernels(table);
     FillTapRowKernels(table);
+    FillPlaneSquareKernels(table);
     FillDepthwiseKernels(table);
     FillDepthwiseForwardKernels(table);
     FillDepthwiseGradientKernels(table);

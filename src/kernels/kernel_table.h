@@ -11,6 +11,7 @@
 #include "kernels/depthwise/plane.h"
 #include "kernels/gemm/compensated.h"
 #include "kernels/gemm/indirect_gemm.h"
+#include "kernels/gemm/plane_squares.h"
 #include "kernels/gemm/tap_row.h"
 #include "kernels/limits/machine_limits.h"
 #include "kernels/pack/pack.h"
@@ -47,6 +48,8 @@ struct KernelTable {
   VectorOuterKernels<double> outer_f64;
   TapRowKernels<float> tap_row_f32;
   TapRowKernels<double> tap_row_f64;
+  PlaneSquareKernels<float> plane_squares_f32;
+  PlaneSquareKernels<double> plane_squares_f64;
   DepthwiseKernels<float> depthwise_f32;
   DepthwiseKernels<double> depthwise_f64;
   DepthwiseRowKernels<Float16> depthwise_rows_f16;
@@ -79,6 +82,10 @@ struct KernelTable {
   template <class Compute>
   const TapRowKernels<Compute>& TapRow() const {
     return OneOf<TapRowKernels<Compute>>(tap_row_f32, tap_row_f64);
+  }
+  template <class Compute>
+  const PlaneSquareKernels<Compute>& PlaneSquares() const {
+    return OneOf<PlaneSquareKernels<Compute>>(plane_squares_f32, plane_squares_f64);
   }
   template <class Compute>
   const DepthwiseKernels<Compute>& Depthwise() const {

@@ -20,6 +20,9 @@ extern const Algorithm kConv2DFilterInputLanesJoined;
 // One row of taps at a time, for few input channels; padding is skipped.
 extern const Algorithm kConv2DFilterTapRows;
 
+// Planes times planes, of 1x1 filters in NCHW that keep pixels where they are.
+extern const Algorithm kConv2DFilterPlaneSquares;
+
 // Lanes run along blocks of the canonical order, for few channels or groups of few, also of
 // depthwise convolutions; padding is multiplied as above.
 extern const Algorithm kFilterBlockLanes;

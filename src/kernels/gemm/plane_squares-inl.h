@@ -1,0 +1,181 @@
+// The micro-kernel of products of planes; see plane_squares.h. Included once per target.
+#if defined(CONVGRAD_KERNELS_PLANE_SQUARES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_PLANE_SQUARES_INL_H_
+#undef CONVGRAD_KERNELS_PLANE_SQUARES_INL_H_
+#else
+#define CONVGRAD_KERNELS_PLANE_SQUARES_INL_H_
+#endif
+
+#include "kernels/gemm/multiplier-inl.h"
+#include "kernels/kernel_table.h"
+#include "kernels/pack/transpose-inl.h"
+#include "kernels/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+#if HWY_TARGET != HWY_SCALAR
+
+template <class Compute, int kRows, int kVectors>
+class PlaneSquares {
+ public:
+  static void Run(const PlaneSquareArgs<Compute>& args) {
+    Sums sums;
+    sums.SetZero();
+    args.num_cols == kVectors* kLanes ? AddSegments<true>(args, sums)
+                                      : AddSegments<false>(args, sums);
+    sums.Fold(args.sums, args.errors);
+  }
+
+ private:
+  using D = hn::ScalableTag<Compute>;
+  using V = hn::Vec<D>;
+  using Times = Multiplier<Compute, D>;
+  static constexpr int64_t kLanes = hn::MaxLanes(D());
+
+  // A block's sums, in registers: every loop over them is unrolled.
+  struct Sums {
+    V at[kRows][kVectors];
+
+    HWY_INLINE Sums() {}  // one that the compiler adds is not for this target
+
+    HWY_INLINE void SetZero() {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) at[i][v] = hn::Zero(D());
+      }
+    }
+
+    HWY_INLINE void Fold(double* to, double* errors) const {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          const int64_t place = (i * kVectors + v) * kLanes;
+          FoldBlock(D(), at[i][v], to + place, errors + place);
+        }
+      }
+    }
+  };
+
+  template <bool kWhole>
+  static HWY_INLINE void AddSegments(const PlaneSquareArgs<Compute>& args, Sums& sums) {
+    for (const GemmSegment& segment : args.segments) {
+      const Compute* rows[kRows];
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) rows[i] = args.a + args.a_rows[i] + segment.a;
+      const Compute* columns = args.b + segment.b;
+      int64_t at = 0;
+      for (; at + kLanes <= segment.length; at += kLanes) {
+        AddSquares<kWhole>(args, rows, columns, at, sums);
+      }
+      if (at < segment.length) AddRest(args, rows, columns, at, segment.length - at, sums);
+    }
+  }
+
+  // As many terms as a vector has numbers.
+  template <bool kWhole>
+  static HWY_INLINE void AddSquares(const PlaneSquareArgs<Compute>& args,
+                                    const Compute* const (&rows)[kRows], const Compute* columns,
+                                    int64_t at, Sums& sums) {
+    const Compute* here[kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) here[i] = Opaque(rows[i] + at);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t step = Opaque(args.b_col_step);
+      const Compute* corner = Opaque(columns + v * kLanes * step + at);
+      const int64_t num_cols = HWY_MIN(kLanes, args.num_cols - v * kLanes);
+      if (args.ahead != 0) FetchLines(corner, step, kWhole ? kLanes : num_cols, args.ahead);
+      TransposeSquare<kWhole>(
+          D(), num_cols, kLanes, [&](int64_t j) { return hn::LoadU(D(), corner + j * step); },
+          [&](int64_t k, V terms) HWY_ATTR { AddTerm(here, k, terms, v, sums); });
+    }
+  }
+
+  static HWY_INLINE void AddRest(const PlaneSquareArgs<Compute>& args,
+                                 const Compute* const (&rows)[kRows], const Compute* columns,
+                                 int64_t at, int64_t count, Sums& sums) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const Compute* corner = columns + v * kLanes * args.b_col_step + at;
+      TransposeSquare<false>(
+          D(), HWY_MIN(kLanes, args.num_cols - v * kLanes), count,
+          [&](int64_t j)
+              HWY_ATTR { return LoadWidenedFirst(D(), corner + j * args.b_col_step, count); },
+          [&](int64_t k, V terms) HWY_ATTR { AddTerm(rows, at + k, terms, v, sums); });
+    }
+  }
+
+  // The same number, of which the compiler knows no more. It would else keep the address of
+  // everything that is read, in more registers than there are.
+  template <class T>
+  static HWY_INLINE T Opaque(T number) {
+    asm("" : "+r"(number));
+    return number;
+  }
+
+  static HWY_INLINE void AddTerm(const Compute* const (&rows)[kRows], int64_t at, V terms, int v,
+                                 Sums& sums) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#if HWY_TARGET == HWY_AVX3
+      sums.at[i][v] = Times::AddTimes(rows[i] + at, terms, sums.at[i][v]);
+#else
+      sums.at[i][v] = Times::Add(Times::Broadcast(rows[i] + at), terms, sums.at[i][v]);
+#endif
+    }
+  }
+};
+
+template <class Compute, int kRows, int kVectors>
+PlaneSquareTile<Compute> MakePlaneSquareTile() {
+  const int lanes = static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>()));
+  return {kRows, kVectors * lanes, PlaneSquares<Compute, kRows, kVectors>::Run};
+}
+
+// Sizes by registers: sums, a square, and what transposing it takes must fit.
+template <class Compute>
+std::span<const PlaneSquareTile<Compute>> PlaneSquareTiles() {
+  if constexpr (kManyRegisters) {
+    static const PlaneSquareTile<Compute> tiles[] = {
+        MakePlaneSquareTile<Compute, 1, 2>(), MakePlaneSquareTile<Compute, 2, 2>(),
+        MakePlaneSquareTile<Compute, 3, 2>(), MakePlaneSquareTile<Compute, 4, 2>(),
+        MakePlaneSquareTile<Compute, 6, 2>(), MakePlaneSquareTile<Compute, 4, 1>(),
+        MakePlaneSquareTile<Compute, 8, 1>(), MakePlaneSquareTile<Compute, 12, 1>(),
+    };
+    return tiles;
+  } else {
+    static const PlaneSquareTile<Compute> tiles[] = {
+        MakePlaneSquareTile<Compute, 1, 2>(), MakePlaneSquareTile<Compute, 2, 2>(),
+        MakePlaneSquareTile<Compute, 4, 1>(), MakePlaneSquareTile<Compute, 6, 1>()};
+    return tiles;
+  }
+}
+
+#else
+
+template <class Compute>
+std::span<const PlaneSquareTile<Compute>> PlaneSquareTiles() {
+  return {};
+}
+
+#endif  // HWY_TARGET
+
+template <class Compute>
+PlaneSquareKernels<Compute> MakePlaneSquareKernels() {
+  return {static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>())), PlaneSquareTiles<Compute>()};
+}
+
+inline void FillPlaneSquares(KernelTable& table) {
+  table.plane_squares_f32 = MakePlaneSquareKernels<float>();
+  table.plane_squares_f64 = MakePlaneSquareKernels<double>();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

@@ -162,7 +162,7 @@ std::unique_ptr<std::byte[], FreeAligned> AllocateBytes(size_t bytes) {
   void* memory = nullptr;
   size_t block_bytes = 0;
   if (bytes <= kLargestSize) {
-    // One vector more than asked for, so that a kernel's masked last load stays inside.
+    // One vector more than asked for, since kernels read their scratch in whole vectors.
     const size_t padded = RoundUpTo(bytes, kAlignment) + kAlignment;
     if (padded >= kSmallestBlock) {
       block_bytes = RoundUpTo(padded, kPage);

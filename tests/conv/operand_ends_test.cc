@@ -1,5 +1,5 @@
 // No form reads or writes past the end of a tensor: each lies before a page that may not be
-// touched, as a mapped file does whose last page is full.
+// touched, as a caller's array may, which has no room behind it.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

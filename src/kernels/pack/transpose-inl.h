@@ -204,9 +204,8 @@ void TransposeNarrowSquare(const ComputeType<Stored>* from, int64_t from_stride,
   } else if (rows <= kFewLines || cols <= kFewLines) {
     TransposeNarrowOnes(from, from_stride, to, to_stride, rows, cols);
   } else {
-    const auto kept = hn::FirstN(d, static_cast<size_t>(cols));
     TransposeSquare<false>(
-        d, rows, cols, [&](int64_t i) { return hn::MaskedLoad(kept, d, from + i * from_stride); },
+        d, rows, cols, [&](int64_t i) { return LoadFirst(d, from + i * from_stride, cols); },
         [&](int64_t i, V v) {
           if (rows == kLanes) {
             StoreNarrowed(d, v, to + i * to_stride);

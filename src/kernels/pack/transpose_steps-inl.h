@@ -77,7 +77,6 @@ void TransposeApart(const T* from, int64_t from_stride, T* to, int64_t to_stride
   constexpr int64_t kLanes = hn::MaxLanes(d);
   for (int64_t col = 0; col < cols; col += kLanes) {
     const int64_t num_cols = HWY_MIN(kLanes, cols - col);
-    const auto kept = hn::FirstN(d, static_cast<size_t>(num_cols));
     for (int64_t row = 0; row < rows; row += kLanes) {
       const T* corner = from + row * from_stride + col;
       T* square = to + col * to_stride + 2 * row;
@@ -91,7 +90,7 @@ void TransposeApart(const T* from, int64_t from_stride, T* to, int64_t to_stride
       } else {
         TransposeSquare<false>(
             d, rows - row, num_cols,
-            [&](int64_t i) { return hn::MaskedLoad(kept, d, corner + i * from_stride); }, store);
+            [&](int64_t i) { return LoadFirst(d, corner + i * from_stride, num_cols); }, store);
       }
     }
   }

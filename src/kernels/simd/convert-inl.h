@@ -104,11 +104,11 @@ HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, hn::TFromD<D>* to) {
   hn::StoreU(CanonicalNaN(d, value), d, to);
 }
 
-// Both for the first `count` < Lanes(d) numbers; the other lanes of a load are zero.
+// Both for the first `count` <= Lanes(d) numbers; the other lanes of a load are zero.
 template <class D, class Stored>
 HWY_INLINE hn::Vec<D> LoadWidenedFirst(D d, const Stored* from, int64_t count) {
   if constexpr (sizeof(Stored) >= 4) {
-    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+    return LoadFirst(d, from, count);
   } else {
     Stored part[hn::MaxLanes(d)] = {};
     std::memcpy(part, from, static_cast<size_t>(count) * sizeof(Stored));

@@ -131,6 +131,19 @@ HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, T* to, int64_t count) {
 }
 #endif
 
+// The first `count` <= Lanes(d) numbers from memory, zeros behind them; no memory behind them is
+// touched.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadFirst(D d, const T* from, int64_t count) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+#else  // the library's masked load reads whole vectors there
+  HWY_ALIGN T lanes[hn::MaxLanes(d)] = {};
+  std::copy_n(from, count, lanes);
+  return hn::Load(d, lanes);
+#endif
+}
+
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, T* to, int64_t count) {
   if (count >= static_cast<int64_t>(hn::Lanes(d))) {

@@ -88,7 +88,7 @@ inline int64_t RoundPairs(const double* high, const double* low, double bound, d
   return num_doubts;
 }
 
-inline constexpr PairKernels kPairs = {LargestOf, CutInTwo, AddToPairs, RoundPairs};
+inline constexpr PairKernels kPairKernels = {LargestOf, CutInTwo, AddToPairs, RoundPairs};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace convgrad

@@ -17,7 +17,7 @@ const PreciseKernels<Stored>& PreciseKernelsOf(Isa isa) {
 }
 
 const PairKernels& PairKernelsOf(Isa isa) {
-  return CONVGRAD_OF_ISA(isa, kPairs);
+  return CONVGRAD_OF_ISA(isa, kPairKernels);
 }
 
 template <class Stored>

@@ -1,5 +1,9 @@
 #include "kernels/kernel_table.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "kernels/dispatch.h"
 
 namespace convgrad {
@@ -18,13 +22,22 @@ constexpr IsaRow kIsas[] = {
     {Isa::kScalar, "scalar", 8},
 };
 
+#if defined(__x86_64__)
+// Conversions of float16, of which older compilers' run-time libraries know nothing.
+bool HasFloat16Conversions() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 // The features that each instruction set's kernels need. The compiler's run-time library asks
 // the processor and the system: the vector library's function would do as well, but its shared
 // library measures a clock when it is loaded, which takes a good part of a small case's time.
 bool CanRun(Isa isa) {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+                    HasFloat16Conversions();
   if (isa == Isa::kAvx2) return avx2 && (HWY_TARGETS & HWY_AVX2) != 0;
   if (isa == Isa::kAvx512) {
     return avx2 && (HWY_TARGETS & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512f") &&

@@ -99,7 +99,7 @@ template <class T>
 void DepthwiseFoldBlock(T* sums, double* sum, double* error, int64_t count) {
   const hn::ScalableTag<T> d;
   for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::MaxLanes(d))) {
-    FoldBlock(d, hn::LoadU(d, sums + i), sum + i, error + i);
+    FoldBlock(d, hn::LoadU(d, sums + i), sum + i, ErrorAt<T>(error, i));
     hn::StoreU(hn::Zero(d), d, sums + i);
   }
 }
@@ -109,9 +109,7 @@ void DepthwiseFinish(const double* sum, const double* error, T* to, int64_t coun
                      bool round_to_odd) {
   const hn::ScalableTag<T> d;
   for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::MaxLanes(d))) {
-    const auto result = round_to_odd ? FoldResult<Finish::kOdd>(d, sum + i, error + i)
-                                     : FoldResult<Finish::kNearest>(d, sum + i, error + i);
-    hn::StoreU(result, d, to + i);
+    hn::StoreU(FoldResult(d, sum + i, ErrorAt<T>(error, i), round_to_odd), d, to + i);
   }
 }
 

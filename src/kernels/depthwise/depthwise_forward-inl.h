@@ -234,10 +234,7 @@ HWY_NOINLINE void ForwardManyBlocks(D d, const DepthwiseForwardRow<T>& row, int6
   }
   T* out = row.out + first_out * row.out_stride + channel;
   for (int64_t p = 0; p < HWY_MIN(kTile, row.count - first_out); ++p) {
-    const double* s = sum + p * kLanes;
-    const double* e = error + p * kLanes;
-    const V result = row.round_to_odd ? FoldResult<Finish::kOdd>(d, s, e)
-                                      : FoldResult<Finish::kNearest>(d, s, e);
+    const V result = FoldResult(d, sum + p * kLanes, error + p * kLanes, row.round_to_odd);
     StoreUpTo(d, result, out + p * row.out_stride, row.channels);
   }
 }

@@ -119,9 +119,9 @@ class WantedColumns {
   }
 
  private:
-  hn::Mask<D> whole_;
-  hn::Mask<Half> half_;
-  bool partial_;
+  hn::Mask<D> whole_{};
+  hn::Mask<Half> half_{};
+  bool partial_ = false;
 };
 
 // The result that is one block's sum. Where -0 and NaN may be, they become +0 and the canonical

@@ -77,7 +77,7 @@ class TapRow {
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) {
           const int64_t place = (t * kVectors + v) * lanes;
-          FoldBlock(D(), at[t][v], to + place, errors + place);
+          FoldBlock(D(), at[t][v], to + place, ErrorAt<Compute>(errors, place));
         }
       }
     }

@@ -254,7 +254,7 @@ HWY_INLINE hn::Vec<D> Rounded(D d, const Doubles<D>& sum) {
 
 // The sum of finished blocks, for Lanes(d) consecutive elements, in registers (canonical_order.h
 // has the scalar form). In memory `sum` and, for double only, `error` are arrays of Lanes(d)
-// doubles, aligned to 64 bytes or to the vector, whichever is less; for float `error` may be null.
+// doubles; for float `error` may be null.
 template <class D, class T = hn::TFromD<D>>
 struct BlockSum;
 
@@ -304,6 +304,12 @@ struct BlockSum<D, double> {
   }
 };
 
+// The error of the sum `at` places behind the first, whose own is `error`: null for float.
+template <class T, class Error>
+HWY_INLINE Error* ErrorAt(Error* error, int64_t at) {
+  return sizeof(T) == 8 ? error + at : nullptr;
+}
+
 // Sums in memory are begun, take a block, and become results.
 template <class D>
 HWY_INLINE void FoldBlock(D d, hn::Vec<D> block, double* HWY_RESTRICT sum,
@@ -319,6 +325,11 @@ HWY_INLINE void ZeroSums(D d, double* sum, double* error) {
 template <Finish kFinish, class D>
 HWY_INLINE hn::Vec<D> FoldResult(D d, const double* sum, const double* error) {
   return BlockSum<D>::Load(d, sum, error).template Result<kFinish>(d);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> FoldResult(D d, const double* sum, const double* error, bool odd) {
+  return odd ? FoldResult<Finish::kOdd>(d, sum, error)
+             : FoldResult<Finish::kNearest>(d, sum, error);
 }
 
 // `count` elements' sums of a run of blocks are added to those of the runs before, T being the

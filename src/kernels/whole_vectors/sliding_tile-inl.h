@@ -117,9 +117,7 @@ class SlidingTileKernel {
     }
     const double* sums = SumsOf(args, step - (kCols - 1));
     for (int i = 0; i < kRows; ++i, sums += lanes * kSums, to += args.c_step * lanes) {
-      hn::StoreU(args.odd ? FoldResult<Finish::kOdd>(d, sums, sums + lanes)
-                          : FoldResult<Finish::kNearest>(d, sums, sums + lanes),
-                 d, to);
+      hn::StoreU(FoldResult(d, sums, sums + lanes, args.odd), d, to);
     }
   }
 

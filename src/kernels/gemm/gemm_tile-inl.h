@@ -215,7 +215,7 @@ class Tile {
   static HWY_INLINE void PrefetchRows(const GemmTileArgs<Element>& args, int64_t tile,
                                       const Result* to) {
     constexpr int64_t kLine = 64 / sizeof(Result);
-    const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : kRows;
+    const int64_t num_rows = args.RowsOf(tile, kRows);
     for (int64_t i = 0; i < num_rows; ++i) {
       const Result* row = to + args.c_rows[tile * kRows + i];
       for (int64_t j = 0; j < args.num_cols; j += kLine) __builtin_prefetch(row + j, 1);

@@ -60,22 +60,26 @@ struct GemmTileArgs {
   bool resume, keep;
 
   // c[c_rows[i] + j] for j < num_cols and all rows, but of the last tile only i < num_rows; sums of
-  // further columns may be anything. `odd`: rounded for a later rounding to 16 bits, also one that
-  // happens here.
+  // further columns may be anything.
   Compute* c;
   BFloat16* narrowed;  // in place of c, if not null: numbers of the final type; pairs only
   const int64_t* c_rows;
   int64_t num_rows, num_cols;
+  bool odd;  // rounded for a later rounding to 16 bits, also one that happens here
   // The chains of the only block go on from what c holds, which is read in whole vectors; some
   // columns of the kernel's last one are wanted. Not of pairs.
   bool goes_on;
   // So many panels of num_cols columns, side by side in b and in c, if more than one: of whole
   // vectors, not narrowed, and none of their sums resumed or kept.
   int64_t num_panels = 1;
-  // `stream`: whole vectors, whose rows are then aligned to lines, are written around the caches;
-  // before another thread reads them the caller needs a full memory barrier.
-  bool odd;
+  // Whole vectors, whose rows are then aligned to lines, are written around the caches; before
+  // another thread reads them the caller needs a full memory barrier.
   bool stream;
+
+  // The wanted rows of a tile that has `rows`.
+  int64_t RowsOf(int64_t tile, int64_t rows) const {
+    return tile + 1 == num_tiles ? num_rows : rows;
+  }
 };
 
 // `count` rows, the first of a and of c at these offsets, each a step behind the one before.

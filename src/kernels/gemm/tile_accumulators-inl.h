@@ -90,7 +90,7 @@ struct TileAccumulators {
  private:
   HWY_INLINE void LoadRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) {
     SetZero();
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D())), num_rows = NumRows(args, tile);
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D())), num_rows = args.RowsOf(tile, kRows);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       if (i == num_rows) break;
@@ -105,7 +105,7 @@ struct TileAccumulators {
   HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) const {
     const D d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    const int64_t num_rows = NumRows(args, tile);
+    const int64_t num_rows = args.RowsOf(tile, kRows);
     const int64_t* c_rows = args.c_rows + tile * kRows;
     const int64_t last_cols = args.num_cols - (kVectors - 1) * lanes;
 #pragma GCC unroll 16
@@ -136,13 +136,9 @@ struct TileAccumulators {
     }
   }
 
-  static HWY_INLINE int64_t NumRows(const GemmTileArgs<Element>& args, int64_t tile) {
-    return tile + 1 == args.num_tiles ? args.num_rows : kRows;
-  }
-
   template <bool kStream>
   HWY_INLINE void StoreNarrowedRows(const GemmTileArgs<Element>& args, int64_t tile) const {
-    const int64_t num_rows = NumRows(args, tile);
+    const int64_t num_rows = args.RowsOf(tile, kRows);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       if (i == num_rows) break;
@@ -153,7 +149,7 @@ struct TileAccumulators {
   // Only some columns of the last vector are wanted.
   HWY_INLINE void StoreNarrowedParts(const GemmTileArgs<Element>& args, int64_t tile) const {
     const D d;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), num_rows = NumRows(args, tile);
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), num_rows = args.RowsOf(tile, kRows);
     const int64_t last_cols = args.num_cols - (kVectors - 1) * lanes;
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {

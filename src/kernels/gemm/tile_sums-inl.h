@@ -187,8 +187,7 @@ HWY_NOINLINE void FinishRows(const GemmTileArgs<Element>& args, const int64_t* c
 template <class Element>
 HWY_INLINE void FinishTile(const GemmTileArgs<Element>& args, int64_t tile,
                            const TileSums<Element>& sums) {
-  const int64_t num_rows = tile + 1 == args.num_tiles ? args.num_rows : sums.rows;
-  FinishRows(args, args.c_rows + tile * sums.rows, num_rows, sums);
+  FinishRows(args, args.c_rows + tile * sums.rows, args.RowsOf(tile, sums.rows), sums);
 }
 
 }  // namespace HWY_NAMESPACE

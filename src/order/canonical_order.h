@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "order/two_sum.h"
 #include "problem/geometry.h"
 
 namespace convgrad {
@@ -96,12 +97,10 @@ class FoldDouble {
     double sum = 0;
     double error = 0;
   };
-  // Knuth's TwoSum: sum + error is exactly the old sum + term.
   static void Add(Pair& pair, double term) {
-    const double sum = pair.sum + term;
-    const double back = sum - pair.sum;
-    pair.error += (pair.sum - (sum - back)) + (term - back);
-    pair.sum = sum;
+    const TwoSum next(pair.sum, term);
+    pair.error += next.lost;
+    pair.sum = next.sum;
   }
   Pair run_, total_;
 };

@@ -5,18 +5,19 @@
 #include <cmath>
 #include <cstdint>
 
+#include "order/two_sum.h"
+
 namespace convgrad {
 
-// A sum with what its additions lose (Knuth's TwoSum) and what is known to be lost of its terms.
+// A sum with what its additions lose and what is known to be lost of its terms.
 class CompensatedSum {
  public:
   // Returns what was lost.
   double Add(double term, double term_error) {
-    const double sum = high_ + term;
-    const double back = sum - high_;
-    const double lost = ((high_ - (sum - back)) + (term - back)) + term_error;
+    const TwoSum next(high_, term);
+    const double lost = next.lost + term_error;
     low_ += lost;
-    high_ = sum;
+    high_ = next.sum;
     return lost;
   }
   void AddProduct(double x, double y) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "order/two_sum.h"
 #include "tensor/dtype.h"
 
 namespace convgrad {
@@ -32,10 +33,9 @@ inline double RoundToOdd(double high, double low) {
 // high + low, any two finite doubles, rounded once to nearest even.
 template <class Stored>
 Stored RoundSum(double high, double low) {
-  const double sum = high + low;
-  if constexpr (std::is_same_v<Stored, double>) return sum;
-  const double back = sum - high;
-  return Narrow<Stored>(RoundToOdd(sum, (high - (sum - back)) + (low - back)));
+  if constexpr (std::is_same_v<Stored, double>) return high + low;
+  const TwoSum sum(high, low);
+  return Narrow<Stored>(RoundToOdd(sum.sum, sum.lost));
 }
 
 // The number that all within `bound` of high + low round to; none if they don't agree, or where a

@@ -47,11 +47,9 @@ class CompensatedTile {
         const V x = hn::Set(d, factors[i]);
         const V product = hn::Mul(x, y);
         const V product_error = Fma(x, y, hn::Neg(product));
-        const V sum = hn::Add(high[i], product);
-        const V back = hn::Sub(sum, high[i]);
-        const V lost = hn::Add(hn::Sub(high[i], hn::Sub(sum, back)), hn::Sub(product, back));
+        V lost;
+        high[i] = TwoSum(high[i], product, lost);
         low[i] = hn::Add(low[i], hn::Add(lost, product_error));
-        high[i] = sum;
         magnitude[i] = hn::Add(magnitude[i], hn::Abs(product));
         squares[i] = Fma(product, product, squares[i]);
       }

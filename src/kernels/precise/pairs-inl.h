@@ -68,9 +68,8 @@ inline int64_t RoundPairs(const double* high, const double* low, double bound, d
   const double relative = bound > 0 ? 0x1p-51 : 0;
   ForVectors(count, [&](auto d, int64_t i) {
     const auto h = hn::LoadU(d, high + i), l = hn::LoadU(d, low + i);
-    const auto sum = hn::Add(h, l);
-    const auto back = hn::Sub(sum, h);
-    const auto rest = hn::Add(hn::Sub(h, hn::Sub(sum, back)), hn::Sub(l, back));
+    hn::Vec<decltype(d)> rest;
+    const auto sum = TwoSum(h, l, rest);
     const auto slack =
         Fma(hn::Abs(rest), hn::Set(d, relative), hn::Set(d, bound + bound * relative));
     const auto least = hn::Add(sum, hn::Sub(rest, slack));

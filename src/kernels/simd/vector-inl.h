@@ -252,6 +252,15 @@ HWY_INLINE hn::Vec<D> Rounded(D d, const Doubles<D>& sum) {
 }
 #endif
 
+// Knuth's TwoSum: a + b rounded, which with `lost` is exactly a + b.
+template <class V>
+HWY_INLINE V TwoSum(V a, V b, V& lost) {
+  const V sum = hn::Add(a, b);
+  const V back = hn::Sub(sum, a);
+  lost = hn::Add(hn::Sub(a, hn::Sub(sum, back)), hn::Sub(b, back));
+  return sum;
+}
+
 // The sum of finished blocks, for Lanes(d) consecutive elements, in registers (canonical_order.h
 // has the scalar form). In memory `sum` and, for double only, `error` are arrays of Lanes(d)
 // doubles; for float `error` may be null.
@@ -289,12 +298,9 @@ struct BlockSum<D, double> {
     hn::StoreU(sum, d, to);
     hn::StoreU(error, d, error_to);
   }
-  // Knuth's TwoSum.
   HWY_INLINE void Add(D, hn::Vec<D> block) {
-    const auto total = hn::Add(sum, block);
-    const auto back = hn::Sub(total, sum);
-    const auto lost = hn::Add(hn::Sub(sum, hn::Sub(total, back)), hn::Sub(block, back));
-    sum = total;
+    hn::Vec<D> lost;
+    sum = TwoSum(sum, block, lost);
     error = hn::Add(error, lost);
   }
   template <Finish>

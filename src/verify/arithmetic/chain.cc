@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "order/rounding.h"
+#include "order/two_sum.h"
 
 namespace convgrad {
 namespace {
@@ -21,8 +22,8 @@ struct Narrow16 {
   static double Product(double x, double y) { return Round(x * y); }
   static double Add(double a, double b) { return Round(a + b); }
   static double FusedAdd(double x, double y, double sum) {
-    const double product = x * y, high = product + sum, back = high - product;
-    return Round(RoundToOdd(high, (product - (high - back)) + (sum - back)));
+    const TwoSum next(x * y, sum);
+    return Round(RoundToOdd(next.sum, next.lost));
   }
 };
 

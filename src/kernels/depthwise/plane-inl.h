@@ -77,8 +77,7 @@ HWY_INLINE void StoreOldest(D d, T* out, const int64_t* cols,
                             const LiveSums<kLive, kVectors, D>& acc) {
 #pragma GCC unroll 4
   for (int64_t v = 0; v < kVectors; ++v) {
-    const auto sum = hn::Add(acc[kLive - 1][v], hn::Zero(d));
-    hn::StoreU(CanonicalNaN(d, sum), d, out + cols[v]);
+    hn::StoreU(CanonicalSum(d, acc[kLive - 1][v]), d, out + cols[v]);
   }
 }
 

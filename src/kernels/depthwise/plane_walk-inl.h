@@ -83,14 +83,8 @@ HWY_INLINE hn::Vec<D> AddOnRow(D, hn::Mask<D> on_row, hn::Vec<D> x, hn::Vec<D> w
   return kLeaveOut ? hn::IfThenElse(on_row, more, sum) : more;
 }
 
-// What is stored of sums (-0 becomes +0, as in every fold).
-template <class D>
-HWY_INLINE hn::Vec<D> ResultOf(D d, hn::Vec<D> sums) {
-  return CanonicalSum(d, sums);
-}
-
-// The same, but NaNs become the canonical one at the end of a plane, if `seen` has become NaN, as
-// it does with a result that is, and where there are infinities of both signs. Looking at every
+// CanonicalSum, but NaNs become the canonical one at the end of a plane, if `seen` has become NaN,
+// as it does with a result that is, and where there are infinities of both signs. Looking at every
 // result takes a tenth as long as a 3x3 filter does.
 template <class D>
 HWY_INLINE hn::Vec<D> ResultSeen(D d, hn::Vec<D> sums, hn::Vec<D>& seen) {

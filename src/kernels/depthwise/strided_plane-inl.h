@@ -91,7 +91,7 @@ struct SkippingPlanes {
       for (int64_t step = planes.pad_h; step < num_steps; ++step, source += planes.source_row) {
         if (step % 2 == 0) {
           if (step < end_of_source) AddRow<0, kWay>(d, source, on_row, weights, sums);
-          if (to >= walk.out) walk.Store(d, ResultOf(d, sums[kLive - 1]), to);
+          if (to >= walk.out) walk.Store(d, CanonicalSum(d, sums[kLive - 1]), to);
           to += planes.out_row;
           next.template Fetch<4 * kLanes, kLanes>();
         } else {

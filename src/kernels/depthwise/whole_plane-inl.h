@@ -100,7 +100,7 @@ struct SamePlanes {
         for (int64_t v = 0; v < kVectors; ++v) {
           const hn::Vec<D> oldest = sums[v][kSize - 1];
           if (to >= walk.out) {
-            walk.Store(d, kLater ? ResultSeen(d, oldest, seen) : ResultOf(d, oldest),
+            walk.Store(d, kLater ? ResultSeen(d, oldest, seen) : CanonicalSum(d, oldest),
                        to + v * apart);
           }
 #pragma GCC unroll 8

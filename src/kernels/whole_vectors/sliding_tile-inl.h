@@ -15,6 +15,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
 #include "kernels/whole_vectors/tile_sizes.h"
+#include "kernels/whole_vectors/vector_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
@@ -48,7 +49,6 @@ class SlidingTileKernel {
  private:
   using T = ComputeType<Element>;
   using D = hn::ScalableTag<T>;
-  using Times = Multiplier<Element, D>;
   using V = hn::Vec<D>;
   // Vectors of doubles, as long as V, that a vector's sums are: for double its errors too.
   static constexpr int64_t kSums = sizeof(T) / 4;
@@ -59,19 +59,7 @@ class SlidingTileKernel {
     const Element* rows[kRows];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) rows[i] = line + (i * args.a_step + segment.a) * lanes;
-    const Element* b = args.b + segment.b;
-    int64_t at = 0;
-    for (int64_t k = segment.length; k > 0; --k, at += lanes, b += kCols) {
-      typename Times::V factors[kCols];
-#pragma GCC unroll 16
-      for (int j = 0; j < kCols; ++j) factors[j] = Times::Broadcast(b + j);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        const auto vector = Times::Load(rows[i] + at);
-#pragma GCC unroll 16
-        for (int j = 0; j < kCols; ++j) acc[i][j] = Times::Add(factors[j], vector, acc[i][j]);
-      }
-    }
+    AddVectorTerms(rows, args.b + segment.b, segment.length, acc);
   }
 
   // The sums of result y > -kCols, which gives their place to result y + kCols.
@@ -110,8 +98,7 @@ class SlidingTileKernel {
     if (args.num_blocks == 1) {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i, to += args.c_step * lanes) {
-        const V sum = hn::Add(acc[i][kCols - 1], hn::Zero(d));  // -0 made +0
-        hn::StoreU(CanonicalNaN(d, sum), d, to);
+        hn::StoreU(OnlyBlock<Element>(d, acc[i][kCols - 1]), d, to);
       }
       return;
     }

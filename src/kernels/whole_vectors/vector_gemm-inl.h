@@ -13,6 +13,7 @@
 #include "kernels/simd/vector-inl.h"
 #include "kernels/whole_vectors/sliding_tile-inl.h"
 #include "kernels/whole_vectors/tile_sizes.h"
+#include "kernels/whole_vectors/vector_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
@@ -60,23 +61,10 @@ class VectorTileKernel {
       }
       for (const GemmSegment* end = args.segments + args.block_ends[block]; segment != end;
            ++segment) {
-        // Pointers of the rows and one common index, as in gemm_tile-inl.h.
         const Element* rows[kRows];
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) rows[i] = args.a + (args.a_rows[i] + segment->a) * lanes;
-        const Element* b = args.b + segment->b;
-        int64_t at = 0;
-        for (int64_t k = segment->length; k > 0; --k, at += lanes, b += kCols) {
-          typename Times::V factors[kCols];
-#pragma GCC unroll 16
-          for (int j = 0; j < kCols; ++j) factors[j] = Times::Broadcast(b + j);
-#pragma GCC unroll 16
-          for (int i = 0; i < kRows; ++i) {
-            const auto vector = Times::Load(rows[i] + at);
-#pragma GCC unroll 16
-            for (int j = 0; j < kCols; ++j) acc[i][j] = Times::Add(factors[j], vector, acc[i][j]);
-          }
-        }
+        AddVectorTerms(rows, args.b + segment->b, segment->length, acc);
       }
       if (single) return StoreOnly(args, acc);
       Fold(args.sums, acc);
@@ -87,7 +75,6 @@ class VectorTileKernel {
  private:
   using T = ComputeType<Element>;
   using D = hn::ScalableTag<T>;
-  using Times = Multiplier<Element, D>;
   using V = hn::Vec<D>;
 
   // A loop of its own: a call (to memset) would make the compiler spill accumulators.
@@ -97,7 +84,7 @@ class VectorTileKernel {
     for (size_t i = 0; i < count; i += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, sums + i);
   }
 
-  // A single block: its sum is the result, with -0 made +0.
+  // A single block: its sum is the result.
   static HWY_INLINE void StoreOnly(const VectorTileArgs<Element>& args,
                                    const V (&acc)[kRows][kCols]) {
     const D d;
@@ -109,7 +96,7 @@ class VectorTileKernel {
 #pragma GCC unroll 16
       for (int j = 0; j < kCols; ++j) {
         if (j >= args.num_cols) break;
-        hn::StoreU(CanonicalSum(d, acc[i][j]), d, row + j * lanes);
+        hn::StoreU(OnlyBlock<Element>(d, acc[i][j]), d, row + j * lanes);
       }
     }
   }

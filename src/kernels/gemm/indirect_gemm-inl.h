@@ -8,6 +8,7 @@
 
 #include "kernels/gemm/even_rows-inl.h"
 #include "kernels/gemm/gemm_tile-inl.h"
+#include "kernels/gemm/tile_sizes.h"
 #include "kernels/gemm/tile_sums-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
@@ -16,54 +17,46 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-// Sizes by registers: accumulators, the vectors of a column and one broadcast factor must fit, and
-// one load or broadcast should serve two multiply-adds.
 template <class Element, int kRows, int kVectors>
-void RunTile(const GemmTileArgs<Element>& args) {
+struct TileOfAnyColumns {
+  static void Run(const GemmTileArgs<Element>& args) {
 #if HWY_TARGET == HWY_AVX3
-  constexpr int64_t kLanes = hn::MaxLanes(hn::ScalableTag<ComputeType<Element>>());
-  if constexpr (kVectors <= 3) {  // of four an eighth would be saved
-    if (args.num_cols <= kVectors * kLanes - kLanes / 2) {
-      return Tile<Element, kRows, kVectors, true>::Run(args);
+    constexpr int64_t kLanes = hn::MaxLanes(hn::ScalableTag<ComputeType<Element>>());
+    if constexpr (kVectors <= 3) {  // of four an eighth would be saved
+      if (args.num_cols <= kVectors * kLanes - kLanes / 2) {
+        return Tile<Element, kRows, kVectors, true>::Run(args);
+      }
     }
-  }
 #endif
-  Tile<Element, kRows, kVectors, false>::Run(args);
-}
+    Tile<Element, kRows, kVectors, false>::Run(args);
+  }
+};
 
-template <class Element, int kRows, int kVectors>
-GemmTile<Element> MakeTile() {
-  const int lanes = static_cast<int>(hn::Lanes(hn::ScalableTag<ComputeType<Element>>()));
-  return {kRows, kVectors * lanes, RunTile<Element, kRows, kVectors>};
+// Sizes, in rows and vectors, by registers: accumulators, the vectors of a column and one broadcast
+// factor must fit, and one load or broadcast should serve two multiply-adds.
+inline constexpr TileSize kGemmSizes[] = {{14, 1}, {8, 1}, {4, 1}, {1, 1}, {13, 2}, {12, 2},
+                                          {8, 2},  {4, 2}, {1, 2}, {8, 3}, {4, 3},  {2, 3},
+                                          {1, 3},  {6, 4}, {4, 4}, {3, 4}, {2, 4},  {1, 4}};
+inline constexpr TileSize kGemmSizesOfFewRegisters[] = {
+    {12, 1}, {6, 1}, {3, 1}, {1, 1}, {6, 2}, {4, 2}, {2, 2}, {1, 2}, {4, 3}, {2, 3}, {1, 3}};
+// They are few, since a size is as much code as with vectors.
+inline constexpr TileSize kGemmSizesOfScalars[] = {{6, 1}, {1, 1}, {4, 2}, {1, 2},
+                                                   {4, 3}, {2, 3}, {1, 3}};
+
+template <class Element, const auto& kSizes>
+std::span<const GemmTile<Element>> TilesOf() {
+  constexpr int kLanes = hn::MaxLanes(hn::ScalableTag<ComputeType<Element>>());
+  return TilesOfSizes<GemmTile<Element>, TileOfAnyColumns, Element, kSizes, kLanes>();
 }
 
 template <class Element>
 std::span<const GemmTile<Element>> Tiles() {
   if constexpr (kManyRegisters) {
-    static const GemmTile<Element> tiles[] = {
-        MakeTile<Element, 14, 1>(), MakeTile<Element, 8, 1>(),  MakeTile<Element, 4, 1>(),
-        MakeTile<Element, 1, 1>(),  MakeTile<Element, 13, 2>(), MakeTile<Element, 12, 2>(),
-        MakeTile<Element, 8, 2>(),  MakeTile<Element, 4, 2>(),  MakeTile<Element, 1, 2>(),
-        MakeTile<Element, 8, 3>(),  MakeTile<Element, 4, 3>(),  MakeTile<Element, 2, 3>(),
-        MakeTile<Element, 1, 3>(),  MakeTile<Element, 6, 4>(),  MakeTile<Element, 4, 4>(),
-        MakeTile<Element, 3, 4>(),  MakeTile<Element, 2, 4>(),  MakeTile<Element, 1, 4>(),
-    };
-    return tiles;
-  } else if constexpr (HWY_TARGET == HWY_SCALAR) {  // a size is as much code as with vectors
-    static const GemmTile<Element> tiles[] = {
-        MakeTile<Element, 6, 1>(), MakeTile<Element, 1, 1>(), MakeTile<Element, 4, 2>(),
-        MakeTile<Element, 1, 2>(), MakeTile<Element, 4, 3>(), MakeTile<Element, 2, 3>(),
-        MakeTile<Element, 1, 3>(),
-    };
-    return tiles;
+    return TilesOf<Element, kGemmSizes>();
+  } else if constexpr (HWY_TARGET == HWY_SCALAR) {
+    return TilesOf<Element, kGemmSizesOfScalars>();
   } else {
-    static const GemmTile<Element> tiles[] = {
-        MakeTile<Element, 12, 1>(), MakeTile<Element, 6, 1>(), MakeTile<Element, 3, 1>(),
-        MakeTile<Element, 1, 1>(),  MakeTile<Element, 6, 2>(), MakeTile<Element, 4, 2>(),
-        MakeTile<Element, 2, 2>(),  MakeTile<Element, 1, 2>(), MakeTile<Element, 4, 3>(),
-        MakeTile<Element, 2, 3>(),  MakeTile<Element, 1, 3>(),
-    };
-    return tiles;
+    return TilesOf<Element, kGemmSizesOfFewRegisters>();
   }
 }
 

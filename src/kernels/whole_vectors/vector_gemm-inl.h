@@ -9,10 +9,10 @@
 #endif
 
 #include "kernels/gemm/multiplier-inl.h"
+#include "kernels/gemm/tile_sizes.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
 #include "kernels/whole_vectors/sliding_tile-inl.h"
-#include "kernels/whole_vectors/tile_sizes.h"
 #include "kernels/whole_vectors/vector_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();

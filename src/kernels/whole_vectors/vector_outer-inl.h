@@ -6,9 +6,9 @@
 #define CONVGRAD_KERNELS_VECTOR_OUTER_INL_H_
 #endif
 
+#include "kernels/gemm/tile_sizes.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
-#include "kernels/whole_vectors/tile_sizes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {

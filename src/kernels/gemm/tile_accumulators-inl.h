@@ -156,7 +156,10 @@ struct TileAccumulators {
       if (i == num_rows) break;
       BFloat16* to = args.narrowed + args.c_rows[tile * kRows + i];
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors - 1; ++v, to += lanes) StoreUpTo(d, whole[i][v], to, lanes);
+      for (int v = 0; v < kVectors - 1; ++v, to += lanes) {
+        const hn::Rebind<uint16_t, D> dh;
+        hn::StoreU(Narrowed(d, whole[i][v]), dh, reinterpret_cast<uint16_t*>(to));
+      }
       if constexpr (kEndsInHalf) {
         StoreFirst(Half(), half[i], to, last_cols);
       } else {

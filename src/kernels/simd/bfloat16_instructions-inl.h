@@ -34,15 +34,6 @@ HWY_INLINE void StoreFirst(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
   const auto first = hn::FirstN(dh, static_cast<size_t>(count));
   hn::BlendedStore(Narrowed(d, value), first, dh, reinterpret_cast<uint16_t*>(to));
 }
-template <class D>
-HWY_INLINE void StoreUpTo(D d, hn::Vec<D> value, BFloat16* to, int64_t count) {
-  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
-    const hn::Rebind<uint16_t, D> dh;
-    hn::StoreU(Narrowed(d, value), dh, reinterpret_cast<uint16_t*>(to));
-  } else if (count > 0) {
-    StoreFirst(d, value, to, count);
-  }
-}
 
 // Whole vectors side by side, rounded, two of them as one.
 template <bool kStream, int kCount, class V>

@@ -12,8 +12,6 @@
 namespace convgrad {
 namespace {
 
-constexpr int64_t kWriteBytes = int64_t{8} << 20;  // per call: an interrupt need not wait for more
-
 [[noreturn]] void ThrowIsDirectory(const std::string& path) {
   ThrowIo("io/not-a-file", path, "it is a directory", "name a file in it");
 }
@@ -91,7 +89,7 @@ void OutputFile::Write(const void* from, int64_t bytes) {
   const char* next = static_cast<const char*>(from);
   while (bytes > 0) {
     const ssize_t done =
-        write(descriptor(), next, static_cast<size_t>(std::min(bytes, kWriteBytes)));
+        write(descriptor(), next, static_cast<size_t>(std::min(bytes, kPieceBytes)));
     if (done > 0) {
       next += done;
       bytes -= done;

@@ -113,10 +113,6 @@ Summary Summarize(std::span<const double> samples) {
   return summary;
 }
 
-std::optional<Interval> MedianInterval(std::span<const double> samples) {
-  return Summarize(samples).ci;
-}
-
 double RelativeWidth(const Summary& summary) {
   if (!summary.ci || summary.median <= 0) return std::numeric_limits<double>::infinity();
   return (summary.ci->high - summary.ci->low) / summary.median;

@@ -28,14 +28,14 @@ struct Summary {
 };
 
 // `samples` in the order in which they were taken; at least one.
+//
+// The interval is the one between two order statistics that covers the median of whatever
+// distribution the samples come from, with at least kConfidence if they are independent (David and
+// Nagaraja, "Order Statistics", 7.1). Times of a machine are not: slow spells last longer than a
+// sample. So the ranks move out as far as they would for the number of independent samples that are
+// worth as much, which follows from how the sides of the median that samples lie on correlate over
+// time.
 Summary Summarize(std::span<const double> samples);
-
-// The interval between two order statistics that covers the median of whatever distribution the
-// samples come from, with at least kConfidence if they are independent (David and Nagaraja, "Order
-// Statistics", 7.1). Times of a machine are not: slow spells last longer than a sample. So the
-// ranks move out as far as they would for the number of independent samples that are worth as much,
-// which follows from how the sides of the median that samples lie on correlate over time.
-std::optional<Interval> MedianInterval(std::span<const double> samples);
 
 // The width of an interval as a part of the median; infinite without an interval.
 double RelativeWidth(const Summary& summary);

@@ -78,8 +78,6 @@ class Superaccumulator {
   // a sum of zero, -0 for a negative one under half the least number.
   double Rounded() const;
 
-  static constexpr int NumWords() { return kWords; }
-
  private:
   static constexpr int kFractionBits = NumbersOf<Stored>::kFractionBits;
   static constexpr int kMaxExponent = NumbersOf<Stored>::kMaxExponent;

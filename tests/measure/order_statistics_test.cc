@@ -37,7 +37,7 @@ TEST(SummaryTest, FewSamplesHaveNoInterval) {
   EXPECT_EQ(Summarize({samples, 1}).p95, 3);
   EXPECT_FALSE(Summarize({samples, 5}).ci.has_value());
   EXPECT_TRUE(std::isinf(RelativeWidth(Summarize({samples, 5}))));
-  const auto interval = MedianInterval({samples, 6});
+  const auto interval = Summarize({samples, 6}).ci;
   ASSERT_TRUE(interval.has_value());
   EXPECT_EQ(interval->low, 1);
   EXPECT_EQ(interval->high, 6);
@@ -57,7 +57,7 @@ double Coverage(int trials, int count, double median, const Draw& draw) {
   std::vector<double> samples(static_cast<size_t>(count));
   for (int trial = 0; trial < trials; ++trial) {
     for (double& sample : samples) sample = draw();
-    const auto interval = MedianInterval(samples);
+    const auto interval = Summarize(samples).ci;
     covered += interval && interval->low <= median && median <= interval->high;
   }
   return static_cast<double>(covered) / trials;
@@ -91,7 +91,7 @@ TEST(MedianIntervalTest, IsNoWiderThanItMustBe) {
   for (int trial = 0; trial < kTrials; ++trial) {
     std::vector<double> samples;
     for (int i = 0; i < kCount; ++i) samples.push_back(normal(random));
-    const auto interval = MedianInterval(samples);
+    const auto interval = Summarize(samples).ci;
     width += (interval->high - interval->low) / kTrials;
   }
   // Asymptotically 2 * 1.96 * sqrt(pi / 2 / n).

@@ -214,9 +214,10 @@ TYPED_TEST(SuperaccumulatorTest, AMillionTerms) {
 }
 
 TEST(SuperaccumulatorWords, AsManyAsTheTypeNeeds) {
-  EXPECT_EQ(Superaccumulator<Float16>::NumWords(), 2);
-  EXPECT_EQ(Superaccumulator<float>::NumWords(), 10);
-  EXPECT_EQ(Superaccumulator<double>::NumWords(), 67);
+  constexpr size_t kBothSigns = 2 * sizeof(uint64_t);
+  EXPECT_EQ(sizeof(Superaccumulator<Float16>), 2 * kBothSigns);
+  EXPECT_EQ(sizeof(Superaccumulator<float>), 10 * kBothSigns);
+  EXPECT_EQ(sizeof(Superaccumulator<double>), 67 * kBothSigns);
 }
 
 }  // namespace

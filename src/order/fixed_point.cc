@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <mutex>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -85,9 +89,9 @@ WordWindow WordWindow::With(const WordWindow& other) const {
 
 WordWindow WidestWindow(DType dtype) {
   return VisitFloat(dtype, [](auto tag) {
-    using Format = NumbersOf<typename decltype(tag)::Type>;
-    constexpr int kLeast = 1 - Format::kMaxExponent - Format::kFractionBits;
-    return WordWindow::Of(2 * kLeast, 2 * (Format::kMaxExponent + 1) + kCountBits);
+    using Stored = typename decltype(tag)::Type;
+    return WordWindow::Of(2 * kLastBit<Stored>,
+                          2 * (NumbersOf<Stored>::kMaxExponent + 1) + kCountBits);
   });
 }
 
@@ -165,10 +169,7 @@ void FixedPointSums::AddProduct(int64_t element, double x, double y) {
   const Uint128 product =
       static_cast<Uint128>(a.significand >> a_zeros) * (b.significand >> b_zeros);
   const int position = a.exponent + a_zeros + b.exponent + b_zeros - kWordBits * window_.first;
-  const int bit = position % kWordBits;
-  const auto low = static_cast<uint64_t>(product), high = static_cast<uint64_t>(product >> 64);
-  uint64_t parts[] = {low << bit, bit == 0 ? high : high << bit | low >> (kWordBits - bit),
-                      bit == 0 ? 0 : high >> (kWordBits - bit)};
+  std::array<uint64_t, 3> parts = ShiftedWords(product, position % kWordBits);
   if (a.negative != b.negative) Negate(parts);
   AddWithSign(MutableAt(element), window_.count, position / kWordBits, parts);
 }

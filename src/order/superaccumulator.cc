@@ -65,10 +65,9 @@ template <class Stored>
 double RoundMagnitude(std::span<const uint64_t> magnitude, int first_bit, bool negative) {
   constexpr int kFractionBits = NumbersOf<Stored>::kFractionBits;
   constexpr int kMaxExponent = NumbersOf<Stored>::kMaxExponent;
-  constexpr int kLeastExponent = 1 - kMaxExponent - kFractionBits;
   const int highest = HighestBit(magnitude);
   if (highest < 0) return 0;
-  const int last = std::max({highest - kFractionBits, kLeastExponent - first_bit, 0});
+  const int last = std::max({highest - kFractionBits, kLastBit<Stored> - first_bit, 0});
   const double rounded =
       std::ldexp(static_cast<double>(RoundAt(magnitude, last)), last + first_bit);
   const bool overflows = rounded > std::ldexp(2 - std::ldexp(1.0, -kFractionBits), kMaxExponent);

@@ -34,7 +34,19 @@ struct NumbersOf<double> {
   static constexpr int kFractionBits = 52, kMaxExponent = 1023;
 };
 
+// The last bit of a type's subnormal numbers is worth 2^kLastBit<type>.
+template <class Stored>
+inline constexpr int kLastBit =
+    1 - NumbersOf<Stored>::kMaxExponent - NumbersOf<Stored>::kFractionBits;
+
 __extension__ typedef unsigned __int128 Uint128;
+
+// The words of product * 2^bit, bit < 64, the lowest first.
+inline std::array<uint64_t, 3> ShiftedWords(Uint128 product, int bit) {
+  const auto low = static_cast<uint64_t>(product), high = static_cast<uint64_t>(product >> 64);
+  if (bit == 0) return {low, high, 0};
+  return {low << bit, high << bit | low >> (64 - bit), high >> (64 - bit)};
+}
 
 // |x| = significand * 2^exponent, of a finite number.
 struct DecodedDouble {
@@ -79,11 +91,9 @@ class Superaccumulator {
   double Rounded() const;
 
  private:
-  static constexpr int kFractionBits = NumbersOf<Stored>::kFractionBits;
   static constexpr int kMaxExponent = NumbersOf<Stored>::kMaxExponent;
-  static constexpr int kLeastExponent = 1 - kMaxExponent - kFractionBits;  // of a subnormal's bit
   // Bit 0 is worth 2^kLeastBit, the least product; the largest is below 2^(2 * kMaxExponent + 2).
-  static constexpr int kLeastBit = 2 * kLeastExponent;
+  static constexpr int kLeastBit = 2 * kLastBit<Stored>;
   static constexpr int kCountBits = 48;
   // 2 for float16, 9 for bfloat16, 10 for float32, 67 for float64.
   static constexpr int kWords = (2 * kMaxExponent + 2 - kLeastBit + kCountBits + 63) / 64;
@@ -91,12 +101,9 @@ class Superaccumulator {
 
   static void AddAt(Words& words, Uint128 product, int position) {
     size_t word = static_cast<size_t>(position / 64);
-    const int bit = position % 64;
-    const auto low = static_cast<uint64_t>(product), high = static_cast<uint64_t>(product >> 64);
-    const uint64_t parts[] = {low << bit, bit == 0 ? high : high << bit | low >> (64 - bit),
-                              bit == 0 ? 0 : high >> (64 - bit)};
+    const std::array<uint64_t, 3> parts = ShiftedWords(product, position % 64);
     uint64_t carry = 0;
-    for (int i = 0; i < 3 && word < kWords; ++i, ++word) {  // what lies beyond is zero
+    for (size_t i = 0; i < 3 && word < kWords; ++i, ++word) {  // what lies beyond is zero
       const Uint128 sum = static_cast<Uint128>(words[word]) + parts[i] + carry;
       words[word] = static_cast<uint64_t>(sum);
       carry = static_cast<uint64_t>(sum >> 64);

@@ -186,27 +186,29 @@ bool HaveSameLevels(const Peaks& one, const Peaks& other) {
                     is_same);
 }
 
-// All rates, in the same order for the same levels.
-std::vector<double*> RatesOf(Peaks& peaks) {
-  std::vector<double*> rates = {&peaks.f32_gflops, &peaks.f64_gflops};
-  for (LevelPeak& level : peaks.levels) {
+// Pointers to all rates, in the same order for the same levels. AnyPeaks: Peaks or const Peaks.
+template <class AnyPeaks>
+auto RatesOf(AnyPeaks& peaks) {
+  std::vector rates = {&peaks.f32_gflops, &peaks.f64_gflops};
+  for (auto& level : peaks.levels) {
     rates.push_back(&level.read_gbs);
     rates.push_back(&level.write_gbs);
   }
   return rates;
 }
 
-void RaiseTo(Peaks other, Peaks& peaks) {
+void RaiseTo(const Peaks& other, Peaks& peaks) {
   if (!HaveSameLevels(peaks, other)) return;
-  const std::vector<double*> rates = RatesOf(peaks), others = RatesOf(other);
+  const auto rates = RatesOf(peaks);
+  const auto others = RatesOf(other);
   for (size_t i = 0; i < rates.size(); ++i) *rates[i] = std::max(*rates[i], *others[i]);
 }
 
 // True if two undisturbed rounds came near every rate of `peaks`.
-bool AreConfirmed(Peaks peaks, std::vector<PeakRound>& rounds) {
-  const std::vector<double*> rates = RatesOf(peaks);
+bool AreConfirmed(const Peaks& peaks, const std::vector<PeakRound>& rounds) {
+  const auto rates = RatesOf(peaks);
   for (size_t i = 0; i < rates.size(); ++i) {
-    const auto is_near = [&](PeakRound& round) {
+    const auto is_near = [&](const PeakRound& round) {
       return round.is_undisturbed && *RatesOf(round.peaks)[i] >= kNear * *rates[i];
     };
     if (std::count_if(rounds.begin(), rounds.end(), is_near) < 2) return false;
@@ -261,8 +263,7 @@ Peaks ConfirmPeaks(const std::function<PeakRound()>& round, const Peaks* earlier
 
 bool AreNear(const Peaks& one, const Peaks& other) {
   if (!HaveSameLevels(one, other)) return false;
-  Peaks a = one, b = other;
-  const std::vector<double*> rates = RatesOf(a), others = RatesOf(b);
+  const auto rates = RatesOf(one), others = RatesOf(other);
   const auto is_near = [](const double* x, const double* y) {
     return *x >= kNear * *y && *y >= kNear * *x;
   };

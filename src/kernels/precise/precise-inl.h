@@ -33,12 +33,11 @@ template <class Stored>
 struct RoundedNumbers {
   Stored only;
 
+  static constexpr Finish kFinish = std::is_same_v<Stored, float> ? Finish::kNearest : Finish::kOdd;
+  using FloatTag = hn::ScalableTag<float>;
+
   explicit RoundedNumbers(PreciseVec sums)
-      : only(NarrowOne<Stored>(
-            Rounded < std::is_same_v<Stored, float>
-                ? Finish::kNearest
-                : Finish::kOdd >
-                      (hn::ScalableTag<float>(), Doubles<hn::ScalableTag<float>>{sums.raw}).raw)) {}
+      : only(NarrowOne<Stored>(Rounded<kFinish>(FloatTag(), Doubles<FloatTag>{sums.raw}).raw)) {}
   bool AllEqual(const RoundedNumbers& other) const {
     uint32_t bits = 0, others = 0;
     std::memcpy(&bits, &only, sizeof(only));

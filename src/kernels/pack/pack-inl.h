@@ -19,17 +19,25 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_SCALAR
-
 template <class Stored>
 void PackWiden(const Stored* from, ComputeType<Stored>* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = WidenOne(from[i]);
+  const ComputeTag<Stored> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(LoadWidened(d, from + i), d, to + i);
+  for (; i < count; ++i) to[i] = WidenOne(from[i]);
 }
 
 template <class Stored>
 void PackNarrow(const ComputeType<Stored>* from, Stored* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = NarrowOne<Stored>(from[i]);
+  const ComputeTag<Stored> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) StoreNarrowed(d, hn::LoadU(d, from + i), to + i);
+  for (; i < count; ++i) to[i] = NarrowOne<Stored>(from[i]);
 }
+
+#if HWY_TARGET == HWY_SCALAR
 
 template <class Stored>
 void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
@@ -69,24 +77,6 @@ void PackScatterNarrow(const ComputeType<Stored>* from, int64_t from_step, int64
 }
 
 #else
-
-template <class Stored>
-void PackWiden(const Stored* from, ComputeType<Stored>* to, int64_t count) {
-  const ComputeTag<Stored> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(LoadWidened(d, from + i), d, to + i);
-  for (; i < count; ++i) to[i] = WidenOne(from[i]);
-}
-
-template <class Stored>
-void PackNarrow(const ComputeType<Stored>* from, Stored* to, int64_t count) {
-  const ComputeTag<Stored> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) StoreNarrowed(d, hn::LoadU(d, from + i), to + i);
-  for (; i < count; ++i) to[i] = NarrowOne<Stored>(from[i]);
-}
 
 // Rows of kLanes columns or more, as whole vectors of kLanes: the last one of a row ends at the
 // row's end, over columns that are already there. Nothing is masked and nothing behind a row

@@ -18,6 +18,9 @@ namespace convgrad {
 namespace HWY_NAMESPACE {
 
 template <class Stored>
+using ComputeTag = hn::ScalableTag<ComputeType<Stored> >;
+
+template <class Stored>
 void TransposeWidenOnes(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
                         int64_t to_stride, int64_t rows, int64_t cols) {
   for (int64_t row = 0; row < rows; ++row) {
@@ -58,9 +61,6 @@ void PackTransposeStream(const ComputeType<Stored>* from, int64_t from_stride, S
 }
 
 #else
-
-template <class Stored>
-using ComputeTag = hn::ScalableTag<ComputeType<Stored> >;
 
 // How many 128-bit blocks a vector has, and lanes a block.
 template <class D>
@@ -166,7 +166,7 @@ HWY_INLINE void TransposeStoredSquare(D d, const T* from, int64_t from_stride, c
       d, kLanes, kLanes, [&](int64_t i) { return hn::LoadU(d, from + i * from_stride); }, store);
 }
 
-// A square's worth of columns (or fewer) is not worth the shuffles below this many.
+// So few rows or columns are not worth the shuffles.
 inline constexpr int64_t kFewLines = 2;
 
 template <class Stored>

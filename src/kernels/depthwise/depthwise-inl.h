@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "kernels/depthwise/split-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/convert-inl.h"
 
@@ -21,10 +22,6 @@ namespace HWY_NAMESPACE {
 template <class T>
 int64_t RepeatVectors(const T*, T*, int64_t, int64_t) {
   return 0;
-}
-template <int64_t kMultiplier, class T>
-bool PartVectors(const T*, T*, int64_t) {
-  return false;
 }
 #else
 // DepthwiseRepeat of whole vectors of numbers; how many numbers they hold. A vector of numbers
@@ -48,28 +45,6 @@ int64_t RepeatVectors(const T* from, T* to, int64_t count, int64_t multiplier) {
   }
   return num_vectors * kLanes;
 }
-
-// DepthwisePart of one pixel, multiplier 2 or 3, by vectors, the last of which ends with the last
-// channel; false if there are too few.
-template <int64_t kMultiplier, class T>
-bool PartVectors(const T* from, T* to, int64_t channels) {
-  const hn::ScalableTag<T> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  if (channels < kLanes) return false;
-  for (int64_t i = 0; i < channels; i += kLanes) {
-    const int64_t c = HWY_MIN(i, channels - kLanes);
-    hn::Vec<decltype(d)> v[3];
-    if constexpr (kMultiplier == 2) {
-      const auto low = hn::LoadU(d, from + 2 * c), high = hn::LoadU(d, from + 2 * c + kLanes);
-      v[0] = hn::ConcatEven(d, high, low);
-      v[1] = hn::ConcatOdd(d, high, low);
-    } else {
-      hn::LoadInterleaved3(d, from + 3 * c, v[0], v[1], v[2]);
-    }
-    for (int64_t m = 0; m < kMultiplier; ++m) hn::StoreU(v[m], d, to + m * channels + c);
-  }
-  return true;
-}
 #endif
 
 template <class T>
@@ -82,12 +57,7 @@ void DepthwiseRepeat(const T* from, T* to, int64_t count, int64_t multiplier) {
 template <class T>
 void DepthwisePart(const T* from, T* to, int64_t pixels, int64_t channels, int64_t multiplier) {
   for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-    const bool parted = multiplier == 2   ? PartVectors<2>(from, to, channels)
-                        : multiplier == 3 ? PartVectors<3>(from, to, channels)
-                                          : false;
-    for (int64_t c = 0; !parted && c < channels; ++c) {
-      for (int64_t m = 0; m < multiplier; ++m) to[m * channels + c] = from[c * multiplier + m];
-    }
+    SplitRow(from, to, channels, multiplier, channels * multiplier);
     from += channels * multiplier;
     to += channels * multiplier;
   }

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "kernels/depthwise/plane.h"
+#include "kernels/depthwise/split-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
 
@@ -212,65 +213,13 @@ void PlaneSumTaps(const PlaneRows<T>& rows) {
   SumRows<kMostLiveRows>(rows);
 }
 
+// Numbers that were merged from two or three parts, as whole vectors.
 #if HWY_TARGET == HWY_SCALAR
-template <class T>
-int64_t SplitPairs(const T*, T*, T*, int64_t) {
-  return 0;
-}
-#else
-// Pairs as whole vectors of kLanes, the last of which ends with the last pair; false if there are
-// fewer.
-template <size_t kLanes, class T>
-bool SplitVectors(const T* from, T* even, T* odd, int64_t pairs) {
-  const hn::CappedTag<T, kLanes> d;
-  constexpr int64_t kStep = kLanes;
-  if (pairs < kStep) return false;
-  for (int64_t i = 0; i < pairs; i += kStep) {
-    const int64_t first = HWY_MIN(i, pairs - kStep);
-    const auto low = hn::LoadU(d, from + 2 * first);
-    const auto high = hn::LoadU(d, from + 2 * first + kStep);
-    hn::StoreU(hn::ConcatEven(d, high, low), d, even + first);
-    hn::StoreU(hn::ConcatOdd(d, high, low), d, odd + first);
-  }
-  return true;
-}
-// The pairs that were split: all, or none where the narrowest vector is too wide.
-template <class T>
-int64_t SplitPairs(const T* from, T* even, T* odd, int64_t pairs) {
-  constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
-  constexpr size_t kLeast = 16 / sizeof(T);
-  const bool done = SplitVectors<kLanes>(from, even, odd, pairs) ||
-                    SplitVectors<HWY_MAX(kLeast, kLanes / 2)>(from, even, odd, pairs) ||
-                    SplitVectors<kLeast>(from, even, odd, pairs);
-  return done ? pairs : 0;
-}
-#endif
-
-// Numbers that were split in three, or merged from two or three, as whole vectors.
-#if HWY_TARGET == HWY_SCALAR
-template <class T>
-int64_t SplitTriples(const T*, T*, int64_t, int64_t) {
-  return 0;
-}
 template <class T>
 int64_t MergeVectors(const T*, int64_t, T*, int64_t, int64_t) {
   return 0;
 }
 #else
-template <class T>
-int64_t SplitTriples(const T* from, T* to, int64_t to_stride, int64_t count) {
-  const hn::ScalableTag<T> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  int64_t i = 0;
-  for (; (i + kLanes) * 3 <= count; i += kLanes) {
-    hn::Vec<decltype(d)> a, b, c;
-    hn::LoadInterleaved3(d, from + i * 3, a, b, c);
-    hn::StoreU(a, d, to + i);
-    hn::StoreU(b, d, to + to_stride + i);
-    hn::StoreU(c, d, to + 2 * to_stride + i);
-  }
-  return i * 3;
-}
 template <class T>
 int64_t MergeVectors(const T* from, int64_t from_stride, T* to, int64_t parts, int64_t count) {
   const hn::ScalableTag<T> d;
@@ -290,17 +239,6 @@ int64_t MergeVectors(const T* from, int64_t from_stride, T* to, int64_t parts, i
 #endif
 
 template <class T>
-void PlaneSplit(const T* from, T* to, int64_t to_stride, int64_t parts, int64_t count) {
-  const int64_t done = parts == 2   ? 2 * SplitPairs(from, to, to + to_stride, count / 2)
-                       : parts == 3 ? SplitTriples(from, to, to_stride, count)
-                                    : 0;
-  for (int64_t part = 0; part < parts; ++part) {
-    T* column = to + part * to_stride + done / parts;
-    for (int64_t i = done + part; i < count; i += parts) *column++ = from[i];
-  }
-}
-
-template <class T>
 void PlaneMerge(const T* from, int64_t from_stride, T* to, int64_t parts, int64_t count) {
   const int64_t done = MergeVectors(from, from_stride, to, parts, count);
   for (int64_t part = 0; part < parts; ++part) {
@@ -312,7 +250,7 @@ void PlaneMerge(const T* from, int64_t from_stride, T* to, int64_t parts, int64_
 template <class T>
 void SetPlaneKernels(PlaneKernels<T>* kernels) {
   kernels->sum_taps = PlaneSumTaps<T>;
-  kernels->split = PlaneSplit<T>;
+  kernels->split = SplitRow<T>;
   kernels->merge = PlaneMerge<T>;
 }
 

@@ -78,6 +78,7 @@ std::optional<Interval> IntervalOfSorted(const std::vector<double>& sorted,
 
 }  // namespace
 
+// NOLINTBEGIN(concurrency-mt-unsafe): std::lgamma is, for a sign that nothing here reads
 double CoinTail(int64_t n, int64_t k) {
   // Summed in logarithms: 2^-n is out of range from n = 1075 on.
   double tail = 0;
@@ -90,6 +91,7 @@ double CoinTail(int64_t n, int64_t k) {
   }
   return tail;
 }
+// NOLINTEND(concurrency-mt-unsafe)
 
 Summary Summarize(std::span<const double> samples) {
   if (samples.empty()) ThrowInternal("no samples to summarize");

@@ -118,12 +118,16 @@ class Slabs {
   size_t widest_ = 0;
 };
 
-// Those who take slabs: one Worker, whose loops all threads share, or one for each thread.
+// Those who take slabs: one Worker, whose loops all threads share, or one for each thread, which
+// runs what is planned for it alone.
 template <class Worker>
 class SlabWorkers {
  public:
   SlabWorkers(const Parallel& parallel, int num_workers)
       : parallel_(parallel), workers_(static_cast<size_t>(num_workers)) {}
+
+  // The threads of one worker's loops.
+  const Parallel& OfWorker() const { return workers_.size() > 1 ? one_thread_ : parallel_; }
 
   // body(worker, slab) for all slabs. Workers are what `make`, which returns a unique_ptr, makes of
   // them when they are first needed.
@@ -157,6 +161,7 @@ class SlabWorkers {
 
  private:
   const Parallel& parallel_;
+  const Parallel one_thread_{1};
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "conv/precise/compensated.h"
@@ -171,7 +173,7 @@ class SlicedRun {
     CutNumbers& y = is_data ? filter_ : worker.y;
     const auto cut = [&](Role role, CutNumbers& numbers) {
       return numbers.Cut(ElementsOf(role, slab), slab.problem.NumElements(role), kernels_,
-                         args_.parallel);
+                         workers_.OfWorker());
     };
     if (!cut(first_, worker.x) || (!is_data && !cut(second_, y))) return false;
     AddProducts(worker, slab, y);
@@ -186,7 +188,7 @@ class SlicedRun {
     }
     worker.bound += bound;
     worker.size += size;
-    if (worker.totals) worker.totals->Add(worker.sums, kernels_, args_.parallel);
+    if (worker.totals) worker.totals->Add(worker.sums, kernels_, workers_.OfWorker());
     return true;
   }
 
@@ -199,7 +201,7 @@ class SlicedRun {
     Multiply(slab, worker.x.Tail(levels), y.Tail(0), sums.low.data());
     for (int k = 0; k < levels; ++k) {
       Multiply(slab, worker.x.Slice(k), y.Tail(levels - k), worker.more.data());
-      ForPieces(args_.parallel, count, [&](int64_t begin, int64_t end) {
+      ForPieces(workers_.OfWorker(), count, [&](int64_t begin, int64_t end) {
         double* low = sums.low.data();
         const double* more = worker.more.data();
         for (int64_t i = begin; i < end; ++i) low[i] += more[i];
@@ -209,7 +211,7 @@ class SlicedRun {
     for (int k = 0; k < levels; ++k) {
       for (int l = k == 0 ? 1 : 0; k + l < levels; ++l) {
         Multiply(slab, worker.x.Slice(k), y.Slice(l), worker.more.data());
-        sums.Add(worker.more.data(), count, kernels_, args_.parallel);
+        sums.Add(worker.more.data(), count, kernels_, workers_.OfWorker());
       }
     }
   }
@@ -217,7 +219,7 @@ class SlicedRun {
   void Multiply(const WideSlab& slab, const double* x, const double* y, double* result) {
     const auto of = [&](Role role) { return role == first_ ? x : role == second_ ? y : nullptr; };
     slab.planned.Run({slab.problem, of(Role::kInput), of(Role::kFilter), of(Role::kOutBackprop),
-                      result, args_.kernels, args_.parallel});
+                      result, args_.kernels, workers_.OfWorker()});
   }
   // A filter gradient is what all workers have together.
   bool FinishFolded() {

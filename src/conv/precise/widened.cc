@@ -43,9 +43,10 @@ int NumWorkersOf(const Problem& problem, bool is_exact, int num_threads) {
 }
 
 template <class Stored>
-void WidenNumbers(const ConvArgs& args, const Stored* from, double* to, int64_t count) {
-  const auto& widen = PreciseKernelsOf<Stored>(args.kernels.isa).widen;
-  ForPieces(args.parallel, count, [&](int64_t begin, int64_t end) {
+void WidenNumbers(const PreciseKernels<Stored>& kernels, const Parallel& parallel,
+                  const Stored* from, double* to, int64_t count) {
+  const auto& widen = kernels.widen;
+  ForPieces(parallel, count, [&](int64_t begin, int64_t end) {
     constexpr int64_t kRow = 256;
     double squares[kRow] = {};  // which nothing needs here
     const int64_t rows = (end - begin) / kRow, rest = begin + rows * kRow;
@@ -129,7 +130,8 @@ class WidenedRun {
   // Forward pass and input gradient.
   void DataInDouble() {
     filter_ = AlignedArray<double>(slabs_.MostOf(Role::kFilter));
-    WidenNumbers(args_, ElementsOf(Role::kFilter, slabs_[0]), filter_.data(), filter_.size());
+    WidenNumbers(kernels_, args_.parallel, ElementsOf(Role::kFilter, slabs_[0]), filter_.data(),
+                 filter_.size());
     ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       Widen(source_, worker, slab);
       Compute(slab, worker, filter_, worker.sums);
@@ -143,12 +145,13 @@ class WidenedRun {
                             kernels_, args_.parallel);
     if (visit_ != nullptr) {
       float_filter_ = AlignedArray<float>(filter_.size());
-      TakeFloatSizes(ElementsOf(Role::kFilter, slabs_[0]), float_filter_.data(), filter_.size());
+      TakeFloatSizes(args_.parallel, ElementsOf(Role::kFilter, slabs_[0]), float_filter_.data(),
+                     filter_.size());
     }
     ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       TapSizes bounds(slab.problem, norms);
       bounds.WidenSource(ElementsOf(source_, slab), worker.Of(source_).data(), kernels_,
-                         args_.parallel);
+                         workers_.OfWorker());
       Compute(slab, worker, filter_, worker.sums);
       const auto target = TargetOf(slab, worker);
       worker.rounding.FinishExact(
@@ -176,9 +179,9 @@ class WidenedRun {
           BandSquares input(DataSizes::Of(slab.problem, Role::kInput));
           BandSquares out(DataSizes::Of(slab.problem, Role::kOutBackprop));
           input.Widen(ElementsOf(Role::kInput, slab), worker.Of(Role::kInput).data(), kernels_,
-                      args_.parallel);
+                      workers_.OfWorker());
           out.Widen(ElementsOf(Role::kOutBackprop, slab), worker.Of(Role::kOutBackprop).data(),
-                    kernels_, args_.parallel);
+                    kernels_, workers_.OfWorker());
           worker.bounds.Add(input, out);
           if (visit_ != nullptr) {
             ComputeFloatSizes(slab, worker);
@@ -219,7 +222,7 @@ class WidenedRun {
     ForSlabs([&](Worker<Stored>& worker, const WideSlab& slab) {
       load(worker, slab);
       Compute(slab, worker, filter_, worker.*which);
-      if (slabs_.AreFolded()) (worker.*which)->Fold(args_.parallel);
+      if (slabs_.AreFolded()) (worker.*which)->Fold(workers_.OfWorker());
     });
     SlabSums* total = nullptr;
     workers_.ForAll([&](Worker<Stored>& worker) {
@@ -244,7 +247,7 @@ class WidenedRun {
     return {source + begin, static_cast<size_t>(std::min(count, left))};
   }
   void Widen(Role role, Worker<Stored>& worker, const WideSlab& slab) const {
-    WidenNumbers(args_, ElementsOf(role, slab), worker.Of(role).data(),
+    WidenNumbers(kernels_, workers_.OfWorker(), ElementsOf(role, slab), worker.Of(role).data(),
                  slab.problem.NumElements(role));
   }
   void Compute(const WideSlab& slab, Worker<Stored>& worker, const AlignedArray<double>& filter,
@@ -253,7 +256,7 @@ class WidenedRun {
     const bool has_filter = filter.size() > 0;
     slab.planned.Run({slab.problem, worker.Of(Role::kInput).data(),
                       has_filter ? filter.data() : nullptr, worker.Of(Role::kOutBackprop).data(),
-                      sums->slab(), args_.kernels, args_.parallel});
+                      sums->slab(), args_.kernels, workers_.OfWorker()});
   }
 
   // S of a slab's sums.
@@ -262,17 +265,18 @@ class WidenedRun {
     FloatSizes& sizes = *worker.float_sizes;
     for (const Role role : InfoOf(args_.problem.op).operands) {
       if (role == Role::kFilter) continue;
-      TakeFloatSizes(ElementsOf(role, slab), sizes.data.Of(role).data(),
+      TakeFloatSizes(workers_.OfWorker(), ElementsOf(role, slab), sizes.data.Of(role).data(),
                      slab.problem.NumElements(role));
     }
     const bool has_filter = float_filter_.size() > 0;
     slab.in_float->Run({InFloat(slab.problem), sizes.data.Of(Role::kInput).data(),
                         has_filter ? float_filter_.data() : nullptr,
                         sizes.data.Of(Role::kOutBackprop).data(), sizes.of_slab.data(),
-                        args_.kernels, args_.parallel});
+                        args_.kernels, workers_.OfWorker()});
   }
-  void TakeFloatSizes(const Stored* from, float* to, int64_t count) const {
-    ForPieces(args_.parallel, count, [&](int64_t begin, int64_t end) {
+  void TakeFloatSizes(const Parallel& parallel, const Stored* from, float* to,
+                      int64_t count) const {
+    ForPieces(parallel, count, [&](int64_t begin, int64_t end) {
       kernels_.take_sizes(from + begin, to + begin, end - begin);
     });
   }
@@ -309,7 +313,7 @@ class WidenedRun {
     return SumSlabs(&Worker<Stored>::sizes, load).slab();
   }
   void TakeAbsoluteValues(AlignedArray<double>& numbers) const {
-    ForPieces(args_.parallel, numbers.size(), [&](int64_t begin, int64_t end) {
+    ForPieces(workers_.OfWorker(), numbers.size(), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) numbers[i] = std::fabs(numbers[i]);
     });
   }

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <span>
 
+#include "base/error.h"
 #include "base/resources.h"
+#include "conv/memory_limit.h"
 
 namespace convgrad {
 namespace {
@@ -119,38 +121,17 @@ RunInfo InfoOf(const Problem& problem, const Execution& execution, const KernelT
   return info;
 }
 
-// The memory that a run may take, against what it needs.
-class MemoryLimit {
- public:
-  MemoryLimit(const Problem& problem, const Execution& execution, int64_t operand_bytes,
-              bool operands_are_allocated)
-      : operand_bytes_(operand_bytes),
-        result_bytes_(problem.ResultBytes()),
-        allocated_bytes_(operands_are_allocated ? operand_bytes : 0),
-        limit_(execution.max_memory_bytes) {}
-
-  void Check(int64_t scratch_bytes) {
-    // So little is left on any machine that runs at all: to ask the system takes as long as many
-    // a small convolution.
-    constexpr int64_t kNoQuestion = int64_t{4} << 20;
-    const int64_t need = operand_bytes_ + result_bytes_ + scratch_bytes;
-    if (limit_ == 0) {
-      if (need - allocated_bytes_ <= kNoQuestion) return;
-      limit_ = AvailableMemory() / 5 * 4 + allocated_bytes_;
-    }
-    if (need <= limit_) return;
-    ThrowIo(
-        "memory/limit", "memory",
-        fmt::format("{} are needed (operands {}, result {}, scratch {}), the limit is {}",
-                    FormatExactBytes(need), FormatBytes(operand_bytes_), FormatBytes(result_bytes_),
-                    FormatBytes(scratch_bytes), FormatExactBytes(limit_)),
-        "raise --max-memory, use fewer threads, or split the batch");
-  }
-
- private:
-  const int64_t operand_bytes_, result_bytes_, allocated_bytes_;
-  int64_t limit_;  // 0: not known yet
-};
+// Throws where operands, result and scratch are more than the limit.
+void CheckNeed(MemoryLimit& limit, const Problem& problem, int64_t operand_bytes,
+               int64_t scratch_bytes) {
+  const int64_t result_bytes = problem.ResultBytes();
+  const int64_t need = operand_bytes + result_bytes + scratch_bytes;
+  if (limit.Allows(need)) return;
+  limit.Refuse(need,
+               fmt::format("operands {}, result {}, scratch {}", FormatBytes(operand_bytes),
+                           FormatBytes(result_bytes), FormatBytes(scratch_bytes)),
+               "raise --max-memory, use fewer threads, or split the batch");
+}
 
 }  // namespace
 
@@ -163,10 +144,10 @@ RunInfo PlanRun(const Problem& problem, const Execution& execution) {
 
 void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
                  bool operands_are_allocated) {
-  MemoryLimit limit(problem, execution, operand_bytes, operands_are_allocated);
+  MemoryLimit limit(execution.max_memory_bytes, operands_are_allocated ? operand_bytes : 0);
   // Before planning, whose own work grows with the tensors.
-  limit.Check(0);
-  limit.Check(PlanRun(problem, execution).scratch_bytes);
+  CheckNeed(limit, problem, operand_bytes, 0);
+  CheckNeed(limit, problem, operand_bytes, PlanRun(problem, execution).scratch_bytes);
 }
 
 Computation::Computation(const Problem& problem, const Execution& execution)
@@ -200,10 +181,10 @@ Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second
                const Execution& execution, RunInfo* info) {
   const int64_t operand_bytes =
       (first.is_mapped() ? 0 : first.num_bytes()) + (second.is_mapped() ? 0 : second.num_bytes());
-  MemoryLimit limit(problem, execution, operand_bytes, /*operands_are_allocated=*/true);
-  limit.Check(0);
+  MemoryLimit limit(execution.max_memory_bytes, operand_bytes);
+  CheckNeed(limit, problem, operand_bytes, 0);
   const Computation computation(problem, execution);
-  limit.Check(computation.info().scratch_bytes);
+  CheckNeed(limit, problem, operand_bytes, computation.info().scratch_bytes);
   if (info != nullptr) *info = computation.info();
   Tensor result(problem.dtype, problem.ResultShape());
   computation.Run(first, second, result);

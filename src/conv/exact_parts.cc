@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/error.h"
 #include "base/resources.h"
+#include "conv/memory_limit.h"
 #include "conv/parts/exact_sums.h"
 
 namespace convgrad {
@@ -35,19 +37,15 @@ int64_t SumBytes(const Problem& problem) {
   return problem.NumResults() * kWordBytes;
 }
 
-// Returns what is left for the sums.
-int64_t SpareBytes(const Problem& problem, int64_t operand_bytes, const ExactSums& exact,
-                   const Execution& execution) {
-  const int64_t limit =
-      execution.max_memory_bytes > 0 ? execution.max_memory_bytes : AvailableMemory() / 5 * 4;
-  const int64_t others = operand_bytes + exact.ScratchBytes();
-  if (others + SumBytes(problem) <= limit) return limit - others;
-  ThrowIo("memory/limit", "memory",
-          fmt::format("{} are needed (operands {}, scratch {}, sums {} or more), the limit is {}",
-                      FormatExactBytes(others + SumBytes(problem)), FormatBytes(operand_bytes),
-                      FormatBytes(exact.ScratchBytes()), FormatBytes(SumBytes(problem)),
-                      FormatExactBytes(limit)),
-          "raise --max-memory, or use fewer threads");
+// Returns what the limit leaves for the sums beside the operands and scratch.
+int64_t SpareBytes(MemoryLimit limit, const Problem& problem, int64_t operand_bytes,
+                   const ExactSums& exact) {
+  const int64_t spare = limit.Bytes() - operand_bytes - exact.ScratchBytes();
+  if (SumBytes(problem) <= spare) return spare;
+  limit.Refuse(operand_bytes + exact.ScratchBytes() + SumBytes(problem),
+               fmt::format("operands {}, scratch {}, sums {} or more", FormatBytes(operand_bytes),
+                           FormatBytes(exact.ScratchBytes()), FormatBytes(SumBytes(problem))),
+               "raise --max-memory, or use fewer threads");
 }
 
 const void* ImagesFrom(const Tensor& tensor, int64_t image, int64_t batch) {
@@ -71,9 +69,8 @@ RunInfo PlanExactSums(const Problem& problem, const Execution& execution) {
 void CheckExactSumsMemory(const Problem& problem, int64_t operand_bytes,
                           const Execution& execution) {
   const RunInfo info = TargetOf(problem, execution);
-  SpareBytes(problem, operand_bytes,
-             ExactSums(problem, KernelsOf(info), info.num_threads, execution.max_memory_bytes),
-             execution);
+  SpareBytes({execution.max_memory_bytes, /*allocated_bytes=*/0}, problem, operand_bytes,
+             ExactSums(problem, KernelsOf(info), info.num_threads, execution.max_memory_bytes));
 }
 
 FixedPointSums ComputeExactSums(const Problem& problem, const Tensor& input,
@@ -84,7 +81,8 @@ FixedPointSums ComputeExactSums(const Problem& problem, const Tensor& input,
   const Parallel parallel(info.num_threads);
   const ScopedFpEnvironment environment;  // for what is done outside parallel loops
   ExactSums exact(problem, KernelsOf(info), parallel.num_threads(), execution.max_memory_bytes);
-  exact.Begin(SpareBytes(problem, operand_bytes, exact, execution));
+  exact.Begin(
+      SpareBytes({execution.max_memory_bytes, operand_bytes}, problem, operand_bytes, exact));
   const int64_t batch = problem.geometry.batch;
   for (int64_t begin = 0; begin < batch;) {
     const int64_t end = std::min(batch, begin + exact.ImagesAtOnce());

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/resources.h"
 #include "conv/compute.h"
+#include "conv/exact_parts.h"
 #include "support/from_environment.h"
 
 namespace convgrad {
@@ -303,6 +305,19 @@ TEST(ExactSumsTest, ALimitMakesScratchSmall) {
   EXPECT_EQ(ExactSums(problem, kernels, 1, 1).ImagesAtOnce(), 1);
   EXPECT_LT(few.ImagesAtOnce(), all.ImagesAtOnce());
   EXPECT_LT(few.ScratchBytes(), all.ScratchBytes());
+}
+
+// What is available is less by the operands that are held already, which nobody needs again.
+TEST(ExactSumsTest, OperandsThatAreHeldCountOnce) {
+  Random random(5);
+  const Gradient gradient =
+      RandomGradient(random, DType::kFloat32, Data::kNormal, Data::kNormal, 2);
+  Execution execution;
+  execution.num_threads = 1;
+  const int64_t held = AvailableMemory();
+  EXPECT_THROW(CheckExactSumsMemory(gradient.problem, held, execution), Error);
+  EXPECT_NO_THROW(ComputeExactSums(gradient.problem, gradient.input, gradient.out_backprop, held,
+                                   execution, [](int64_t, int64_t) {}));
 }
 
 TEST(ExactSumsTest, SumsBeyondTheLimitAreRefused) {

@@ -82,8 +82,13 @@ TapSizes::TapSizes(const Problem& slab, const FilterNorms& filter)
 int64_t TapSizes::Bytes(const Problem& slab) {
   const ConvGeometry& g = slab.geometry;
   const DataSizes source = DataSizes::Of(slab, IsForward(slab) ? Role::kInput : Role::kOutBackprop);
-  // Squares and norms.
-  if (!ByPixels(g)) return 2 * BandSquares::Bytes(source) + g.in_h + g.out_h;
+  if (!ByPixels(g)) {
+    // Squares; norms, for every row of results at most; and lists of these rows, which hold up to
+    // twice what they need.
+    const int64_t rows = IsForward(slab) ? g.out_h : g.in_h;
+    return BandSquares::Bytes(source) + g.batch * rows * g.groups * int64_t{sizeof(double)} +
+           2 * rows * int64_t{sizeof(std::pair<int64_t, int64_t>) + sizeof(int64_t)};
+  }
   return g.batch * g.groups * (g.in_h * g.in_w + g.out_h * g.out_w) *
          static_cast<int64_t>(sizeof(double));
 }

@@ -50,11 +50,7 @@ struct ImageLanesCut {
                                          : int64_t{kMostImageTileRows} * kernels.tiles.back().cols;
     return vectors * kernels.lanes * 2;
   }
-  int64_t ScratchBytes() const {
-    const int64_t vectors = parts.source_vectors + parts.result_vectors + parts.sliding_vectors;
-    return (FilterElements() + num_threads * vectors * kernels.lanes) * int64_t{sizeof(Compute)} +
-           num_threads * SumsPerThread() * int64_t{sizeof(double)};
-  }
+  int64_t ScratchBytes() const;
   std::string Tiles() const;
   const PartLists& ListsOf(const ImageLanesPart& part) const;
 
@@ -112,6 +108,21 @@ ImageLanesCut<Stored, Element>::ImageLanesCut(const Problem& problem, const Kern
       tiles(ChooseTiles()),
       sliding(ChooseSlidingTiles()),
       lists_(MakeLists()) {}
+
+template <class Stored, class Element>
+int64_t ImageLanesCut<Stored, Element>::ScratchBytes() const {
+  const int64_t vectors = parts.source_vectors + parts.result_vectors + parts.sliding_vectors;
+  int64_t of_lists = 0;
+  for (const PartLists& list : lists_) {
+    of_lists = std::max(of_lists, list.segments ? list.segments->ScratchBytes() : 0);
+  }
+  // The terms of a block, before they are arranged for sums that slide.
+  const int64_t arranged = parts.slides ? BlockElements() : 0;
+  const int64_t of_thread = std::max(vectors * kernels.lanes * int64_t{sizeof(Compute)} +
+                                         SumsPerThread() * int64_t{sizeof(double)} + of_lists,
+                                     arranged * int64_t{sizeof(Element)});
+  return FilterElements() * int64_t{sizeof(Element)} + num_threads * of_thread;
+}
 
 template <class Stored, class Element>
 std::vector<VectorTile<Element>> ImageLanesCut<Stored, Element>::ChooseTiles() const {

@@ -231,7 +231,8 @@ int64_t BlockLanesPlan<Stored>::ScratchBytes() const {
   int64_t piece = in.Vectors(cut_.most.images) + out.Vectors(cut_.most.images) + sums_.tile_cols +
                   2 * sums_.UnitSize();
   if (!cut_.whole_rows) piece += std::max(in.cols * in.channels, out.cols * out.channels);
-  return piece * lanes_ * static_cast<int64_t>(sizeof(Compute)) * num_threads_ +
+  const int64_t finished = sums_.UnitSize() + sums_.rows * cut_.unit_out_c();
+  return (piece * lanes_ * num_threads_ + finished) * int64_t{sizeof(Compute)} +
          folds_.ScratchBytes();
 }
 

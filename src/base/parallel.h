@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace convgrad {
 
@@ -47,6 +50,26 @@ class Parallel {
   struct Helpers;
   int num_threads_;
   Helpers* helpers_ = nullptr;  // for one thread
+};
+
+// What each thread of a loop has for itself and keeps from piece to piece: the thread makes it when
+// it first needs it, so that its memory is near.
+template <class T>
+class PerThread {
+ public:
+  explicit PerThread(const Parallel& parallel)
+      : of_thread_(static_cast<size_t>(parallel.num_threads())) {}
+
+  // The calling thread's, made of `args` if it has none; inside a body of a loop.
+  template <class... Args>
+  T& Own(Args&&... args) {
+    std::unique_ptr<T>& own = of_thread_[static_cast<size_t>(Parallel::ThreadIndex())];
+    if (own == nullptr) own = std::make_unique<T>(std::forward<Args>(args)...);
+    return *own;
+  }
+
+ private:
+  std::vector<std::unique_ptr<T>> of_thread_;
 };
 
 // Thrown by For when the process was asked to end, or the work past its deadline.

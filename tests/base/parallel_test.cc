@@ -58,6 +58,28 @@ TEST(Parallel, DealsIndicesOfTheInnermostLoop) {
   ExpectIndicesOf(outer, 1000);
 }
 
+TEST(PerThread, MakesOneForEachThreadAndKeepsIt) {
+  struct Counter {
+    explicit Counter(std::atomic<int>& made) { ++made; }
+    int64_t count = 0;
+  };
+  const Parallel parallel(3);
+  PerThread<Counter> counters(parallel);
+  std::atomic<int> made = 0;
+  std::atomic<int64_t> counted = 0;
+  for (int loop = 0; loop < 2; ++loop) {
+    parallel.For(100, [&](int64_t) {
+      Counter& own = counters.Own(made);
+      const int64_t before = own.count++;
+      counted += own.count - before;
+      EXPECT_EQ(&own, &counters.Own(made));
+    });
+  }
+  EXPECT_EQ(counted, 200);
+  EXPECT_GE(made, 1);
+  EXPECT_LE(made, 3);
+}
+
 TEST(Parallel, KeepsSubnormalsWhateverTheCallerSet) {
 #if defined(__x86_64__)
   const unsigned saved = _mm_getcsr();

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 
+#include "base/parallel.h"
 #include "conv/precise/compensated_terms.h"
 #include "conv/precise/compensated_tile.h"
 
@@ -178,12 +178,10 @@ void CompensatedRunner::ForEachPiece(const void* first, const void* second,
     using Stored = typename decltype(tag)::Type;
     const auto packer = MakePacker<Stored>(problem_, first, second);
     const Pieces pieces(matrix, parallel.num_threads());
-    std::vector<std::unique_ptr<TileSums>> of_thread(static_cast<size_t>(parallel.num_threads()));
+    PerThread<TileSums> sums(parallel);
     parallel.For(pieces.count(), [&](int64_t i) {
       if (!has_terms) return PieceSums(matrix, pieces[i]).Show(visit);
-      auto& sums = of_thread[static_cast<size_t>(Parallel::ThreadIndex())];
-      if (!sums) sums = std::make_unique<TileSums>();
-      SumPiece(matrix, *packer, kernels_.compensated, pieces[i], *sums, visit);
+      SumPiece(matrix, *packer, kernels_.compensated, pieces[i], sums.Own(), visit);
     });
   });
 }

@@ -4,9 +4,9 @@
 // skipped, and rows where lanes are whole images; in bands rows off the image are multiplied zeros,
 // so a filter with an infinity or a NaN goes another way then.
 #include <algorithm>
-#include <vector>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "conv/conv2d/data/algorithms.h"
 #include "conv/conv2d/data/cut_plan.h"
 #include "conv/conv2d/data/image_lanes_runner.h"
@@ -37,13 +37,10 @@ class ImageLanesRunner {
                  std::min(cut_.tile_cols, cut_.sum.result_c - first), cut_.tile_cols},
                 filter_.data() + i * cut_.BlockElements());
     });
-    std::vector<ImageLanesScratch<Stored, Element>> scratch(
-        static_cast<size_t>(args_.parallel.num_threads()));
+    PerThread<ImageLanesScratch<Stored, Element>> scratch(args_.parallel);
     args_.parallel.For(cut_.parts.NumParts(), [&](int64_t i) {
-      auto& thread = scratch[static_cast<size_t>(Parallel::ThreadIndex())];
-      if (thread.sums.size() == 0) thread.Allocate(cut_);
       ImageLanesPartRunner<Stored, Element>(args_, cut_, filter_.data(), cut_.parts.PartAt(i),
-                                            thread)
+                                            scratch.Own(cut_))
           .Run();
     });
     return true;

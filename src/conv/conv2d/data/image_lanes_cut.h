@@ -77,13 +77,11 @@ template <class Stored, class Element>
 struct ImageLanesScratch {
   using Compute = ComputeType<Stored>;
 
-  void Allocate(const ImageLanesCut<Stored, Element>& cut) {
-    const int64_t lanes = cut.kernels.lanes;
-    source = AlignedArray<Element>(cut.parts.source_vectors * lanes);
-    result = AlignedArray<Compute>(cut.parts.result_vectors * lanes);
-    sums = AlignedArray<double>(cut.SumsPerThread());
-    chains = AlignedArray<Compute>(cut.parts.sliding_vectors * lanes);
-  }
+  explicit ImageLanesScratch(const ImageLanesCut<Stored, Element>& cut)
+      : source(cut.parts.source_vectors * cut.kernels.lanes),
+        result(cut.parts.result_vectors * cut.kernels.lanes),
+        sums(cut.SumsPerThread()),
+        chains(cut.parts.sliding_vectors * cut.kernels.lanes) {}
 
   AlignedArray<Element> source;  // [row][column][channel of the chunk][lane]
   AlignedArray<Compute> result;  // the same of a strip's results

@@ -9,9 +9,9 @@
 #include <atomic>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "conv/conv2d/data/block_rows_runner.h"
 #include "conv/conv2d/data/pixel_lanes_cut.h"
 #include "conv/conv2d/data/plane_packer.h"
@@ -36,13 +36,21 @@ class PixelLanesRunner {
       : args_(args),
         cut_(cut),
         pack_(args.kernels.Pack<Stored>()),
-        source_(static_cast<const Stored*>(cut.sum.forward ? args.input : args.out_backprop)) {}
+        source_(static_cast<const Stored*>(cut.sum.forward ? args.input : args.out_backprop)),
+        threads_(args.parallel) {}
 
   // False where the filter forbids to multiply padding.
   bool Run();
 
  private:
   struct ThreadScratch {
+    explicit ThreadScratch(const Cut& cut)
+        : planes(cut.SourceElements()),
+          result(cut.ResultElements()),
+          block_sums(cut.BlockSums()),
+          sums(cut.SumsPerThread()) {
+      std::fill_n(planes.data(), planes.size(), Element{});
+    }
     AlignedArray<Element> planes;      // [source channel][row residue][column residue][plane]
     AlignedArray<Compute> result;      // [channel of the group][part of a phase]
     AlignedArray<Compute> block_sums;  // [row of cut_.block_rows][part of a phase]
@@ -79,7 +87,7 @@ class PixelLanesRunner {
   const PackKernels<Stored>& pack_;
   const Stored* source_;
   AlignedArray<Element> filter_;  // [group][row block][terms][tile rows]
-  std::vector<ThreadScratch> threads_;
+  PerThread<ThreadScratch> threads_;
 };
 
 template <class Stored, class Element>
@@ -90,7 +98,6 @@ bool PixelLanesRunner<Stored, Element>::Run() {
     if (cut_.multiplies_padding && !IsFinite<Stored>(args_.filter, filter_size)) return false;
   }
   filter_ = AlignedArray<Element>(cut_.FilterElements());
-  threads_ = std::vector<ThreadScratch>(static_cast<size_t>(args_.parallel.num_threads()));
   if (!cut_.block_rows) {
     const auto pack = [&](int64_t i, const Range& terms) {
       const int64_t first = i % cut_.row_blocks * cut_.tile_rows;
@@ -122,14 +129,7 @@ void PixelLanesRunner<Stored, Element>::PackFilterBlock(const FilterPanel& block
 // Works on the same positions of every phase's rows, of one image and a share of the channels.
 template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part, int64_t share) {
-  ThreadScratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
-  if (scratch.planes.size() == 0) {
-    scratch.planes = AlignedArray<Element>(cut_.SourceElements());
-    std::fill_n(scratch.planes.data(), scratch.planes.size(), Element{});
-    scratch.result = AlignedArray<Compute>(cut_.ResultElements());
-    scratch.block_sums = AlignedArray<Compute>(cut_.BlockSums());
-    scratch.sums = AlignedArray<double>(cut_.SumsPerThread());
-  }
+  ThreadScratch& scratch = threads_.Own(cut_);
   const int64_t first = part * cut_.parts.positions;
   if constexpr (!kPairs) {  // pairs go by panels
     if (!cut_.by_panels) {

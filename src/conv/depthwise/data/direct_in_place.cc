@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <atomic>
-#include <memory>
-#include <vector>
 
+#include "base/parallel.h"
 #include "conv/depthwise/data/direct_calls.h"
 #include "conv/depthwise/data/direct_rows.h"
 #include "conv/depthwise/data/direct_runs.h"
@@ -22,7 +21,7 @@ class InPlaceRunner {
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         stream_(cut.streams && IsLine(result_)),
-        workers_(static_cast<size_t>(args.parallel.num_threads())) {}
+        workers_(args.parallel) {}
 
   void RunTask(int64_t index);
 
@@ -36,7 +35,6 @@ class InPlaceRunner {
     RowCalls<Stored> calls;
   };
 
-  Worker& WorkerOfThread();
   void RunRows(const DataTask& task) const;
   void FindPlace(const DataTask& task, RowPlace<Stored>* place) const;
   DepthwiseNextRows<Stored> NextRows(const RowPlace<Stored>& place, int64_t image,
@@ -48,15 +46,8 @@ class InPlaceRunner {
   const Stored* filter_;
   Stored* result_;
   const bool stream_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // by thread
+  PerThread<Worker> workers_;
 };
-
-template <class Stored>
-auto InPlaceRunner<Stored>::WorkerOfThread() -> Worker& {
-  std::unique_ptr<Worker>& worker = workers_[static_cast<size_t>(Parallel::ThreadIndex())];
-  if (worker == nullptr) worker = std::make_unique<Worker>(cut_);
-  return *worker;
-}
 
 template <class Stored>
 void InPlaceRunner<Stored>::FindPlace(const DataTask& task, RowPlace<Stored>* place) const {
@@ -120,7 +111,7 @@ template <class Stored>
 void InPlaceRunner<Stored>::RunTask(int64_t index) {
   const DataTask task = cut_.TaskAt(index);
   if (cut_.all_rows) return RunRows(task);
-  Worker& worker = WorkerOfThread();
+  Worker& worker = workers_.Own(cut_);
   FindPlace(task, &worker.place);
   const ColPart& cols = *worker.place.cols;
   for (int64_t row = task.rows.begin; row < task.rows.end; ++row) {

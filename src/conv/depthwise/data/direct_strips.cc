@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "conv/depthwise/data/direct_calls.h"
 #include "conv/depthwise/data/direct_runs.h"
 #include "conv/move/stream_result.h"
@@ -33,7 +33,7 @@ class StripsRunner {
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         stream_(cut.streams && IsLine(result_)),
-        workers_(static_cast<size_t>(args.parallel.num_threads())) {}
+        workers_(args.parallel) {}
 
   void RunTask(int64_t index);
 
@@ -60,7 +60,6 @@ class StripsRunner {
     return cut.forward ? StripForm::kRepeated : StripForm::kParted;
   }
 
-  Worker& WorkerOfThread();
   bool HaveSameWeights(Range channels, Range others) const;
   void PackFilter(const Worker& worker) const;
   void PackTap(const Worker& worker, const Stored* from, Compute* to) const;
@@ -97,7 +96,7 @@ class StripsRunner {
   const Stored* filter_;
   Stored* result_;
   const bool stream_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // by thread
+  PerThread<Worker> workers_;
 };
 
 template <class Stored>
@@ -109,13 +108,6 @@ StripsRunner<Stored>::Worker::Worker(const DepthwiseDataCut& cut)
   strip = filter + cut.filter_size;
   intermediate = strip + cut.strip_size;
   out = intermediate + cut.intermediate_size;
-}
-
-template <class Stored>
-auto StripsRunner<Stored>::WorkerOfThread() -> Worker& {
-  std::unique_ptr<Worker>& worker = workers_[static_cast<size_t>(Parallel::ThreadIndex())];
-  if (worker == nullptr) worker = std::make_unique<Worker>(cut_);
-  return *worker;
 }
 
 // Planes of NCHW are counted on into later images.
@@ -329,7 +321,7 @@ void StripsRunner<Stored>::FindPlace(int64_t index, Worker* worker) const {
 
 template <class Stored>
 void StripsRunner<Stored>::RunTask(int64_t index) {
-  Worker& worker = WorkerOfThread();
+  Worker& worker = workers_.Own(cut_);
   FindPlace(index, &worker);
   if (!HaveSameWeights(worker.channels, worker.filter_of)) PackFilter(worker);
   worker.filter_of = worker.channels;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/depthwise/data/planes_cut.h"
 #include "conv/depthwise/data/work.h"
@@ -38,13 +39,19 @@ class PlanesRunner {
         source_(static_cast<const Stored*>(cut.forward ? args.input : args.out_backprop)),
         result_(static_cast<Stored*>(args.result)),
         weights_(cut.num_weights()),
-        buffers_(static_cast<size_t>(args.parallel.num_threads())) {
+        buffers_(args.parallel) {
     PackWeights(static_cast<const Stored*>(args.filter));
   }
 
   void RunTask(int64_t index);
 
  private:
+  struct Buffer {
+    explicit Buffer(int64_t size) : bytes(size) {
+      std::memset(bytes.data(), 0, static_cast<size_t>(size));
+    }
+    AlignedArray<std::byte> bytes;
+  };
   // A task's memory. The zeros of the staged planes are there from the beginning.
   struct Scratch {
     Compute *staged, *out, *dense;
@@ -82,8 +89,8 @@ class PlanesRunner {
   void (*const stream_)(const void* from, void* to, int64_t bytes);
   const Stored* source_;
   Stored* result_;
-  AlignedArray<Compute> weights_;                 // by plane of results of one image
-  std::vector<AlignedArray<std::byte>> buffers_;  // by thread
+  AlignedArray<Compute> weights_;  // by plane of results of one image
+  PerThread<Buffer> buffers_;
 };
 
 // One tap of the filter, all channels, at a time.
@@ -307,11 +314,7 @@ void PlanesRunner<Stored>::SumGroup(int64_t group, const RowPart& part, Scratch*
 
 template <class Stored>
 void PlanesRunner<Stored>::RunTask(int64_t index) {
-  AlignedArray<std::byte>& buffer = buffers_[static_cast<size_t>(Parallel::ThreadIndex())];
-  if (buffer.size() == 0) {
-    buffer = AlignedArray<std::byte>(cut_.task_bytes());
-    std::memset(buffer.data(), 0, static_cast<size_t>(buffer.size()));
-  }
+  AlignedArray<std::byte>& buffer = buffers_.Own(cut_.task_bytes()).bytes;
   Scratch scratch;
   scratch.streamed = reinterpret_cast<Stored*>(buffer.data());
   scratch.staged = reinterpret_cast<Compute*>(buffer.data()) + cut_.streamed_size;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/parallel.h"
 #include "conv/axes/pixel_sum.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/depthwise/filter/cut.h"
@@ -30,14 +31,13 @@ class FilterRunner {
       : args_(args),
         cut_(cut),
         kernels_(args.kernels.Depthwise<Compute>()),
-        workers_(static_cast<size_t>(args.parallel.num_threads())),
+        workers_(args.parallel),
         folds_(cut.units_at_once * cut.folds_of_unit() * cut.FoldSize()),
         parts_left_(static_cast<size_t>(cut.units_at_once)) {}
 
   void Run();
 
  private:
-  FilterWorker<Stored, Element>& WorkerOfThread();
   void RunPass(Range units, const PortionPass& pass);
   void FoldPortions(int64_t slot, int64_t num_portions);
 
@@ -53,21 +53,10 @@ class FilterRunner {
   const ConvArgs& args_;
   const DepthwiseFilterCut& cut_;
   const DepthwiseKernels<Compute>& kernels_;
-  std::vector<std::unique_ptr<FilterWorker<Stored, Element>>> workers_;  // by thread
+  PerThread<FilterWorker<Stored, Element>> workers_;
   AlignedArray<double> folds_;
   std::vector<std::atomic<size_t>> parts_left_;  // by slot
 };
-
-template <class Stored, class Element>
-auto FilterRunner<Stored, Element>::WorkerOfThread() -> FilterWorker<Stored, Element>& {
-  auto& worker = workers_[static_cast<size_t>(Parallel::ThreadIndex())];
-  if (worker == nullptr) {
-    worker = std::make_unique<FilterWorker<Stored, Element>>(
-        cut_, args_.kernels, static_cast<const Stored*>(args_.input),
-        static_cast<const Stored*>(args_.out_backprop));
-  }
-  return *worker;
-}
 
 // A unit's portions go to its total, which a single portion's sum is already.
 template <class Stored, class Element>
@@ -89,7 +78,9 @@ void FilterRunner<Stored, Element>::RunPass(Range units, const PortionPass& pass
   args_.parallel.For(units.size() * parts, [&](int64_t i) {
     const int64_t slot = i / parts;
     const PortionPart& part = pass.parts[static_cast<size_t>(i % parts)];
-    FilterWorker<Stored, Element>& worker = WorkerOfThread();
+    FilterWorker<Stored, Element>& worker =
+        workers_.Own(cut_, args_.kernels, static_cast<const Stored*>(args_.input),
+                     static_cast<const Stored*>(args_.out_backprop));
     worker.SumPortions(units.begin + slot, part,
                        PortionOf(slot, part.portions.begin - pass.portions.begin));
     if (--parts_left_[static_cast<size_t>(slot)] > 0) return;

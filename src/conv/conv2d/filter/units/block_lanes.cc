@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "conv/axes/pixel_sum.h"
 #include "conv/conv2d/filter/algorithms.h"
 #include "conv/conv2d/filter/units/block_lanes_cut.h"
@@ -82,7 +83,7 @@ class BlockLanesRunner {
         input_(static_cast<const Stored*>(args.input)),
         out_backprop_(static_cast<const Stored*>(args.out_backprop)),
         result_(static_cast<Stored*>(args.result)),
-        pieces_(static_cast<size_t>(args.parallel.num_threads())) {}
+        pieces_(args.parallel) {}
 
   void Run();
 
@@ -108,7 +109,6 @@ class BlockLanesRunner {
     int64_t num_blocks = 0;               // that are lanes now
   };
 
-  Piece& PieceOfThread();
   void RunPiece(int64_t unit, int64_t run, double* fold);
   void Multiply(Piece* piece, int64_t group) const;
   void FoldBlocks(Piece* piece, double* fold) const;
@@ -128,15 +128,8 @@ class BlockLanesRunner {
   const Stored* input_;
   const Stored* out_backprop_;
   Stored* result_;
-  std::vector<std::unique_ptr<Piece>> pieces_;  // by thread
+  PerThread<Piece> pieces_;
 };
-
-template <class Stored>
-auto BlockLanesRunner<Stored>::PieceOfThread() -> Piece& {
-  std::unique_ptr<Piece>& piece = pieces_[static_cast<size_t>(Parallel::ThreadIndex())];
-  if (piece == nullptr) piece = std::make_unique<Piece>(cut_, sums_, pack_, lanes_);
-  return *piece;
-}
 
 // All tiles of a group.
 template <class Stored>
@@ -174,7 +167,7 @@ void BlockLanesRunner<Stored>::FoldBlocks(Piece* piece, double* fold) const {
 
 template <class Stored>
 void BlockLanesRunner<Stored>::RunPiece(int64_t unit, int64_t run, double* fold) {
-  Piece& piece = PieceOfThread();
+  Piece& piece = pieces_.Own(cut_, sums_, pack_, lanes_);
   std::fill_n(fold, plan_.folds().Size(), 0.0);
   const int64_t last = std::min<int64_t>(std::ssize(cut_.blocks), (run + 1) * kRunBlocks);
   for (int64_t first = run * kRunBlocks; first < last; first += lanes_) {

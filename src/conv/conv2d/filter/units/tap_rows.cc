@@ -72,19 +72,17 @@ class TapRowsRunner {
         input_(static_cast<const Stored*>(args.input)),
         out_backprop_(static_cast<const Stored*>(args.out_backprop)),
         result_(static_cast<Stored*>(args.result)),
-        threads_(static_cast<size_t>(args.parallel.num_threads())) {
-    for (Scratch& scratch : threads_) {
-      scratch.input = AlignedArray<Compute>(cut_.input_elements);
-      scratch.output = AlignedArray<Compute>(cut_.output_elements);
-      // Surplus columns are computed and dropped: they must be numbers, not slow subnormals.
-      std::fill_n(scratch.output.data(), scratch.output.size(), Compute{0});
-    }
-  }
+        threads_(args.parallel) {}
 
   void Run();
 
  private:
   struct Scratch {
+    explicit Scratch(const TapRowsCut& cut)
+        : input(cut.input_elements), output(cut.output_elements) {
+      // Surplus columns are computed and dropped: they must be numbers, not slow subnormals.
+      std::fill_n(output.data(), output.size(), Compute{0});
+    }
     AlignedArray<Compute> input, output;  // of a stage, packed
     std::vector<GemmSegment> segments;
   };
@@ -119,7 +117,7 @@ class TapRowsRunner {
   const Stored* input_;
   const Stored* out_backprop_;
   Stored* result_;
-  std::vector<Scratch> threads_;
+  PerThread<Scratch> threads_;
 };
 
 template <class Stored>
@@ -176,7 +174,7 @@ void TapRowsRunner<Stored>::RunStage(const TapRowsCut::Stage& stage, Range units
       cut_.InputRows(stage.whole, all_taps ? 0 : units.begin - first_panel * g.kernel_h,
                      all_taps ? g.kernel_h : units.end - first_panel * g.kernel_h);
   if (rows.num_rows() == 0) return;
-  Scratch& scratch = threads_[static_cast<size_t>(Parallel::ThreadIndex())];
+  Scratch& scratch = threads_.Own(cut_);
   const Operand input = InputOf(rows, scratch);
   for (int64_t panel = first_panel; panel < last_panel; ++panel) {
     const Operand output = OutputOf(panel, stage.whole, scratch);
@@ -195,8 +193,7 @@ template <class Stored>
 void TapRowsRunner<Stored>::RunBlock(const PixelBlock& block, Range taps, const Operand& input,
                                      const Operand& output, double* sums) {
   const ConvGeometry& g = cut_.geometry;
-  std::vector<GemmSegment>& segments =
-      threads_[static_cast<size_t>(Parallel::ThreadIndex())].segments;
+  std::vector<GemmSegment>& segments = threads_.Own(cut_).segments;
   const TapRowsCut::Columns columns = cut_.ColumnsOf(block);
   TapRowArgs<Compute> args{};
   args.x = input.at;

@@ -106,5 +106,8 @@ Problem ParseProblem(const std::string& line);
 // < in.
 Range ValidTaps(int64_t pos, int64_t stride, int64_t dilation, int64_t pad, int64_t kernel,
                 int64_t in);
+// The other way round, output positions of one tap, `at` = k*dilation - pad: those pos in [0, out)
+// for which 0 <= pos*stride + at < in.
+Range OutputsOnInput(int64_t at, int64_t stride, int64_t in, int64_t out);
 
 }  // namespace convgrad

@@ -140,4 +140,10 @@ Range ValidTaps(int64_t pos, int64_t stride, int64_t dilation, int64_t pad, int6
   return {std::min(first, kernel), std::max(last, std::min(first, kernel))};
 }
 
+Range OutputsOnInput(int64_t at, int64_t stride, int64_t in, int64_t out) {
+  const int64_t begin = std::min(out, CeilDiv(std::max<int64_t>(0, -at), stride));
+  const int64_t end = CeilDiv(std::max<int64_t>(0, in - at), stride);
+  return {begin, std::clamp(end, begin, out)};
+}
+
 }  // namespace convgrad

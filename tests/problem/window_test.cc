@@ -142,6 +142,23 @@ TEST(ValidTaps, AreTheTapsOnTheInput) {
   }
 }
 
+TEST(OutputsOnInput, AreTheOutputsThatATapMeets) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 50'000; ++i) {
+    const int64_t at = Between(random, -40, 40), stride = Between(random, 1, 6);
+    const int64_t in = Between(random, 0, 14), out = Between(random, 0, 14);
+    const Range met = OutputsOnInput(at, stride, in, out);
+    ASSERT_LE(0, met.begin);
+    ASSERT_LE(met.begin, met.end);
+    ASSERT_LE(met.end, out);
+    for (int64_t pos = 0; pos < out; ++pos) {
+      const int64_t x = pos * stride + at;
+      ASSERT_EQ(met.Has(pos), 0 <= x && x < in)
+          << "at " << at << " stride " << stride << " in " << in << " pos " << pos;
+    }
+  }
+}
+
 // Sizes at the limits, against the same arithmetic in 128 bits.
 __extension__ typedef __int128 Wide;
 

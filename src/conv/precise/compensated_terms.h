@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "base/checked.h"
+#include "base/error.h"
 #include "conv/precise/compensated_tile.h"
 #include "order/term_walk.h"
 #include "problem/geometry.h"
@@ -257,20 +257,13 @@ class PixelPacker : public TermPacker<Stored> {
     int64_t offset;
   };
 
-  // Output positions whose source position for the tap lies in [0, size).
-  static Range Meeting(int64_t out, int64_t stride, int64_t shift, int64_t size) {
-    const int64_t begin = std::clamp<int64_t>(-FloorDiv(shift, stride), 0, out);
-    const int64_t end = std::clamp<int64_t>(FloorDiv(size - 1 - shift, stride) + 1, begin, out);
-    return {begin, end};
-  }
-
   Tap TapOf(int64_t row, int64_t group) const {
     const int64_t channel = group * g_.group_in_c + row % g_.group_in_c;
     const int64_t tap = row / g_.group_in_c;
     const int64_t down = tap / g_.kernel_w * g_.dilation_h - g_.pad_top;
     const int64_t right = tap % g_.kernel_w * g_.dilation_w - g_.pad_left;
-    return {Meeting(g_.out_h, g_.stride_h, down, g_.in_h),
-            Meeting(g_.out_w, g_.stride_w, right, g_.in_w),
+    return {OutputsOnInput(down, g_.stride_h, g_.in_h, g_.out_h),
+            OutputsOnInput(right, g_.stride_w, g_.in_w, g_.out_w),
             down * in_.row + right * in_.col + channel * in_.channel};
   }
 

@@ -12,6 +12,7 @@
 #include "conv/axes/slab.h"
 #include "conv/conv2d/filter/cut.h"
 #include "conv/gemm/tiles.h"
+#include "problem/geometry.h"
 
 namespace convgrad {
 
@@ -138,33 +139,27 @@ class PixelList {
   }
 
  private:
-  // The output positions of [begin, end) whose tap is on the grid.
-  static Slab ColsOnGrid(const AxisGrid& grid, int64_t tap, int64_t begin, int64_t end) {
-    const int64_t at = grid.offset + tap * grid.dilation;  // index for position 0
-    const int64_t first = at >= 0 ? 0 : CeilDiv(-at, grid.stride);
-    const int64_t last = at >= grid.count ? 0 : CeilDiv(grid.count - at, grid.stride);
-    return {0, 0, std::max(begin, first), std::min(end, last)};
-  }
-
   void AppendBlock(const FilterCut& cut, const StagePlaces& places, const PixelBlock& block,
                    int64_t tap) {
     const int64_t r = tap / cut.geometry.kernel_w, t = tap % cut.geometry.kernel_w;
-    const Slab cols = ColsOnGrid(cut.cols, t, block.col_begin, block.col_end);
-    if (cols.row_begin >= cols.row_end) return;
+    const Range on_grid =
+        OutputsOnInput(cut.cols.IndexOf(0, t), cut.cols.stride, cut.cols.count, block.col_end);
+    const Range cols = {std::max(block.col_begin, on_grid.begin), on_grid.end};
+    if (cols.begin >= cols.end) return;
     const size_t block_begin = segments_.size();
     const TermSteps steps{places.row_step(), places.column_step(), cut.in_pairs};
     // Without its partner before it the first column stands alone.
-    const int64_t alone = cut.in_pairs ? (cols.row_begin - block.col_begin) % 2 : 0;
+    const int64_t alone = cut.in_pairs ? (cols.begin - block.col_begin) % 2 : 0;
     for (int64_t n = block.image_begin; n < block.image_end; ++n) {
       for (int64_t i = block.row_begin; i < block.row_end; ++i) {
         const int64_t row = cut.rows.IndexOf(i, r);
         if (row < 0 || row >= cut.rows.count) continue;
         GemmSegment next =
-            places.Terms(n, row, cut.cols.IndexOf(cols.row_begin, t), i, cols.row_begin, alone);
+            places.Terms(n, row, cut.cols.IndexOf(cols.begin, t), i, cols.begin, alone);
         if (alone > 0) segments_.push_back(next);
         next.a += alone * steps.a;
         next.b += alone * steps.b;
-        next.length = cols.row_end - cols.row_begin - alone;
+        next.length = cols.size() - alone;
         if (next.length > 0) AppendTerms(next, steps, block_begin, segments_);
       }
     }

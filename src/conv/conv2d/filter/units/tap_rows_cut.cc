@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "conv/axes/pixel_sum.h"
 #include "conv/plan/work.h"
@@ -44,14 +45,6 @@ Tile ChooseTile(const Problem& problem, const KernelTable& kernels) {
   return ChooseTile(kernels.tap_row_f32, numbers, g.out_c, wide);
 }
 
-// Output positions of [0, out) that a tap at this distance from the first one meets; maybe none.
-Range OnImage(int64_t tap, int64_t stride, int64_t pad, int64_t in, int64_t out) {
-  const int64_t at = tap - pad;  // of position 0
-  const int64_t first = at >= 0 ? 0 : CeilDiv(-at, stride);
-  const int64_t last = at >= in ? 0 : CeilDiv(in - at, stride);
-  return {first, std::max(first, std::min(out, last))};
-}
-
 // The parts of a row of taps that output columns [begin, end) meet.
 std::vector<TapRowRange> RangesOf(const ConvGeometry& g, int64_t begin, int64_t end) {
   std::vector<TapRowRange> ranges;
@@ -89,8 +82,8 @@ TapRowsCut::TapRowsCut(const Problem& problem_in, const KernelTable& kernels)
 
 auto TapRowsCut::MakeColumns() const -> MetColumns {
   const ConvGeometry& g = geometry;
-  const Range of_first = OnImage(0, g.stride_w, g.pad_left, g.in_w, g.out_w);
-  const Range of_last = OnImage(g.kernel_w - 1, g.stride_w, g.pad_left, g.in_w, g.out_w);
+  const Range of_first = OutputsOnInput(-g.pad_left, g.stride_w, g.in_w, g.out_w);
+  const Range of_last = OutputsOnInput(g.kernel_w - 1 - g.pad_left, g.stride_w, g.in_w, g.out_w);
   const bool some_whole = of_first.begin < of_last.end;
   const int64_t whole_begin = some_whole ? of_first.begin : of_first.end;
   const int64_t whole_end = some_whole ? of_last.end : of_first.end;
@@ -102,7 +95,7 @@ auto TapRowsCut::MakeRows() const -> std::vector<Range> {
   const ConvGeometry& g = geometry;
   std::vector<Range> all;
   for (int64_t tap = 0; tap < g.kernel_h; ++tap) {
-    all.push_back(OnImage(tap * g.dilation_h, g.stride_h, g.pad_top, g.in_h, g.out_h));
+    all.push_back(OutputsOnInput(tap * g.dilation_h - g.pad_top, g.stride_h, g.in_h, g.out_h));
   }
   return all;
 }

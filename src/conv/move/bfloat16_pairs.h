@@ -3,6 +3,7 @@
 // packed. Those of a filter gradient are its operands' business (grid_columns.h).
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "base/parallel.h"
@@ -35,5 +36,18 @@ void LoadSlabPairs(const Parallel& parallel, const PackPairKernels& kernels, con
 void PackFilterPairs(const PackPairKernels& kernels, const Problem& problem, const TapSum& sum,
                      const std::vector<TapPhase>& phases, const BFloat16* filter,
                      const FilterPanel& panel, const Range& terms, BFloat16Pair* to);
+
+// The one or the other, as the elements are.
+template <class Stored, class Element>
+void PackPanel(const ConvArgs& args, const TapSum& sum, const std::vector<TapPhase>& phases,
+               const FilterPanel& panel, const Range& terms, Element* to) {
+  const auto* filter = static_cast<const Stored*>(args.filter);
+  if constexpr (std::is_same_v<Element, BFloat16Pair>) {
+    PackFilterPairs(args.kernels.pack_bf16_pairs, args.problem, sum, phases, filter, panel, terms,
+                    to);
+  } else {
+    PackFilter(args.kernels.Pack<Stored>(), sum, phases, filter, panel, terms, to);
+  }
+}
 
 }  // namespace convgrad

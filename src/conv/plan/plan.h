@@ -26,6 +26,8 @@ struct ConvArgs {
   const void* OperandOf(Role role) const {
     return role == Role::kInput ? input : role == Role::kFilter ? filter : out_backprop;
   }
+  // What a sum over taps reads beside the filter.
+  const void* Source(bool forward) const { return forward ? input : out_backprop; }
 };
 
 // Made for one problem, table of kernels and number of threads, and run with these, any number of

@@ -124,7 +124,8 @@ class ChannelLanesRunner {
     const int64_t num_terms = TermsOf(cut_.sum, cut_.phases);
     ForPanelParts(args_.parallel, count, num_terms, [&](int64_t i, const Range& terms) {
       const FilterPanel panel = PanelAt(first + i);
-      if (!ReadsInPlace(panel)) PackPanel(panel, terms, PackedPanel(i));
+      if (ReadsInPlace(panel)) return;
+      PackPanel<Stored>(args_, cut_.sum, cut_.phases, panel, terms, PackedPanel(i));
     });
   }
 
@@ -133,7 +134,6 @@ class ChannelLanesRunner {
     return {DataFormat::kNHWC, shape.h, shape.w, pixel};
   }
   bool StreamsResult() const;
-  void PackPanel(const FilterPanel& panel, const Range& terms, Element* to) const;
   Operands Load(const ChannelLanesStage& stage, int64_t task, Slabs& slabs) const;
   void LoadSource(const Slab& slab, int64_t task, Element* to) const;
   void Store(const ChannelLanesStage& stage, int64_t task, const Operands& operands) const;
@@ -159,18 +159,6 @@ bool ChannelLanesRunner<Stored, Element>::StreamsResult() const {
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::PackPanel(const FilterPanel& panel, const Range& terms,
-                                                    Element* to) const {
-  const auto* filter = static_cast<const Stored*>(args_.filter);
-  if constexpr (Cut::kPairs) {
-    PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, cut_.sum, cut_.phases, filter,
-                    panel, terms, to);
-  } else {
-    PackFilter(pack_, cut_.sum, cut_.phases, filter, panel, terms, to);
-  }
-}
-
-template <class Stored, class Element>
 auto ChannelLanesRunner<Stored, Element>::Load(const ChannelLanesStage& stage, int64_t task,
                                                Slabs& slabs) const -> Operands {
   Operands operands;
@@ -183,8 +171,7 @@ auto ChannelLanesRunner<Stored, Element>::Load(const ChannelLanesStage& stage, i
                                            rows.image_begin, rows.row_begin, rows.num_rows());
     LoadSource(rows, task, slabs.source.data());
   } else {
-    operands.source =
-        static_cast<const Element*>(cut_.sum.forward ? args_.input : args_.out_backprop);
+    operands.source = static_cast<const Element*>(args_.Source(cut_.sum.forward));
     operands.source_offsets = PixelOffsets(cut_.source, 0, 0, cut_.source.h);
   }
   if (cut_.result_staged) {
@@ -208,8 +195,7 @@ auto ChannelLanesRunner<Stored, Element>::Load(const ChannelLanesStage& stage, i
 template <class Stored, class Element>
 void ChannelLanesRunner<Stored, Element>::LoadSource(const Slab& slab, int64_t task,
                                                      Element* to) const {
-  const auto* source =
-      static_cast<const Stored*>(cut_.sum.forward ? args_.input : args_.out_backprop);
+  const auto* source = static_cast<const Stored*>(args_.Source(cut_.sum.forward));
   const CopiedPixels<Element> copied{to, cut_.SourcePixel()};
   if constexpr (Cut::kPairs) {
     LoadSlabPairs(

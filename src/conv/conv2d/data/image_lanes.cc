@@ -10,6 +10,7 @@
 #include "conv/conv2d/data/algorithms.h"
 #include "conv/conv2d/data/cut_plan.h"
 #include "conv/conv2d/data/image_lanes_runner.h"
+#include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/pairs_plan.h"
 
@@ -58,17 +59,11 @@ class ImageLanesRunner {
 // Packs the terms of a channel block of a group.
 template <class Stored, class Element>
 void ImageLanesRunner<Stored, Element>::PackTerms(const FilterPanel& block, Element* to) const {
-  const auto* filter = static_cast<const Stored*>(args_.filter);
   const TapSum& sum = cut_.sum;
   const Range all{0, TermsOf(sum, cut_.phases)};
-  if constexpr (Cut::kPairs) {
-    PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, sum, cut_.phases, filter, block,
-                    all, to);
-  } else {
-    PackFilter(args_.kernels.Pack<Stored>(), sum, cut_.phases, filter, block, all, to);
-    if (sum.in_pairs) {
-      SwapPairs(to, all.end / sum.source_c, sum.source_c, cut_.tile_cols);
-    }
+  PackPanel<Stored>(args_, sum, cut_.phases, block, all, to);
+  if constexpr (!Cut::kPairs) {
+    if (sum.in_pairs) SwapPairs(to, all.end / sum.source_c, sum.source_c, cut_.tile_cols);
   }
 }
 

@@ -148,8 +148,7 @@ void ImageLanesPartRunner<Stored, Element>::PackRows(Range rows) {
 template <class Stored, class Element>
 void ImageLanesPartRunner<Stored, Element>::PackRun(Range rows) {
   const DataShape& shape = cut_.source;
-  const auto* source =
-      static_cast<const Stored*>(cut_.sum.forward ? args_.input : args_.out_backprop);
+  const auto* source = static_cast<const Stored*>(args_.Source(cut_.sum.forward));
   const int64_t width = source_cols_.end - source_cols_.begin;
   const int64_t pixels = (rows.end - rows.begin) * width;
   const int64_t channel = part_.first_group * cut_.sum.source_c;

@@ -36,7 +36,7 @@ class PixelLanesRunner {
       : args_(args),
         cut_(cut),
         pack_(args.kernels.Pack<Stored>()),
-        source_(static_cast<const Stored*>(cut.sum.forward ? args.input : args.out_backprop)),
+        source_(static_cast<const Stored*>(args.Source(cut.sum.forward))),
         threads_(args.parallel) {}
 
   // False where the filter forbids to multiply padding.
@@ -72,7 +72,6 @@ class PixelLanesRunner {
     int64_t ahead_step = 0;
   };
   void RunPart(int64_t image, int64_t part, int64_t share);
-  void PackFilterBlock(const FilterPanel& block, const Range& terms, Element* to) const;
   void RunBlockRowsOf(int64_t group, ThreadScratch& scratch) const;
   void FoldBlockRows(const Place& place, const ThreadScratch& scratch, Result* to) const;
   void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
@@ -101,9 +100,9 @@ bool PixelLanesRunner<Stored, Element>::Run() {
   if (!cut_.block_rows) {
     const auto pack = [&](int64_t i, const Range& terms) {
       const int64_t first = i % cut_.row_blocks * cut_.tile_rows;
-      PackFilterBlock({i / cut_.row_blocks, first, std::min(cut_.tile_rows, sum.result_c - first),
-                       cut_.tile_rows},
-                      terms, filter_.data() + i * cut_.BlockElements());
+      const int64_t rows = std::min(cut_.tile_rows, sum.result_c - first);
+      PackPanel<Stored>(args_, sum, cut_.phases, {i / cut_.row_blocks, first, rows, cut_.tile_rows},
+                        terms, filter_.data() + i * cut_.BlockElements());
     };
     ForPanelParts(args_.parallel, sum.groups * cut_.row_blocks, TermsOf(sum, cut_.phases), pack);
   }
@@ -112,18 +111,6 @@ bool PixelLanesRunner<Stored, Element>::Run() {
     RunPart(part / cut_.parts.count, part % cut_.parts.count, i % cut_.shares);
   });
   return true;
-}
-
-template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::PackFilterBlock(const FilterPanel& block,
-                                                        const Range& terms, Element* to) const {
-  const auto* filter = static_cast<const Stored*>(args_.filter);
-  if constexpr (kPairs) {
-    PackFilterPairs(args_.kernels.pack_bf16_pairs, args_.problem, cut_.sum, cut_.phases, filter,
-                    block, terms, to);
-  } else {
-    PackFilter(pack_, cut_.sum, cut_.phases, filter, block, terms, to);
-  }
 }
 
 // Works on the same positions of every phase's rows, of one image and a share of the channels.

@@ -17,7 +17,7 @@ class InPlaceRunner {
   InPlaceRunner(const ConvArgs& args, const DepthwiseDataCut& cut)
       : cut_(cut),
         kernels_(args.kernels.DepthwiseRows<Stored>()),
-        source_(static_cast<const Stored*>(cut.forward ? args.input : args.out_backprop)),
+        source_(static_cast<const Stored*>(args.Source(cut.forward))),
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         stream_(cut.streams && IsLine(result_)),

@@ -29,7 +29,7 @@ class StripsRunner {
         result_packer_(args.kernels, cut.result, cut.by_plane, StripForm::kPlain, 1),
         source_pixels_(args.kernels, cut.source.AsRow(), true, SourceForm(cut), cut.multiplier),
         result_pixels_(args.kernels, cut.result.AsRow(), true, StripForm::kPlain, 1),
-        source_(static_cast<const Stored*>(cut.forward ? args.input : args.out_backprop)),
+        source_(static_cast<const Stored*>(args.Source(cut.forward))),
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         stream_(cut.streams && IsLine(result_)),

@@ -36,7 +36,7 @@ class PlanesRunner {
         kernels_(args.kernels.Plane<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
         stream_(args.kernels.Depthwise<Compute>().stream),
-        source_(static_cast<const Stored*>(cut.forward ? args.input : args.out_backprop)),
+        source_(static_cast<const Stored*>(args.Source(cut.forward))),
         result_(static_cast<Stored*>(args.result)),
         weights_(cut.num_weights()),
         buffers_(args.parallel) {

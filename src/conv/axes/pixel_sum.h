@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "conv/axes/slab.h"
@@ -62,6 +63,16 @@ struct PixelStage {
 // or, if not 0, what of that row belongs to one portion of `portion_blocks` blocks.
 std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
                                     int64_t out_w, int64_t max_pixels, int64_t portion_blocks);
+
+// Those of all `stages`, in order, that consist of blocks [begin, end); none goes across either.
+template <class Stage>
+std::span<const Stage> StagesOfBlocks(const std::vector<Stage>& stages, const Range& blocks) {
+  const auto first_from = [&](int64_t block) {
+    return std::partition_point(stages.begin(), stages.end(),
+                                [&](const Stage& stage) { return stage.block_begin < block; });
+  };
+  return {first_from(blocks.begin), first_from(blocks.end)};
+}
 
 // Adds portions of `portion_blocks` blocks each, a whole run or one, to the total as the canonical
 // order does: those of a run to each other, and every run to the total. They begin with a run's

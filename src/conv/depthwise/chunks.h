@@ -19,6 +19,14 @@ inline int64_t ChannelsOfVectors(int64_t lanes, int64_t multiplier) {
   return multiplier / shared <= kFewVectors ? lanes / shared : CeilDiv(lanes, multiplier);
 }
 
+// Vectors of planes, of so many pixels each, that a strip is made of: one, so that transposing
+// writes line after line (four take a fifth longer at 56x56, two or four a tenth longer at 14x14),
+// but of the smallest planes as many as make it this many pixels, so that not all is overhead.
+inline int64_t VectorsOfPlanes(int64_t plane) {
+  constexpr int64_t kPixels = 196, kMostVectors = 4;
+  return std::clamp<int64_t>(CeilDiv(kPixels, plane), 1, kMostVectors);
+}
+
 class ChannelChunks {
  public:
   ChannelChunks() = default;

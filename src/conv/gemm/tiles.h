@@ -50,9 +50,9 @@ std::span<const GemmTile<Compute>> TilesOfWidth(const IndirectGemmKernels<Comput
 }
 
 // The tile with the fewest rows that has num_rows, else the one with most.
-template <class Compute>
-const GemmTile<Compute>& SmallestTile(std::span<const GemmTile<Compute>> tiles, int64_t num_rows) {
-  const GemmTile<Compute>* tile = &tiles.front();
+template <class Tile>
+const Tile& SmallestTile(std::span<const Tile> tiles, int64_t num_rows) {
+  const Tile* tile = &tiles.front();
   for (const auto& smaller : tiles) {
     if (smaller.rows >= num_rows) tile = &smaller;
   }

@@ -8,11 +8,13 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <span>
 
 #include "conv/conv2d/data/channel_lanes_cut.h"
 #include "conv/conv2d/data/image_lanes_cut.h"
 #include "conv/conv2d/data/pixel_lanes_cut.h"
 #include "conv/gemm/tile_counts.h"
+#include "conv/gemm/tiles.h"
 #include "conv/plan/work.h"
 
 namespace convgrad {
@@ -276,9 +278,7 @@ void AddClass(Work& work, const ImageLanesCut<Stored, Element>& cut, const TapPh
   const double times = lanes_and_groups * visits * Product(cut.channel_blocks);
   add(times * Product(pixels / tile_rows), Product(tile_rows), Product(cut.tile_cols));
   if (rest > 0) {
-    int64_t smallest = tile_rows;
-    for (const auto& tile : cut.tiles) smallest = tile.rows >= rest ? tile.rows : smallest;
-    add(times, Product(smallest), Product(cut.tile_cols));
+    add(times, Product(SmallestTile(std::span(cut.tiles), rest).rows), Product(cut.tile_cols));
   }
   work.Add(WorkKind::kTask, Product(parts.bands.lane_groups, parts.num_chunks) * visits);
 }

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/memory.h"
 #include "conv/conv2d/data/image_lanes_cut.h"
 #include "conv/conv2d/data/sliding_rows_runner.h"
+#include "conv/gemm/tiles.h"
 #include "conv/move/staging.h"
 #include "conv/plan/algorithm.h"
 
@@ -262,11 +264,8 @@ void ImageLanesPartRunner<Stored, Element>::RunClass(const TapPhase& phase, cons
 template <class Stored, class Element>
 void ImageLanesPartRunner<Stored, Element>::RunTiles(Pixels& pixels) {
   const TapSum& sum = cut_.sum;
-  const VectorTile<Element>* tile = &cut_.tiles.front();
-  for (const auto& smaller : cut_.tiles) {
-    if (smaller.rows >= pixels.count) tile = &smaller;
-  }
-  std::fill(pixels.source.begin() + pixels.count, pixels.source.begin() + tile->rows,
+  const VectorTile<Element>& tile = SmallestTile(std::span(cut_.tiles), pixels.count);
+  std::fill(pixels.source.begin() + pixels.count, pixels.source.begin() + tile.rows,
             pixels.source[static_cast<size_t>(pixels.count - 1)]);
   tile_.a_rows = pixels.source.data();
   tile_.c_rows = pixels.result.data();
@@ -277,7 +276,7 @@ void ImageLanesPartRunner<Stored, Element>::RunTiles(Pixels& pixels) {
     for (int64_t first = 0; first < sum.result_c; first += cut_.tile_cols) {
       tile_.num_cols = std::min(cut_.tile_cols, sum.result_c - first);
       tile_.c = scratch_.result.data() + (group * sum.result_c + first) * lanes();
-      tile->run(tile_);
+      tile.run(tile_);
       tile_.b += cut_.BlockElements();
     }
   }

@@ -248,11 +248,7 @@ bool FilterCut::Alike(const PixelStage& a, const PixelStage& b) const {
 }
 
 std::span<const PixelStage> FilterCut::StagesOfPortion(int64_t portion) const {
-  const auto first_from = [&](int64_t block) {
-    return std::partition_point(stages.begin(), stages.end(),
-                                [&](const PixelStage& stage) { return stage.block_begin < block; });
-  };
-  return {first_from(portion * portion_blocks), first_from((portion + 1) * portion_blocks)};
+  return StagesOfBlocks(stages, {portion * portion_blocks, (portion + 1) * portion_blocks});
 }
 
 AxisGrid FilterCut::MakeRows() const {

@@ -15,10 +15,6 @@ namespace {
 
 // A source strip and the rows of results made from it should stay in the second cache together.
 constexpr int64_t kStripBytes = int64_t{640} << 10;
-// A strip made of planes has one vector of them, so that transposing writes line after line (four
-// take a fifth longer at 56x56, two or four a tenth longer at 14x14), but as many as make it this
-// many pixels, so that the smallest planes are not all overhead.
-constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
 // Tasks a thread should get, for balance; and of those that make all their rows in one call.
 constexpr int64_t kDirectTasksPerThread = 4, kRowsTasksPerThread = 2;
 constexpr int64_t kGatherTerms = 12;
@@ -49,11 +45,7 @@ int64_t DepthwiseDataCut::StripSize(int64_t result_rows, int64_t result_cols) co
 void DepthwiseDataCut::ChooseChunks(int64_t num_channels) {
   const int64_t unit = ChunkUnit();
   int64_t wanted = copies_pixels ? kCopiedBytes / element_bytes : num_channels;
-  if (by_plane) {
-    const int64_t vectors =
-        std::clamp<int64_t>(CeilDiv(kPlanePixels, source.plane()), 1, kMostPlaneVectors);
-    wanted = std::min(wanted, vectors * unit);
-  }
+  if (by_plane) wanted = std::min(wanted, VectorsOfPlanes(source.plane()) * unit);
   chunks = ChannelChunks(num_channels, unit, wanted);
   // In NHWC by plane every chunk reads the same lines: rather cut columns.
   if (by_plane && source.format == DataFormat::kNHWC) return;

@@ -25,7 +25,6 @@ constexpr int64_t kMostWaitingBytes = int64_t{24} << 20;
 constexpr int64_t kWaitingBytes = int64_t{4} << 20;
 constexpr int64_t kMostPortions = 64;  // of a part: a request to stop waits for it
 constexpr int64_t kTasksPerThread = 4;
-constexpr int64_t kPlanePixels = 196, kMostPlaneVectors = 4;
 
 }  // namespace
 
@@ -104,11 +103,7 @@ void DepthwiseFilterCut::ChooseUnits() {
   const int64_t least = std::max(unit, kLeastUnitBytes / element_bytes / multiplier);
   int64_t wanted = std::max(least, kSumBytes / compute_bytes / num_taps / multiplier);
   if (crowds_sets) wanted = std::min(wanted, kApartBytes / compute_bytes);
-  // Planes that are transposed together are streams: one vector of them, but of the smallest as
-  // many as make kPlanePixels.
-  if (input.format == DataFormat::kNCHW) {
-    wanted = unit * std::clamp<int64_t>(CeilDiv(kPlanePixels, input.plane()), 1, kMostPlaneVectors);
-  }
+  if (input.format == DataFormat::kNCHW) wanted = unit * VectorsOfPlanes(input.plane());
   chunks = ChannelChunks(input.c, unit, wanted);
   GroupTaps();
   while (wanted > unit && StripBytes(LargestSpan(1)) > kStripBytes) {

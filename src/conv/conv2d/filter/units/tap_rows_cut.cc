@@ -110,11 +110,7 @@ auto TapRowsCut::CutStages() const -> std::vector<Stage> {
 }
 
 auto TapRowsCut::StagesOfRun(int64_t run) const -> std::span<const Stage> {
-  const auto first_from = [&](int64_t block) {
-    return std::partition_point(stages.begin(), stages.end(),
-                                [&](const Stage& stage) { return stage.block_begin < block; });
-  };
-  return {first_from(run * kRunBlocks), first_from((run + 1) * kRunBlocks)};
+  return StagesOfBlocks(stages, {run * kRunBlocks, (run + 1) * kRunBlocks});
 }
 
 int64_t TapRowsCut::InputElements() const {

@@ -3,10 +3,14 @@
 // multipliers, groups, every target; and infinities that meet the zeros which it multiplies.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <vector>
 
+#include "conv/axes/pixel_sum.h"
 #include "support/algorithm_testing.h"
 
 namespace convgrad::testing {
@@ -59,6 +63,30 @@ TEST_P(BlockLanes, OfGroupedProblems) {
 
 INSTANTIATE_TEST_SUITE_P(AllValues, BlockLanes,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+TEST(PixelBlocks, AreAsManyAndAsLargeAsCounted) {
+  Draw draw(4);
+  for (int i = 0; i < 2000; ++i) {
+    const int64_t width = draw(1, draw(0, 1) == 0 ? 40 : 900);
+    const ConvGeometry g =
+        ParseProblem("depthwise_conv2d_backprop_filter float32 NHWC in=" +
+                     ListOf({draw(1, 40), draw(1, 40), width, 1}) +
+                     " filter=1,1,1,1 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID")
+            .geometry;
+    const std::vector<PixelBlock> blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
+    PixelBlockSize most = {0, 0, 0};
+    for (const PixelBlock& block : blocks) {
+      most = {std::max(most.images, block.image_end - block.image_begin),
+              std::max(most.rows, block.row_end - block.row_begin),
+              std::max(most.cols, block.col_end - block.col_begin)};
+    }
+    const PixelBlockSize largest = LargestPixelBlock(g);
+    EXPECT_EQ(NumPixelBlocks(g), std::ssize(blocks));
+    EXPECT_EQ(ListOf({largest.images, largest.rows, largest.cols}),
+              ListOf({most.images, most.rows, most.cols}))
+        << ListOf({g.batch, g.out_h, g.out_w});
+  }
+}
 
 // An infinity of out_backprop in a corner has no term with the taps that leave the image there.
 TEST(BlockLanesOf, InfinityBesideThePadding) {

@@ -34,6 +34,13 @@ int64_t NumPixelBlocks(const ConvGeometry& g) {
   return g.batch * g.out_h * CeilDiv(g.out_w, kBlockTerms);
 }
 
+PixelBlockSize LargestPixelBlock(const ConvGeometry& g) {
+  const int64_t plane = g.out_h * g.out_w;
+  if (plane <= kBlockTerms) return {std::min(g.batch, kBlockTerms / plane), g.out_h, g.out_w};
+  const int64_t bands = CeilDiv(g.out_h, std::max<int64_t>(1, kBlockTerms / g.out_w));
+  return {1, CeilDiv(g.out_h, bands), CeilDiv(g.out_w, CeilDiv(g.out_w, kBlockTerms))};
+}
+
 void CountInPairs(std::vector<PixelBlock>& blocks) {
   for (PixelBlock& block : blocks) {
     block.col_begin /= 2;  // even

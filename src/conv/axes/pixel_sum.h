@@ -37,6 +37,12 @@ AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int
                   int64_t kernel, bool sparse);
 // Blocks of the canonical order, as PixelBlocks lists them.
 int64_t NumPixelBlocks(const ConvGeometry& g);
+// As many images, rows and columns as any of them has, if there are some.
+struct PixelBlockSize {
+  int64_t images, rows, cols;
+  int64_t pixels() const { return images * rows * cols; }
+};
+PixelBlockSize LargestPixelBlock(const ConvGeometry& g);
 // True if they are few enough for a list of them. No machine has room for tensors of more.
 inline bool CanListPixelBlocks(const ConvGeometry& g) {
   return NumPixelBlocks(g) <= int64_t{1} << 25;

@@ -16,6 +16,7 @@
 #include "conv/conv2d/filter/units/block_lanes_packing.h"
 #include "conv/conv2d/filter/units/unit_folds.h"
 #include "conv/move/has_nan.h"
+#include "order/canonical_order.h"
 
 namespace convgrad {
 namespace {
@@ -33,12 +34,14 @@ class BlockLanesPlan final : public Plan {
       : num_threads_(num_threads),
         lanes_(kernels.VectorOuter<Compute>().lanes),
         cut_(problem),
+        blocks_(PixelBlocks(cut_.geometry.batch, cut_.geometry.out_h, cut_.geometry.out_w)),
         sums_(cut_, kernels.VectorOuter<Compute>()),
-        folds_(cut_.num_units(), sums_.UnitSize(), std::ssize(cut_.blocks)),
+        folds_(cut_.num_units(), sums_.UnitSize(), cut_.num_blocks),
         row_offsets_(cut_.RowOffsets(sums_.row_tiles() * sums_.tile_rows)),
         segments_(cut_.Segments()) {}
 
   const BlockLanesCut& cut() const { return cut_; }
+  const std::vector<PixelBlock>& blocks() const { return blocks_; }
   const BlockLanesSums& sums() const { return sums_; }
   const std::vector<int64_t>& row_offsets() const { return row_offsets_; }
   const std::vector<GemmSegment>& segments() const { return segments_; }
@@ -47,7 +50,7 @@ class BlockLanesPlan final : public Plan {
   int64_t ScratchBytes() const override;
   Work CountWork() const override { return cut_.CountWork(sums_, lanes_); }
   std::string Tiles() const override {
-    return fmt::format("{} blocks, {} at a time, {} groups a unit", cut_.blocks.size(), lanes_,
+    return fmt::format("{} blocks, {} at a time, {} groups a unit", cut_.num_blocks, lanes_,
                        cut_.unit_groups);
   }
   bool Run(const ConvArgs& args) const override {
@@ -59,6 +62,7 @@ class BlockLanesPlan final : public Plan {
   const int num_threads_;
   const int64_t lanes_;
   const BlockLanesCut cut_;
+  const std::vector<PixelBlock> blocks_;
   const BlockLanesSums sums_;
   const UnitFolds<Compute> folds_;
   const std::vector<int64_t> row_offsets_;
@@ -90,13 +94,13 @@ class BlockLanesRunner {
  private:
   // One thread's memory.
   struct Piece {
-    Piece(const BlockLanesCut& cut, const BlockLanesSums& unit_sums,
-          const PackKernels<Stored>& pack, int64_t lanes)
-        : packer(cut, pack, lanes),
-          input(cut.input.Vectors(cut.most.images) * lanes),
-          output((cut.output.Vectors(cut.most.images) + unit_sums.tile_cols) * lanes),
-          sums(unit_sums.UnitSize() * lanes),
-          by_lane(unit_sums.UnitSize() * lanes) {
+    Piece(const BlockLanesPlan<Stored>& plan, const PackKernels<Stored>& pack, int64_t lanes)
+        : packer(plan.cut(), plan.blocks(), pack, lanes),
+          input(plan.cut().input.Vectors(plan.cut().most.images) * lanes),
+          output((plan.cut().output.Vectors(plan.cut().most.images) + plan.sums().tile_cols) *
+                 lanes),
+          sums(plan.sums().UnitSize() * lanes),
+          by_lane(plan.sums().UnitSize() * lanes) {
       // Places that nothing is put into stay zero: columns beside the image, what fills up vectors.
       std::fill_n(input.data(), input.size(), Compute{0});
       std::fill_n(output.data(), output.size(), Compute{0});
@@ -167,9 +171,9 @@ void BlockLanesRunner<Stored>::FoldBlocks(Piece* piece, double* fold) const {
 
 template <class Stored>
 void BlockLanesRunner<Stored>::RunPiece(int64_t unit, int64_t run, double* fold) {
-  Piece& piece = pieces_.Own(cut_, sums_, pack_, lanes_);
+  Piece& piece = pieces_.Own(plan_, pack_, lanes_);
   std::fill_n(fold, plan_.folds().Size(), 0.0);
-  const int64_t last = std::min<int64_t>(std::ssize(cut_.blocks), (run + 1) * kRunBlocks);
+  const int64_t last = std::min(cut_.num_blocks, (run + 1) * kRunBlocks);
   for (int64_t first = run * kRunBlocks; first < last; first += lanes_) {
     piece.num_blocks = std::min(lanes_, last - first);
     piece.packer.SetBlocks(first, piece.num_blocks);

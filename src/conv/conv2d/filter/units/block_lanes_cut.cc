@@ -30,22 +30,12 @@ BlockLanesCut::BlockLanesCut(const Problem& problem)
     : geometry(problem.geometry),
       element_bytes(problem.dtype == DType::kFloat64 ? 8 : 4),
       most_lanes(kLineBytes / element_bytes),
-      blocks(PixelBlocks(geometry.batch, geometry.out_h, geometry.out_w)),
-      most(MostOfBlocks()),
+      num_blocks(NumPixelBlocks(geometry)),
+      most(LargestPixelBlock(geometry)),
       whole_rows(most.cols == geometry.out_w),
       unit_groups(UnitGroups()),
       input(OfUnit(InputForm(problem.data_format))),
       output(OfUnit(OutputForm(problem.data_format))) {}
-
-BlockLanesCut::BlockSize BlockLanesCut::MostOfBlocks() const {
-  BlockSize size;
-  for (const PixelBlock& block : blocks) {
-    size.images = std::max(size.images, block.image_end - block.image_begin);
-    size.rows = std::max(size.rows, block.row_end - block.row_begin);
-    size.cols = std::max(size.cols, block.col_end - block.col_begin);
-  }
-  return size;
-}
 
 BlockLanesOperand BlockLanesCut::InputForm(DataFormat format) const {
   const ConvGeometry& g = geometry;
@@ -132,7 +122,7 @@ bool BlockLanesCut::Fits() const {
 Work BlockLanesCut::CountWork(const BlockLanesSums& sums, int64_t lanes) const {
   const double runs = Product(num_runs());
   // Vectors of blocks, the last one of the last run maybe unfilled.
-  const int64_t last = std::ssize(blocks) - (num_runs() - 1) * kRunBlocks;
+  const int64_t last = num_blocks - (num_runs() - 1) * kRunBlocks;
   const double chunks = Product(num_runs() - 1, kRunBlocks / lanes) + Product(CeilDiv(last, lanes));
   const double tiles = chunks * Product(geometry.groups, sums.row_tiles(), sums.col_tiles());
   const double terms = tiles * Product(most.pixels());
@@ -161,18 +151,18 @@ Work BlockLanesCut::CountWork(const BlockLanesSums& sums, int64_t lanes) const {
   }
   const double unit_sums = Product(num_units(), sums.UnitSize());
   work.Add(WorkKind::kTransposed, chunks * unit_sums * Product(lanes) * words);
-  work.Add(WorkKind::kFold, unit_sums / Product(lanes) * (Product(std::ssize(blocks)) + runs + 1));
+  work.Add(WorkKind::kFold, unit_sums / Product(lanes) * (Product(num_blocks) + runs + 1));
   work.Add(WorkKind::kCopied, 2 * Product(num_rows(), geometry.out_c) * words);
   work.Add(WorkKind::kRun, Product(num_rows(), geometry.groups, sums.col_tiles()));
   work.Add(WorkKind::kTask, Product(num_units()) * runs);
   return work;
 }
 
-BlockLanesSums::BlockLanesSums(const BlockLanesCut& plan)
-    : groups(plan.unit_groups),
-      rows(plan.num_rows()),
-      cols(plan.geometry.group_out_c),
-      most_lanes(plan.most_lanes) {}
+BlockLanesSums::BlockLanesSums(const BlockLanesCut& cut)
+    : groups(cut.unit_groups),
+      rows(cut.num_rows()),
+      cols(cut.geometry.group_out_c),
+      most_lanes(cut.most_lanes) {}
 
 // The cost of all multiply-adds, and of loads beside them.
 double BlockLanesSums::CostOf(int64_t of_rows, int64_t of_cols, int64_t waiting) const {

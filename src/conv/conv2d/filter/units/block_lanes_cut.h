@@ -1,6 +1,6 @@
 // How a filter gradient with lanes along blocks of the canonical order is cut: into units of groups
 // and runs of blocks, and how a unit's operands lie when they are packed. Follows from problem and
-// kernels; touches no data.
+// kernels; touches no data, and lists no blocks.
 #pragma once
 
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "conv/axes/pixel_sum.h"
 #include "conv/axes/tap_sum.h"
 #include "conv/move/staging.h"
 #include "conv/plan/work.h"
@@ -54,7 +55,7 @@ struct BlockLanesCut {
   int64_t GroupsOf(int64_t unit) const {
     return std::min(unit_groups, geometry.groups - unit * unit_groups);
   }
-  int64_t num_runs() const { return CeilDiv(std::ssize(blocks), kRunBlocks); }
+  int64_t num_runs() const { return CeilDiv(num_blocks, kRunBlocks); }
   int64_t unit_out_c() const { return unit_groups * geometry.group_out_c; }
 
   // Where the rows of a group's sums, tiles of `tile_rows`, begin in its input; surplus ones repeat
@@ -65,18 +66,13 @@ struct BlockLanesCut {
 
   const ConvGeometry geometry;
   const int64_t element_bytes, most_lanes;  // of the compute type; of the widest vector
-  const std::vector<PixelBlock> blocks;
-  struct BlockSize {
-    int64_t images = 0, rows = 0, cols = 0;
-    int64_t pixels() const { return images * rows * cols; }
-  };
-  const BlockSize most;   // of a block
-  const bool whole_rows;  // else rows of a block are parts, which are put between zeros first
+  const int64_t num_blocks;
+  const PixelBlockSize most;  // of a block
+  const bool whole_rows;      // else rows of a block are parts, which are put between zeros first
   const int64_t unit_groups;
   const BlockLanesOperand input, output;
 
  private:
-  BlockSize MostOfBlocks() const;
   BlockLanesOperand InputForm(DataFormat format) const;
   BlockLanesOperand OutputForm(DataFormat format) const;
   // The operand of all groups of a unit.
@@ -87,8 +83,8 @@ struct BlockLanesCut {
 // The sums of a unit, tile by tile: [group][tile of columns][tile of rows][row][column].
 struct BlockLanesSums {
   template <class Compute>
-  BlockLanesSums(const BlockLanesCut& plan, const VectorOuterKernels<Compute>& kernels)
-      : BlockLanesSums(plan) {
+  BlockLanesSums(const BlockLanesCut& cut, const VectorOuterKernels<Compute>& kernels)
+      : BlockLanesSums(cut) {
     const std::span<const OuterTile<Compute>> tiles = kernels.tiles;
     const int64_t waiting = WaitingSlots(kernels.lanes == most_lanes);
     double least = HUGE_VAL;
@@ -113,7 +109,7 @@ struct BlockLanesSums {
   int64_t tile_index = 0, tile_rows = 0, tile_cols = 0;
 
  private:
-  explicit BlockLanesSums(const BlockLanesCut& plan);
+  explicit BlockLanesSums(const BlockLanesCut& cut);
   double CostOf(int64_t tile_rows, int64_t tile_cols, int64_t waiting) const;
 };
 

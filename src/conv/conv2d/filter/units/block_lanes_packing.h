@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "conv/conv2d/filter/units/block_lanes_cut.h"
 #include "kernels/pack/pack.h"
+#include "order/canonical_order.h"
 
 namespace convgrad {
 
@@ -17,8 +18,13 @@ class BlockLanesPacker {
  public:
   using Compute = ComputeType<Stored>;
 
-  BlockLanesPacker(const BlockLanesCut& cut, const PackKernels<Stored>& kernels, int64_t lanes)
-      : cut_(cut), kernels_(kernels), lanes_(lanes), places_(static_cast<size_t>(lanes)) {
+  BlockLanesPacker(const BlockLanesCut& cut, const std::vector<PixelBlock>& blocks,
+                   const PackKernels<Stored>& kernels, int64_t lanes)
+      : cut_(cut),
+        blocks_(blocks),
+        kernels_(kernels),
+        lanes_(lanes),
+        places_(static_cast<size_t>(lanes)) {
     if (cut.whole_rows) return;
     part_size_ =
         std::max(cut.input.cols * cut.input.channels, cut.output.cols * cut.output.channels);
@@ -57,6 +63,7 @@ class BlockLanesPacker {
   void PackRow(int64_t image, int64_t row, Compute* to);
 
   const BlockLanesCut& cut_;
+  const std::vector<PixelBlock>& blocks_;
   const PackKernels<Stored>& kernels_;
   const int64_t lanes_;
   std::vector<const Stored*> places_;  // by lane; null: zeros
@@ -121,9 +128,9 @@ void BlockLanesPacker<Stored>::FindPlaces(int64_t image, int64_t row, int64_t ch
   in_tensor_ = true;
   for (int64_t lane = 0; lane < lanes_; ++lane) {
     places_[static_cast<size_t>(lane)] =
-        lane < num_blocks_ ? RowOf(cut_.blocks[static_cast<size_t>(first_block_ + lane)], lane,
-                                   image, row, channel)
-                           : nullptr;
+        lane < num_blocks_
+            ? RowOf(blocks_[static_cast<size_t>(first_block_ + lane)], lane, image, row, channel)
+            : nullptr;
   }
 }
 
@@ -132,8 +139,7 @@ template <class Stored>
 void BlockLanesPacker<Stored>::PackRow(int64_t image, int64_t row, Compute* to) {
   constexpr int64_t kPixelsAhead = 8;
   const DataShape& shape = form_->shape;
-  const Range on_image =
-      cut_.whole_rows ? form_->OnImage(cut_.blocks.front()) : Range{0, form_->cols};
+  const Range on_image = cut_.whole_rows ? form_->OnImage(blocks_.front()) : Range{0, form_->cols};
   const int64_t pixels = on_image.end - on_image.begin;
   to += on_image.begin * form_->pixel * lanes_;
   if (shape.format == DataFormat::kNCHW) {

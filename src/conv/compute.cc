@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/resources.h"
@@ -87,26 +88,31 @@ const Algorithm& FirstOf(const Problem& problem, const Execution& execution,
       algorithms, [&](const Algorithm& algorithm) { return algorithm.can(problem, kernels); });
 }
 
-// None where there is nothing to add up.
-std::optional<Planned> PlanTerms(const Problem& problem, const Execution& execution,
-                                 const KernelTable& kernels, int num_threads) {
-  if (!problem.HasTerms()) return std::nullopt;
+struct Choice {
+  std::optional<Planned> planned;  // none where there is nothing to add up
+  bool is_tuned = false;           // a measurement decided
+};
+
+Choice Choose(const Problem& problem, const Execution& execution, const KernelTable& kernels,
+              int num_threads) {
+  if (!problem.HasTerms()) return {};
   if (const Algorithm* tuned = TunedOf(problem, execution, kernels, num_threads)) {
-    return Planned::Forced(*tuned, problem, kernels, num_threads);
+    return {Planned::Forced(*tuned, problem, kernels, num_threads), true};
   }
   if (!execution.algorithm) {
-    return Planned::Best(problem, kernels, num_threads, execution.precision);
+    return {Planned::Best(problem, kernels, num_threads, execution.precision)};
   }
-  return Planned::Forced(FirstOf(problem, execution, kernels), problem, kernels, num_threads);
+  return {Planned::Forced(FirstOf(problem, execution, kernels), problem, kernels, num_threads)};
 }
 
 RunInfo InfoOf(const Problem& problem, const Execution& execution, const KernelTable& kernels,
-               const std::optional<Planned>& planned, int num_threads) {
+               const Choice& choice, int num_threads) {
+  const std::optional<Planned>& planned = choice.planned;
   const Algorithm& algorithm =
       planned ? planned->algorithm() : FirstOf(problem, execution, kernels);
   RunInfo info;
   info.algorithm = algorithm.name;
-  info.is_tuned = TunedOf(problem, execution, kernels, num_threads) != nullptr;
+  info.is_tuned = choice.is_tuned;
   info.why = execution.algorithm ? "asked for"
              : info.is_tuned     ? "tuned: measured to be the quickest on this machine"
                                  : algorithm.summary;
@@ -138,7 +144,7 @@ void CheckNeed(MemoryLimit& limit, const Problem& problem, int64_t operand_bytes
 RunInfo PlanRun(const Problem& problem, const Execution& execution) {
   const KernelTable& kernels = ChooseKernels(execution.isa);
   const int num_threads = ThreadsOrAll(execution.num_threads);
-  return InfoOf(problem, execution, kernels, PlanTerms(problem, execution, kernels, num_threads),
+  return InfoOf(problem, execution, kernels, Choose(problem, execution, kernels, num_threads),
                 num_threads);
 }
 
@@ -154,8 +160,9 @@ Computation::Computation(const Problem& problem, const Execution& execution)
     : problem_(problem),
       kernels_(ChooseKernels(execution.isa)),
       parallel_(ThreadsOrAll(execution.num_threads)) {
-  planned_ = PlanTerms(problem, execution, kernels_, parallel_.num_threads());
-  info_ = InfoOf(problem, execution, kernels_, planned_, parallel_.num_threads());
+  Choice choice = Choose(problem, execution, kernels_, parallel_.num_threads());
+  info_ = InfoOf(problem, execution, kernels_, choice, parallel_.num_threads());
+  planned_ = std::move(choice.planned);
 }
 
 void Computation::Run(const Tensor& first, const Tensor& second, Tensor& result) const {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "support/operands.h"
 
@@ -31,6 +32,22 @@ TEST(ComputationTest, RunsAgainIntoTheSameTensor) {
     std::memset(result.mutable_raw(), 0xFF, bytes);
     computation.Run(operands.first, operands.second, result);
     EXPECT_EQ(std::memcmp(result.raw(), expected.raw(), bytes), 0) << "run " << run;
+  }
+}
+
+// What is known of measurements may change between two questions.
+TEST(ComputationTest, AsksOnceWhatWasTuned) {
+  const Problem problem = ParseProblem(kLine);
+  for (const char* first : {"taps-apart", ""}) {
+    int questions = 0;
+    Execution execution;
+    execution.tuned = [&](const Problem&, Isa, int) {
+      return std::string(questions++ == 0 ? first : "taps-joined");
+    };
+    const RunInfo info = Computation(problem, execution).info();
+    EXPECT_EQ(questions, 1);
+    EXPECT_EQ(info.is_tuned, *first != 0);
+    EXPECT_EQ(info.algorithm == first, info.is_tuned);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "conv/axes/lines.h"
 #include "kernels/kernel_table.h"
@@ -45,6 +46,46 @@ inline int64_t FirstElement(const DataLayout& layout, const StripPart& part) {
              ? layout.AtPlane(part.channels.begin, part.rows.begin, part.cols.begin)
              : layout.AtPixel(part.image, part.rows.begin, part.cols.begin, part.channels.begin);
 }
+
+// The rows of a range that a strip holds, one behind the other: those that are read.
+class StripRows {
+ public:
+  StripRows() = default;
+  // visit(read) calls read(row) for the rows that are read; those outside of `rows` don't count.
+  template <class Visit>
+  StripRows(Range rows, const Visit& visit)
+      : rows_(rows), slots_(static_cast<size_t>(rows.size()), -1) {
+    visit([&](int64_t row) {
+      if (rows_.Has(row)) slots_[row - rows_.begin] = 0;
+    });
+    for (int64_t& slot : slots_) {
+      if (slot == 0) slot = num_held_++;
+    }
+  }
+
+  Range rows() const { return rows_; }
+  bool has_all() const { return num_held_ == rows_.size(); }
+  // The number of a row that is held.
+  int64_t SlotOf(int64_t row) const { return slots_[row - rows_.begin]; }
+  // body(run, slot of the first) for neighbours that are held, of these rows.
+  template <class Body>
+  void ForRuns(Range rows, const Body& body) const {
+    for (int64_t row = rows.begin; row < rows.end;) {
+      const int64_t begin = row;
+      while (row < rows.end && SlotOf(row) >= 0) ++row;
+      if (begin < row) {
+        body(Range{begin, row}, SlotOf(begin));
+      } else {
+        ++row;
+      }
+    }
+  }
+
+ private:
+  Range rows_ = {0, 0};
+  std::vector<int64_t> slots_;  // of each row, or -1
+  int64_t num_held_ = 0;
+};
 
 // The forms a strip's innermost dimension can take, for channels c of the part and multiplier M.
 enum class StripForm {

@@ -14,8 +14,8 @@ RowCallFinder<Element>::RowCallFinder(const DepthwiseDataCut& cut, const RowPlac
 
 template <class Element>
 const Element* RowCallFinder<Element>::SourceRow(int64_t row) const {
-  const int64_t i = row - place_.first_row;
-  return place_.source + (place_.slots.empty() ? i : place_.slots[i]) * place_.row_size;
+  const bool has_strip = place_.rows.rows().size() > 0;
+  return place_.source + (has_strip ? place_.rows.SlotOf(row) : row) * place_.row_size;
 }
 
 // The weights of term `term` (taps of the line, terms inside) of one row of the filter.

@@ -7,21 +7,21 @@
 
 #include "conv/axes/lines.h"
 #include "conv/depthwise/data/direct_cut.h"
+#include "conv/depthwise/strips.h"
 #include "kernels/depthwise/depthwise.h"
 
 namespace convgrad {
 
 // Where the numbers of a task lie. Sources: column cols->sources.begin and the first channel of
-// source row `first_row + i` is at source + slots[i] * row_size, or without slots (then all of the
-// source is there) at source + i * row_size.
+// source row i is at source + rows.SlotOf(i) * row_size, or without rows (then all of the source is
+// there) at source + i * row_size.
 template <class Element>
 struct RowPlace {
   const ColPart* cols;
   int64_t channels;
   const Element* source;
   int64_t row_size, pixel_size;
-  int64_t first_row;
-  std::vector<int64_t> slots;
+  StripRows rows;
   const Element* filter;
   int64_t result_pixel_size;
 };

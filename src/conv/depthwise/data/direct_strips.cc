@@ -51,7 +51,7 @@ class StripsRunner {
     RowPlace<Compute> place = {};
     RowCallFinder<Compute> finder;
     std::vector<RowCalls<Compute>> calls;  // of all rows
-    int64_t packed_rows, packed_pixels;    // of the sources
+    int64_t packed_end, packed_pixels;     // of the sources: the row behind them, or how many
     int64_t waiting_rows, stored_pixels;   // of the results in `out`: how many, how many are stored
   };
 
@@ -64,7 +64,7 @@ class StripsRunner {
   void PackFilter(const Worker& worker) const;
   void PackTap(const Worker& worker, const Stored* from, Compute* to) const;
   void FindPlace(int64_t index, Worker* worker) const;
-  void FindSlots(Worker* worker) const;
+  StripRows RowsFor(Range rows) const;
   void PackSources(Worker* worker, int64_t end_row) const;
   void PackPixels(Worker* worker, int64_t end_row) const;
   void PackResidues(const StripPart& part, const RowPlace<Compute>& place, Compute* intermediate,
@@ -155,30 +155,24 @@ void StripsRunner<Stored>::PackTap(const Worker& worker, const Stored* from, Com
   if (plain != to) kernels_.part(plain, to, 1, size, multiplier);
 }
 
-// Numbers the source rows that any row of the task reads; the others get no place in the strip.
+// The source rows that results of `rows` read.
 template <class Stored>
-void StripsRunner<Stored>::FindSlots(Worker* worker) const {
-  RowPlace<Compute>& place = worker->place;
-  const Range sources = SourcesOf(cut_.rows, worker->rows);
-  place.first_row = sources.begin;
-  place.slots.assign(static_cast<size_t>(sources.size()), -1);
-  PointTaps taps;
-  for (int64_t row = worker->rows.begin; row < worker->rows.end; ++row) {
-    FindTaps(cut_.rows, row, &taps);
-    for (const PointTap& tap : taps.valid) place.slots[tap.source - sources.begin] = 0;
-  }
-  int64_t num_slots = 0;
-  for (int64_t& slot : place.slots) {
-    if (slot == 0) slot = num_slots++;
-  }
+StripRows StripsRunner<Stored>::RowsFor(Range rows) const {
+  return StripRows(SourcesOf(cut_.rows, rows), [&](const auto& read) {
+    PointTaps taps;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      FindTaps(cut_.rows, row, &taps);
+      for (const PointTap& tap : taps.valid) read(tap.source);
+    }
+  });
 }
 
 // Sources before row `end_row`, and as many more as are packed together.
 template <class Stored>
 void StripsRunner<Stored>::PackPixels(Worker* worker, int64_t end_row) const {
-  const int64_t width = cut_.source.w, first = worker->place.first_row * width;
-  const int64_t all = std::ssize(worker->place.slots) * width;
-  const int64_t wanted = (end_row - worker->place.first_row) * width;
+  const Range rows = worker->place.rows.rows();
+  const int64_t width = cut_.source.w, first = rows.begin * width;
+  const int64_t all = rows.size() * width, wanted = (end_row - rows.begin) * width;
   const int64_t end = std::min(all, RoundUp(wanted, PixelsTogether(cut_.source.plane())));
   if (end <= worker->packed_pixels) return;
   const StripPart part = {worker->image,
@@ -214,34 +208,24 @@ template <class Stored>
 void StripsRunner<Stored>::PackRows(Worker* worker, int64_t end_row) const {
   const RowPlace<Compute>& place = worker->place;
   const Range cols = place.cols->sources;
-  for (int64_t& i = worker->packed_rows; i < end_row - place.first_row;) {
-    const int64_t begin = i;
-    while (i < end_row - place.first_row && place.slots[i] >= 0) ++i;
-    if (begin == i) {
-      ++i;
-      continue;
-    }
-    const StripPart part = {worker->image,
-                            worker->channels,
-                            {place.first_row + begin, place.first_row + i},
-                            cols,
+  place.rows.ForRuns({worker->packed_end, end_row}, [&](Range rows, int64_t slot) {
+    const StripPart part = {worker->image, worker->channels, rows, cols,
                             Ahead(cut_.source, cut_.SourceSize(worker->channels.size()))};
+    Compute* const strip = worker->strip + slot * place.row_size;
     if (place.cols->residues > 1) {
-      PackResidues(part, place, worker->intermediate,
-                   worker->strip + place.slots[begin] * place.row_size);
-      continue;
+      PackResidues(part, place, worker->intermediate, strip);
+    } else {
+      source_packer_.Pack(source_, part, worker->intermediate, strip);
     }
-    source_packer_.Pack(source_, part, worker->intermediate,
-                        worker->strip + place.slots[begin] * place.row_size);
-  }
+  });
+  worker->packed_end = std::max(worker->packed_end, end_row);
 }
 
 template <class Stored>
 void StripsRunner<Stored>::PackSources(Worker* worker, int64_t end_row) const {
   const Range cols = worker->place.cols->sources;
   if (cols.size() == 0) return;
-  const bool all_rows = worker->place.slots.back() == std::ssize(worker->place.slots) - 1;
-  if (all_rows && ByPixel(cut_.source, cols)) {
+  if (worker->place.rows.has_all() && ByPixel(cut_.source, cols)) {
     PackPixels(worker, end_row);
   } else {
     PackRows(worker, end_row);
@@ -305,7 +289,8 @@ void StripsRunner<Stored>::FindPlace(int64_t index, Worker* worker) const {
   worker->image = next.image;
   worker->channels = channels;
   worker->rows = rows;
-  worker->packed_rows = worker->packed_pixels = worker->waiting_rows = worker->stored_pixels = 0;
+  worker->packed_pixels = worker->waiting_rows = worker->stored_pixels = 0;
+  worker->packed_end = place.rows.rows().begin;
   if (same_calls) return;
   place.cols = cols;
   place.channels = channels.size();
@@ -314,7 +299,8 @@ void StripsRunner<Stored>::FindPlace(int64_t index, Worker* worker) const {
   place.pixel_size = cut_.SourceSize(place.channels);
   place.row_size = cols->sources.size() * place.pixel_size;
   place.filter = worker->filter;
-  FindSlots(worker);
+  place.rows = RowsFor(rows);
+  worker->packed_end = place.rows.rows().begin;
   worker->calls.resize(static_cast<size_t>(rows.size()));
   for (int64_t i = 0; i < rows.size(); ++i) worker->finder.Find(rows.begin + i, &worker->calls[i]);
 }

@@ -8,7 +8,7 @@ namespace convgrad {
 template <class Element>
 void FilterCallFinder<Element>::FindAll(const FilterUnit& unit, const BlockSpan& span,
                                         SpanCalls<Element>* known) const {
-  if (!cut_.input_in_place) FindSlots(unit, span, known);
+  if (!cut_.input_in_place) known->rows = RowsFor(unit, span, known->place.in_rows);
   for (int64_t i = span.begin; i < span.end; ++i) {
     for (int64_t part = 0; part < cut_.parts; ++part) {
       known->calls.push_back(FindCall(unit, *known, cut_.blocks[i], part));
@@ -49,24 +49,17 @@ Range FilterCallFinder<Element>::RowTaps(const FilterUnit& unit, int64_t row) co
   return {std::max(valid.begin, unit.row_taps.begin), std::min(valid.end, unit.row_taps.end)};
 }
 
-// Numbers the input rows that the span's outputs read with the unit's taps.
+// The input rows that the span's outputs read with the unit's taps.
 template <class Element>
-void FilterCallFinder<Element>::FindSlots(const FilterUnit& unit, const BlockSpan& span,
-                                          SpanCalls<Element>* known) const {
-  const Range rows = known->place.in_rows;
-  const Dimension& d = cut_.rows;
-  known->slots.assign(static_cast<size_t>(rows.size()), -1);
-  for (int64_t row = span.bounds.row_begin; row < span.bounds.row_end; ++row) {
-    for (int64_t tap = unit.row_taps.begin; tap < unit.row_taps.end; ++tap) {
-      const int64_t at = row * d.stride + tap * d.dilation - d.pad - rows.begin;
-      if (at >= 0 && at < rows.size()) known->slots[at] = 0;
+StripRows FilterCallFinder<Element>::RowsFor(const FilterUnit& unit, const BlockSpan& span,
+                                             Range in_rows) const {
+  return StripRows(in_rows, [&](const auto& read) {
+    for (int64_t row = span.bounds.row_begin; row < span.bounds.row_end; ++row) {
+      for (int64_t tap = unit.row_taps.begin; tap < unit.row_taps.end; ++tap) {
+        read(InputRowOf(row, tap));
+      }
     }
-  }
-  int64_t num_slots = 0;
-  for (int64_t& slot : known->slots) {
-    if (slot == 0) slot = num_slots++;
-  }
-  known->all_rows = num_slots == rows.size();
+  });
 }
 
 // The taps of the unit that one row of outputs meets, for one part of the outputs. Segments that
@@ -98,7 +91,7 @@ const Element* FilterCallFinder<Element>::InputRow(const FilterUnit& unit,
   if (cut_.input_in_place) {
     return operands_.input + cut_.input.AtPixel(image, row, 0, unit.channels.begin);
   }
-  const int64_t pixel = known.slots[row - known.place.in_rows.begin] * known.place.in_cols.size();
+  const int64_t pixel = known.rows.SlotOf(row) * known.place.in_cols.size();
   return operands_.input + pixel * cut_.PartSize(unit.channels.size());
 }
 

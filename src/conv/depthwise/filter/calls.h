@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "conv/depthwise/filter/cut.h"
+#include "conv/depthwise/strips.h"
 #include "kernels/depthwise/depthwise.h"
 
 namespace convgrad {
@@ -28,8 +29,7 @@ struct SpanCalls {
   int64_t first_block, num_blocks;  // the first counted in its image
   SpanPlace place;
   int64_t image, channel;                       // that the calls are found for
-  std::vector<int64_t> slots = {};              // of the place's input rows in the strip, or -1
-  bool all_rows = true;                         // none is -1
+  StripRows rows = {};                          // of the input, where it has a strip
   std::vector<FilterCall<Element>> calls = {};  // of all blocks, block after block
 };
 
@@ -46,14 +46,14 @@ class FilterCallFinder {
   FilterCallFinder(const DepthwiseFilterCut& cut, FilterOperands<Element> operands)
       : cut_(cut), operands_(operands) {}
 
-  // Slots and calls of a span whose place is known.
+  // Rows and calls of a span whose place is known.
   void FindAll(const FilterUnit& unit, const BlockSpan& span, SpanCalls<Element>* known) const;
   // The first column that the strip, or the image, has of an input row.
   const Element* InputRow(const FilterUnit& unit, const SpanCalls<Element>& known, int64_t image,
                           int64_t row) const;
 
  private:
-  void FindSlots(const FilterUnit& unit, const BlockSpan& span, SpanCalls<Element>* known) const;
+  StripRows RowsFor(const FilterUnit& unit, const BlockSpan& span, Range in_rows) const;
   FilterCall<Element> FindCall(const FilterUnit& unit, const SpanCalls<Element>& known,
                                const PixelBlock& block, int64_t part) const;
   // The group that begins with a row, as far as rows lie behind each other.

@@ -9,7 +9,7 @@
 namespace convgrad {
 namespace {
 
-// Bands whose calls are kept; tall images have more.
+// Spans whose calls are kept; tall images have more.
 constexpr size_t kMostKnownSpans = 64;
 
 StripForm InputForm(const DepthwiseFilterCut& cut) {
@@ -152,24 +152,17 @@ void FilterWorker<Stored, Element>::StartSpan(const BlockSpan& span, const Block
   if (!is_known) finder_.FindAll(unit_, span, known_);
 }
 
-// The numbered rows of one image, neighbours together.
+// The rows of one image that are read, neighbours together.
 template <class Stored, class Element>
 void FilterWorker<Stored, Element>::PackInput(int64_t image) const {
   const StripPart part = InImage(input_strip_.part, cut_.input, image);
-  const std::vector<int64_t>& slots = known_->slots;
   const int64_t row_size = part.cols.size() * cut_.PartSize(part.channels.size());
   if (part.cols.size() == 0) return;
-  for (int64_t i = 0; i < part.rows.size();) {
-    const int64_t begin = i;
-    while (i < part.rows.size() && slots[i] >= 0) ++i;
-    if (begin == i) {
-      ++i;
-      continue;
-    }
-    StripPart rows = part;
-    rows.rows = {part.rows.begin + begin, part.rows.begin + i};
-    input_packer_.Pack(input_, rows, intermediate_, input_strip_.data + slots[begin] * row_size);
-  }
+  known_->rows.ForRuns(part.rows, [&](Range rows, int64_t slot) {
+    StripPart held = part;
+    held.rows = rows;
+    input_packer_.Pack(input_, held, intermediate_, input_strip_.data + slot * row_size);
+  });
 }
 
 template <class Stored, class Element>
@@ -193,7 +186,7 @@ void FilterWorker<Stored, Element>::FetchNextStrips(const BlockSpan& span, int64
     const LinesAhead::Part lines = LinesOf(data, layout, next);
     if (lines.num_runs > 0 && lines.run_lines > 0) ahead_.parts[ahead_.num_parts++] = lines;
   };
-  if (!cut_.input_in_place && known_->all_rows) add(input_, cut_.input, input_strip_);
+  if (!cut_.input_in_place && known_->rows.has_all()) add(input_, cut_.input, input_strip_);
   if (!cut_.output_in_place) add(out_backprop_, cut_.output, output_strip_);
   int64_t num_lines = 0;
   for (int64_t i = 0; i < ahead_.num_parts; ++i) {

@@ -18,7 +18,8 @@ namespace convgrad {
 struct Algorithm {
   const char* name;
   const char* summary;  // one line for people: when it is the right one
-  // True if it is able to compute a problem that has terms; never asks if it is quick.
+  // True if it is able to compute a problem, if that has terms; asked about any. Never asks if it
+  // is quick.
   bool (*can)(const Problem& problem, const KernelTable& kernels);
   std::unique_ptr<Plan> (*plan)(const Problem& problem, const KernelTable& kernels,
                                 int num_threads);

@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -8,6 +8,12 @@
 namespace convgrad {
 namespace {
 
+// Rows of fewer kept pixels are not worth being copied apart.
+constexpr int64_t kFewestKeptCols = 8;
+// Rows of a result with more are not put together from kept ones: up to 16 of 16 planes would have
+// to be held at a time.
+constexpr int64_t kMostApartCols = 4096;
+
 // The positions that a phase meets are source_step apart in the source.
 KeptPositions MetPositions(const std::vector<AxisPhase>& phases, int64_t size) {
   if (phases.size() != 1 || phases[0].offsets.empty()) return AllPositions(size);

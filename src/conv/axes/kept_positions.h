@@ -30,12 +30,6 @@ struct KeptPixels {
   bool all() const { return rows.all() && cols.all(); }
 };
 
-// Rows of fewer kept pixels are not worth being copied apart.
-inline constexpr int64_t kFewestKeptCols = 8;
-// Rows of a result with more are not put together from kept ones: up to 16 of 16 planes would have
-// to be held at a time.
-inline constexpr int64_t kMostApartCols = 4096;
-
 // All of an axis.
 inline KeptPositions AllPositions(int64_t size) {
   return {size, 1, {0}};

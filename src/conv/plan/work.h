@@ -44,6 +44,9 @@ constexpr int64_t WaitingSlots(bool wide) {
   return wide ? 4 : 8;
 }
 
+// Sums that a tile of the depthwise kernels needs lest its loop wait for them.
+inline constexpr int64_t kFewestSums = 4;
+
 // Multiplies counts whose product an integer may not hold.
 double Product(auto... factors) {
   return (static_cast<double>(factors) * ...);

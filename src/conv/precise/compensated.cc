@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include "conv/precise/compensated_runner.h"
 #include "conv/precise/single_elements.h"

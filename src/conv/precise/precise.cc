@@ -1,5 +1,7 @@
 #include "conv/precise/precise.h"
 
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "conv/precise/compensated.h"

@@ -1,5 +1,6 @@
 #include "conv/conv2d/data/image_lanes_parts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -16,8 +17,7 @@ constexpr int64_t kPartBytes = int64_t{8} << 20;
 constexpr int64_t kChunkChannels = 32;
 constexpr int64_t kMostPixelChannels = 128;  // that lie side by side
 
-}  // namespace
-
+// The bands of which the fewest lanes are empty and the fewest rows packed twice.
 Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes) {
   constexpr double kPacking = 0.25;  // time of packing a row against that of computing one
   const int64_t positions = sum.row_phases.front().count;
@@ -39,15 +39,16 @@ Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes) {
   return best;
 }
 
+// True if sums slide down the rows: one channel of the result, and results of a column that share
+// all but one of their rows of the source.
 bool SlidesDownRows(const TapSum& sum) {
+  constexpr int64_t kMostRows = 5;  // of taps
   if (sum.result_c != 1 || sum.row_phases.size() != 1) return false;
   const AxisPhase& rows = sum.row_phases.front();
   const int64_t taps = static_cast<int64_t>(rows.taps.size());
-  return rows.source_step == 1 && taps >= 2 && taps <= kMostSlidingRows &&
+  return rows.source_step == 1 && taps >= 2 && taps <= kMostRows &&
          rows.offsets.back() - rows.offsets.front() == taps - 1;
 }
-
-namespace {
 
 // Bytes of so many channels of the source that eight columns of one row of the result read, each
 // number a vector.

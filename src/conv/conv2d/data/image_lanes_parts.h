@@ -15,14 +15,6 @@ namespace convgrad {
 struct Bands {
   int64_t count, positions, lane_groups;
 };
-// The bands that leave the fewest lanes and the least overlap of bands unused.
-Bands CutBands(const TapSum& sum, const AxisReach& rows, int64_t lanes);
-
-// The most rows of taps down which sums slide; fewer than two don't.
-inline constexpr int64_t kMostSlidingRows = 5;
-// True if sums slide down the rows (sliding_rows.h): one channel of the result, and results of a
-// column that share all but one of their rows of the source.
-bool SlidesDownRows(const TapSum& sum);
 
 // True if a thread's rows of the source, of a block of a few columns, have room.
 bool CanImageLanes(const TapSum& sum);
@@ -46,7 +38,8 @@ struct ImageLanesParts {
 
   AxisReach rows, cols;
   Bands bands;
-  bool slides;  // each strip of the source is read once, so scratch holds one
+  // Sums do so (sliding_rows.h): each strip of the source is read once, so scratch holds one.
+  bool slides;
   int64_t groups, chunk_groups, num_chunks;  // groups of channels taken together
   int64_t col_positions, col_blocks;         // positions of columns in all, and cut into this many
   int64_t row_parts;                         // a band's positions are cut into

@@ -13,16 +13,30 @@
 namespace convgrad {
 namespace {
 
-// Sums that a tile needs lest its loop wait for them.
-constexpr int64_t kLatency = 4;
+// Outputs of a row that the kernels on rows of channels sum together.
+constexpr int64_t kRowTile = 7;
+
+// Tiles of a row of results, their segments, and their terms as if no column were off the row.
+struct RowTiles {
+  explicit RowTiles(const DepthwiseDataCut& cut);
+
+  int64_t lines = 0, tiles = 0, segments = 0, terms = 0;
+  bool apart = false;  // columns lie by residues
+};
+
+// Vectors that a row of `width` results is cut into by the kernel on padded planes, and its tiles.
+struct PlaneVectors {
+  PlaneVectors(int64_t width, int64_t lanes, int64_t least, int64_t most_live, bool many_registers);
+
+  int64_t vectors, tiles;
+};
 
 // Moving numbers of `bytes` bytes counts as moving so many of 4.
 double Weight(int64_t bytes) {
   return Product(bytes) / 4;
 }
 
-}  // namespace
-
+// True with vectors of 64 bytes and 32 registers.
 bool HasWideVectors(const KernelTable& kernels) {
   return kernels.depthwise_f64.lanes * int64_t{sizeof(double)} >= kLineBytes;
 }
@@ -54,8 +68,6 @@ PlaneVectors::PlaneVectors(int64_t width, int64_t lanes, int64_t least, int64_t 
   tiles = CeilDiv(vectors, most);
   vectors = std::max(vectors, std::min<int64_t>(most, 2));
 }
-
-namespace {
 
 // Pixels of an image that are packed, some for several tasks.
 double PackedPixels(const DepthwiseDataCut& cut) {
@@ -174,9 +186,9 @@ void CountRows(const PlanesCut& cut, const VisitedRows& rows, double planes,
   int64_t live = 0, issued = 0, sources = 0;
   for (const PlaneVisit& visit : rows.visits) {
     live += visit.live;
-    issued += visit.live == 0
-                  ? 0
-                  : std::max(visit.live * row.vectors, std::min(row.tiles, row.vectors) * kLatency);
+    issued += visit.live == 0 ? 0
+                              : std::max(visit.live * row.vectors,
+                                         std::min(row.tiles, row.vectors) * kFewestSums);
     sources += visit.live > 0;
   }
   int64_t terms = 0;

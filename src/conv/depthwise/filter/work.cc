@@ -10,8 +10,8 @@
 namespace convgrad {
 namespace {
 
-// Sums that a tile needs lest its loop wait for them, and outputs of one.
-constexpr int64_t kLatency = 4, kTile = 7;
+// Outputs of a tile.
+constexpr int64_t kTile = 7;
 
 // Taps of a row of the filter, as the kernel takes them.
 struct TapSegments {
@@ -20,7 +20,7 @@ struct TapSegments {
       const int64_t taps = ShareOf(cut.cols.kernel, cut.col_groups, group).size();
       for (int64_t left = taps; left > 0; ++count) {
         const int64_t of_segment = SegmentTaps(left);
-        issued += std::max(of_segment, kLatency);
+        issued += std::max(of_segment, kFewestSums);
         left -= of_segment;
       }
     }

@@ -73,8 +73,8 @@ TEST(DepthwiseWholePlanesOf, PlanesBeyondTheCaches) {
   }
 }
 
-// Few large planes are cut into strips of rows where several threads share them.
-TEST(DepthwiseWholePlanesOf, StripsOfFewPlanes) {
+// Few large planes are cut into bands where several threads share them.
+TEST(DepthwiseWholePlanesOf, BandsOfFewPlanes) {
   if (!HasTarget()) GTEST_SKIP() << "no target of this machine has such a kernel";
   const auto draw_large = [](Draw& draw) {
     const bool backprop = draw.OneIn(2), f64 = draw.OneIn(3);

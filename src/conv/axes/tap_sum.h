@@ -80,7 +80,7 @@ struct AxisReach {
   int64_t step, low, high;
 
   explicit AxisReach(const std::vector<AxisPhase>& phases);
-  // The source's rows, for positions [begin, end).
+  // The source's positions, and those of padding, that positions [begin, end) reach.
   Range Of(int64_t begin, int64_t end) const {
     return {begin * step + low, (end - 1) * step + high + 1};
   }

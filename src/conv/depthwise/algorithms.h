@@ -5,7 +5,7 @@
 
 namespace convgrad {
 
-// Forward and input gradient, then filter gradient, best first.
+// Forward and input gradient, then filter gradient.
 extern const Algorithm kDepthwiseWholePlanesAlgorithm;
 extern const Algorithm kDepthwisePlanesAlgorithm;
 extern const Algorithm kDepthwiseDataAlgorithm;

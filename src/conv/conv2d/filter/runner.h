@@ -235,7 +235,7 @@ void FilterGradientRunner<Stored, Operands>::RunStages(const Pass& pass) {
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunStage(const Pass& pass) {
   const Stage& stage = stages_.front();
-  const auto [image, block_begin, block_end] = stage.pixels();
+  const int64_t block_begin = stage.pixels().block_begin, block_end = stage.pixels().block_end;
   const int64_t tiles = cut_.TilesOf(pass);
   const int64_t run_end = CeilDiv(block_end, kRunBlocks);
   for (int64_t run = block_begin / kRunBlocks; run < run_end; run += cut_.portions_at_once) {

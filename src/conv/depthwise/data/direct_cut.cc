@@ -60,7 +60,7 @@ void DepthwiseDataCut::CutPixels() {
   row_parts = col_parts = 1;
   if (source_in_place && result_in_place) return;
   const int64_t num_cols = cols.num_results(), num_rows = rows.num_results();
-  // In NHWC by plane, where packing is dear, row_parts are high enough to share most source rows.
+  // In NHWC by plane, where packing is dear, parts have rows enough to share most source rows.
   const bool gathered = by_plane && source.format == DataFormat::kNHWC;
   const int64_t least_rows = gathered ? std::min(num_rows, 4 * rows.kernel) : 1;
   const int64_t least_cols = gathered ? kLeastCols / 4 : kLeastCols;

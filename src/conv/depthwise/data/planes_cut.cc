@@ -20,8 +20,7 @@ constexpr int64_t kTasksPerThread = 4;
 // Beyond these, index lists, residues and rows that no cache holds would take much memory.
 constexpr int64_t kMostStride = 16, kMostDilation = 256, kMostSize = 1 << 15;
 constexpr int64_t kMostStagedSize = 1 << 20;
-// Rows that a part stages at least, as a multiple of the filter's, lest row_parts share most of
-// them.
+// Rows that a part stages at least, as a multiple of the filter's, lest parts share most of them.
 constexpr int64_t kLeastKernels = 4;
 
 // Taps of one dimension that a result meets at most, and how many results meet one source.

@@ -111,10 +111,10 @@ std::vector<RowPhase<T>> RowPhasesOf(const WholePlanes<T>& image) {
   return phases;
 }
 
-// A strip is some rows of results of a plane as a plane of its own. Its first row is a multiple of
-// the stride, and it is longer than the filter, so that it meets sources.
+// A band of a plane's rows of results as a plane of its own. Its first row is a multiple of the
+// stride, and it is higher than the filter, so that it meets sources.
 template <class T>
-WholePlanes<T> StripOf(const WholePlanes<T>& plane, Range rows) {
+WholePlanes<T> BandOf(const WholePlanes<T>& plane, Range rows) {
   const int64_t skipped = plane.spread ? 1 : plane.stride;
   const int64_t spread = plane.spread ? plane.stride : 1;
   // The first tap of the first row and the last tap of the last row lie here, counted in sources
@@ -122,17 +122,17 @@ WholePlanes<T> StripOf(const WholePlanes<T>& plane, Range rows) {
   const int64_t first = rows.begin * skipped - plane.pad_h;
   const int64_t last = (rows.end - 1) * skipped - plane.pad_h + plane.size - 1;
   const int64_t source = std::min(CeilDiv(std::max<int64_t>(first, 0), spread), plane.source_h);
-  WholePlanes<T> strip = plane;
-  strip.source += source * plane.source_row;
-  strip.source_h = std::clamp<int64_t>(last / spread + 1 - source, 0, plane.source_h - source);
-  strip.pad_h = source * spread - first;
-  strip.out += rows.begin * plane.out_row;
-  strip.out_h = rows.size();
-  strip.readable_before += source * plane.source_row;
-  strip.readable_behind += plane.source_plane - (source + strip.source_h) * plane.source_row;
-  strip.source_plane = strip.source_h * plane.source_row;
-  strip.out_plane = strip.out_h * plane.out_row;
-  return strip;
+  WholePlanes<T> band = plane;
+  band.source += source * plane.source_row;
+  band.source_h = std::clamp<int64_t>(last / spread + 1 - source, 0, plane.source_h - source);
+  band.pad_h = source * spread - first;
+  band.out += rows.begin * plane.out_row;
+  band.out_h = rows.size();
+  band.readable_before += source * plane.source_row;
+  band.readable_behind += plane.source_plane - (source + band.source_h) * plane.source_row;
+  band.source_plane = band.source_h * plane.source_row;
+  band.out_plane = band.out_h * plane.out_row;
+  return band;
 }
 
 template <class T>
@@ -147,18 +147,18 @@ class WholePlanesPlan final : public Plan {
         phases_(RowPhasesOf(image_)),
         num_planes_(problem.geometry.batch * image_.count),
         planes_of_task_(CeilDiv(kWholePlanesResults, image_.out_plane)),
-        strips_(NumStrips(num_threads)) {}
+        bands_(NumBands(num_threads)) {}
 
   int64_t ScratchBytes() const override { return num_weights() * int64_t{sizeof(T)}; }
   std::string Tiles() const override {
-    return strips_ > 1 ? fmt::format("{} strips a plane, each a task", strips_)
-                       : fmt::format("{} planes a task", planes_of_task_);
+    return bands_ > 1 ? fmt::format("{} bands a plane, each a task", bands_)
+                      : fmt::format("{} planes a task", planes_of_task_);
   }
   Work CountWork() const override;
   bool Run(const ConvArgs& args) const override;
 
  private:
-  int64_t num_tasks() const { return CeilDiv(num_planes_, planes_of_task_) * strips_; }
+  int64_t num_tasks() const { return CeilDiv(num_planes_, planes_of_task_) * bands_; }
   int64_t num_taps() const { return image_.size * image_.size; }
   int64_t num_weights() const { return image_.count * num_taps(); }
   void PackWeights(const T* filter, T* weights) const;
@@ -167,10 +167,10 @@ class WholePlanesPlan final : public Plan {
     const T* weights;
     T* out;
   };
-  int64_t NumStrips(int num_threads) const;
+  int64_t NumBands(int num_threads) const;
   WholePlanes<T> CallOf(const Tensors& tensors, Range planes, const RowPhase<T>& phase) const;
   void SumPlanes(const Tensors& tensors, Range planes) const;
-  void SumStrip(const Tensors& tensors, int64_t plane, int64_t strip) const;
+  void SumBand(const Tensors& tensors, int64_t plane, int64_t band) const;
   int64_t VectorsOfRow(int64_t lanes_of_row) const;
   bool KeepsWeights() const;
 
@@ -182,7 +182,7 @@ class WholePlanesPlan final : public Plan {
   const std::vector<RowPhase<T>> phases_;
   const int64_t num_planes_;  // of all images
   const int64_t planes_of_task_;
-  const int64_t strips_;  // of rows of a plane; several only where a task had one plane
+  const int64_t bands_;  // of rows of a plane; several only where a task had one plane
 };
 
 // [channel][tap], the taps in the order in which their sources lie: an input gradient's descend.
@@ -193,10 +193,10 @@ void WholePlanesPlan<T>::PackWeights(const T* filter, T* weights) const {
              num_taps(), num_taps(), channels, /*ahead=*/0);
 }
 
-// Few large planes are cut, so that all threads have tasks. A strip reads its first rows of sources
+// Few large planes are cut, so that all threads have tasks. A band reads its first rows of sources
 // once more, which are few beside its own.
 template <class T>
-int64_t WholePlanesPlan<T>::NumStrips(int num_threads) const {
+int64_t WholePlanesPlan<T>::NumBands(int num_threads) const {
   constexpr int64_t kRowsPerRowReadTwice = 8, kTasksOfThread = 4;
   const int64_t tasks = CeilDiv(num_planes_, planes_of_task_);
   const int64_t wanted = num_threads > 1 ? kTasksOfThread * num_threads : 1;
@@ -231,12 +231,12 @@ void WholePlanesPlan<T>::SumPlanes(const Tensors& tensors, Range planes) const {
 }
 
 template <class T>
-void WholePlanesPlan<T>::SumStrip(const Tensors& tensors, int64_t plane, int64_t strip) const {
+void WholePlanesPlan<T>::SumBand(const Tensors& tensors, int64_t plane, int64_t band) const {
   for (const RowPhase<T>& phase : phases_) {
     const int64_t step = image_.spread ? image_.stride : 1;
-    const Range steps = ShareOf(CeilDiv(phase.planes.out_h, step), strips_, strip);
+    const Range steps = ShareOf(CeilDiv(phase.planes.out_h, step), bands_, band);
     const Range rows = {steps.begin * step, std::min(steps.end * step, phase.planes.out_h)};
-    kernel_(StripOf(CallOf(tensors, {plane, plane + 1}, phase), rows));
+    kernel_(BandOf(CallOf(tensors, {plane, plane + 1}, phase), rows));
   }
 }
 
@@ -245,10 +245,10 @@ bool WholePlanesPlan<T>::Run(const ConvArgs& args) const {
   if (!IsFinite<T>(args.filter, num_weights())) return false;
   AlignedArray<T> weights(num_weights());
   PackWeights(static_cast<const T*>(args.filter), weights.data());
-  const Tensors tensors = {static_cast<const T*>(forward_ ? args.input : args.out_backprop),
-                           weights.data(), static_cast<T*>(args.result)};
+  const Tensors tensors = {static_cast<const T*>(args.Source(forward_)), weights.data(),
+                           static_cast<T*>(args.result)};
   args.parallel.For(num_tasks(), [&](int64_t task) {
-    if (strips_ > 1) return SumStrip(tensors, task / strips_, task % strips_);
+    if (bands_ > 1) return SumBand(tensors, task / bands_, task % bands_);
     const int64_t first = task * planes_of_task_;
     SumPlanes(tensors, {first, std::min(first + planes_of_task_, num_planes_)});
   });
@@ -273,16 +273,16 @@ bool WholePlanesPlan<T>::KeepsWeights() const {
 // Left out: that the kernel takes two vectors of 3x3 filters together where registers are few.
 template <class T>
 Work WholePlanesPlan<T>::CountWork() const {
-  constexpr int64_t kLatency = 4, kNumbersTogether = 2048;
+  constexpr int64_t kNumbersTogether = 2048;
   const int64_t stride = image_.stride, size = image_.size;
   const int64_t skipped = image_.spread ? 1 : stride, spread = image_.spread ? stride : 1;
   const auto vectors =
       static_cast<double>(num_planes_ * VectorsOfRow(CeilDiv(image_.out_w, spread)));
-  const int64_t read_twice = (strips_ - 1) * ((size - 1) * image_.dilation / spread);
+  const int64_t read_twice = (bands_ - 1) * ((size - 1) * image_.dilation / spread);
   const double rows = vectors * static_cast<double>(image_.source_h + read_twice);
   // Rows of the filter that a row of the source meets.
   const double live = static_cast<double>(size) / static_cast<double>(skipped);
-  const double sums = std::max(live * static_cast<double>(spread), double{kLatency});
+  const double sums = std::max(live * static_cast<double>(spread), double{kFewestSums});
   const int64_t shuffled = skipped > 1 ? size + 1 : 0;
   Work work;
   work.Add(WorkKind::kPlaneFma,
@@ -298,9 +298,9 @@ Work WholePlanesPlan<T>::CountWork() const {
       phases_.size() > 1
           ? 1
           : std::clamp<int64_t>(kNumbersTogether / image_.source_plane, 1, planes_of_task_);
-  work.Add(WorkKind::kCall,
-           vectors * static_cast<double>(strips_ * static_cast<int64_t>(phases_.size())) /
-               static_cast<double>(together));
+  work.Add(WorkKind::kCall, vectors *
+                                static_cast<double>(bands_ * static_cast<int64_t>(phases_.size())) /
+                                static_cast<double>(together));
   work.Add(WorkKind::kTransposed, static_cast<double>(num_weights()) * double{sizeof(T)} / 4);
   work.Add(WorkKind::kRun, static_cast<double>(num_taps()));
   work.Add(WorkKind::kTask, static_cast<double>(num_tasks()));

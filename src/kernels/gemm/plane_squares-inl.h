@@ -7,6 +7,7 @@
 #endif
 
 #include "kernels/gemm/multiplier-inl.h"
+#include "kernels/gemm/tile_sizes.h"
 #include "kernels/kernel_table.h"
 #include "kernels/pack/transpose-inl.h"
 #include "kernels/simd/vector-inl.h"
@@ -130,28 +131,20 @@ class PlaneSquares {
   }
 };
 
-template <class Compute, int kRows, int kVectors>
-PlaneSquareTile<Compute> MakePlaneSquareTile() {
-  const int lanes = static_cast<int>(hn::Lanes(hn::ScalableTag<Compute>()));
-  return {kRows, kVectors * lanes, PlaneSquares<Compute, kRows, kVectors>::Run};
-}
-
 // Sizes by registers: sums, a square, and what transposing it takes must fit.
+inline constexpr TileSize kPlaneSquareSizes[] = {{1, 2}, {2, 2}, {3, 2}, {4, 2},
+                                                 {6, 2}, {4, 1}, {8, 1}, {12, 1}};
+inline constexpr TileSize kPlaneSquareSizesOfFewRegisters[] = {{1, 2}, {2, 2}, {4, 1}, {6, 1}};
+
 template <class Compute>
 std::span<const PlaneSquareTile<Compute>> PlaneSquareTiles() {
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(hn::ScalableTag<Compute>()));
   if constexpr (kManyRegisters) {
-    static const PlaneSquareTile<Compute> tiles[] = {
-        MakePlaneSquareTile<Compute, 1, 2>(), MakePlaneSquareTile<Compute, 2, 2>(),
-        MakePlaneSquareTile<Compute, 3, 2>(), MakePlaneSquareTile<Compute, 4, 2>(),
-        MakePlaneSquareTile<Compute, 6, 2>(), MakePlaneSquareTile<Compute, 4, 1>(),
-        MakePlaneSquareTile<Compute, 8, 1>(), MakePlaneSquareTile<Compute, 12, 1>(),
-    };
-    return tiles;
+    return TilesOfSizes<PlaneSquareTile<Compute>, PlaneSquares, Compute, kPlaneSquareSizes,
+                        kLanes>();
   } else {
-    static const PlaneSquareTile<Compute> tiles[] = {
-        MakePlaneSquareTile<Compute, 1, 2>(), MakePlaneSquareTile<Compute, 2, 2>(),
-        MakePlaneSquareTile<Compute, 4, 1>(), MakePlaneSquareTile<Compute, 6, 1>()};
-    return tiles;
+    return TilesOfSizes<PlaneSquareTile<Compute>, PlaneSquares, Compute,
+                        kPlaneSquareSizesOfFewRegisters, kLanes>();
   }
 }
 

@@ -38,7 +38,7 @@ struct PlaneSquareTile {
 template <class Compute>
 struct PlaneSquareKernels {
   int lanes;                                        // elements in a vector
-  std::span<const PlaneSquareTile<Compute>> tiles;  // most rows last; none without vectors
+  std::span<const PlaneSquareTile<Compute>> tiles;  // none without vectors
 };
 
 }  // namespace convgrad

@@ -98,7 +98,7 @@ class SlidingTileKernel {
     if (args.num_blocks == 1) {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i, to += args.c_step * lanes) {
-        hn::StoreU(OnlyBlock<Element>(d, acc[i][kCols - 1]), d, to);
+        hn::StoreU(CanonicalSum(d, acc[i][kCols - 1]), d, to);
       }
       return;
     }

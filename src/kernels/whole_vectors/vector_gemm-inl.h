@@ -96,7 +96,7 @@ class VectorTileKernel {
 #pragma GCC unroll 16
       for (int j = 0; j < kCols; ++j) {
         if (j >= args.num_cols) break;
-        hn::StoreU(OnlyBlock<Element>(d, acc[i][j]), d, row + j * lanes);
+        hn::StoreU(CanonicalSum(d, acc[i][j]), d, row + j * lanes);
       }
     }
   }

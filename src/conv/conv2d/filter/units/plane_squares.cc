@@ -59,7 +59,7 @@ class PlaneSquaresRunner {
         rows_(static_cast<const Compute*>(cut_.rows_are_inputs ? args.input : args.out_backprop)),
         cols_(static_cast<const Compute*>(cut_.rows_are_inputs ? args.out_backprop : args.input)),
         result_(static_cast<Compute*>(args.result)),
-        segments_(static_cast<size_t>(args.parallel.num_threads())) {}
+        segments_(args.parallel) {}
 
   void Run();
 
@@ -73,7 +73,7 @@ class PlaneSquaresRunner {
   const DepthwiseKernels<Compute>& kernels_;
   const Compute *rows_, *cols_;
   Compute* result_;
-  std::vector<std::vector<GemmSegment>> segments_;  // of each thread
+  PerThread<std::vector<GemmSegment>> segments_;
 };
 
 template <class Compute>
@@ -86,7 +86,7 @@ void PlaneSquaresRunner<Compute>::AddRun(int64_t run, int64_t unit, double* sums
   // Rows that a tile has beyond the last one are that again.
   int64_t a_rows[kMaxTileRows];
   for (int64_t i = 0; i < cut_.tile.rows; ++i) a_rows[i] = std::min(i, place.num_rows - 1) * pixels;
-  std::vector<GemmSegment>& segments = segments_[static_cast<size_t>(Parallel::ThreadIndex())];
+  std::vector<GemmSegment>& segments = segments_.Own();
   PlaneSquareArgs<Compute> args{};
   args.a = rows_ + (place.group * cut_.rows.group_channels + place.first_row) * pixels;
   args.a_rows = a_rows;

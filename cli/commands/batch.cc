@@ -99,10 +99,14 @@ ExitCode Lint(Session& session, const ManifestFile& file, const ManifestOptions&
   return count == 0 ? ExitCode::kOk : ExitCode::kUsage;
 }
 
-ExitCode NothingRan(Session& session) {
-  if (session.arguments.Has(FlagId::kAllowEmpty)) return ExitCode::kOk;
-  throw Error(ExitCode::kNothingRan, "batch/nothing-ran", session.arguments.operands().front(),
-              "no case matches", "change --match or --tag, or give --allow-empty");
+// A green batch that checked nothing would hide that its cases are gone.
+void RequireCases(const Arguments& arguments, const ManifestPlan& plan) {
+  if (plan.num_selected > 0 || arguments.Has(FlagId::kAllowEmpty)) return;
+  const bool is_empty = plan.num_cases == 0;
+  throw Error(ExitCode::kNothingRan, "batch/nothing-ran", arguments.operands().front(),
+              is_empty ? "it has no cases" : "no case matches",
+              is_empty ? "write some, or give --allow-empty"
+                       : "change --match or --tag, or give --allow-empty");
 }
 
 }  // namespace
@@ -130,9 +134,7 @@ ExitCode BatchCases(Session& session, const ManifestFile& file) {
     session.report.plan->shard = NameOf(shard);
   }
   if (arguments.Has(FlagId::kList)) return List(session, file, manifest, selection, options);
-  // A manifest without cases is done when it is read, unless some of them are asked for.
-  const bool is_asked_for = Selects(arguments);
-  if (plan.num_selected == 0 && (plan.num_cases > 0 || is_asked_for)) return NothingRan(session);
+  RequireCases(arguments, plan);
 
   if (const std::string* path = arguments.Find(FlagId::kReport)) {
     session.report_writer = std::make_unique<ReportWriter>(*path, session.report);

@@ -189,12 +189,14 @@ std::string ListedCommand(const Arguments& arguments, const ManifestCase& one) {
 }
 
 ExitCode NothingSelected(const Session& session, const ManifestPlan& plan) {
-  const bool is_done = plan.num_cases == 0 && !Selects(session.arguments);
-  if (is_done || session.arguments.Has(FlagId::kAllowEmpty)) return ExitCode::kOk;
+  if (session.arguments.Has(FlagId::kAllowEmpty)) return ExitCode::kOk;
+  const bool is_empty = plan.num_cases == 0;
   throw Error(ExitCode::kNothingRan, "manifest/nothing-selected",
               session.arguments.operands().front(),
-              fmt::format("none of its {} cases is selected", plan.num_cases),
-              "see --match and --tag, or give --allow-empty");
+              is_empty ? std::string("it has no cases")
+                       : fmt::format("none of its {} cases is selected", plan.num_cases),
+              is_empty ? "write some, or give --allow-empty"
+                       : "see --match and --tag, or give --allow-empty");
 }
 
 ExitCode BenchManifest(Session& session, const BenchSetting& setting, const ManifestFile& file) {

@@ -39,8 +39,4 @@ CaseSelection ParseSelection(const Arguments& arguments) {
   };
 }
 
-bool Selects(const Arguments& arguments) {
-  return arguments.Has(FlagId::kMatch) || arguments.Has(FlagId::kTag);
-}
-
 }  // namespace convgrad::cli

@@ -14,7 +14,5 @@ BatchFiles ParseBatchFiles(const Arguments& arguments);
 
 // --match and --tag.
 CaseSelection ParseSelection(const Arguments& arguments);
-// True if either is given: then a manifest should have such cases.
-bool Selects(const Arguments& arguments);
 
 }  // namespace convgrad::cli

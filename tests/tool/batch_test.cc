@@ -262,15 +262,50 @@ TEST_F(BatchTest, WhatRuns) {
   EXPECT_THAT(list.out, HasSubstr("run conv2d --input 'fill:normal@1,6,6,3#0'"));
   EXPECT_EQ(Sh("set -e; " + list.out).exit_code, 0);
   EXPECT_TRUE(Exists("c.npy"));
-  // An empty list is right, unless something of it is asked for (M30).
+}
+
+TEST_F(BatchTest, AManifestWithoutCasesIsNoSuccess) {
   WriteManifest(json::array());
-  EXPECT_THAT(names(""), IsEmpty());
-  EXPECT_THAT(names("--match 'dw*' --allow-empty"), IsEmpty());
-  for (const std::string how : {"batch m.json --match 'dw*'", "batch m.json --tag smoke",
+  WriteBytes(Path("m.jsonl"), "{\"schema\": \"convgrad-manifest/1\"}\n");
+  for (const std::string how : {"batch m.json", "batch m.jsonl", "batch m.json --require-golden",
+                                "batch m.json --shard 1/2 --quiet", "batch m.json --match 'dw*'",
+                                "batch m.json --tag smoke", "bench m.json", "bench m.jsonl",
                                 "bench m.json --tag smoke", "prune m.json --delete"}) {
     const ShellResult none = Sh("convgrad " + how);
     EXPECT_EQ(none.exit_code, 6) << how;
     EXPECT_THAT(none.err, IsOneErrorLine()) << how;
+  }
+  EXPECT_EQ(Sh("convgrad batch m.json --report r.json").exit_code, 6);
+  EXPECT_EQ(Report()["error"]["code"], "batch/nothing-ran");
+}
+
+// All that was asked for is written, so that a merge and a later --resume find it.
+TEST_F(BatchTest, AManifestWithoutCasesMayBeAllowed) {
+  WriteManifest(json::array());
+  for (const std::string flags : {"", "--match 'dw*'", "--resume"}) {
+    const ShellResult empty =
+        Sh("convgrad batch m.json --allow-empty --report r.json --events e.jsonl --junit j.xml " +
+           flags);
+    EXPECT_EQ(empty.exit_code, 0) << flags << empty.err;
+    EXPECT_THAT(Report()["benchmarks"], IsEmpty());
+    EXPECT_TRUE(Exists("e.jsonl"));
+    EXPECT_TRUE(std::filesystem::remove(Path("j.xml"))) << flags;
+  }
+  for (const std::string shard : {"1", "2"}) {
+    EXPECT_EQ(Sh(fmt::format("convgrad batch m.json --allow-empty --shard {0}/2 --report {0}.json",
+                             shard))
+                  .exit_code,
+              0);
+  }
+  EXPECT_EQ(Sh("convgrad merge 1.json 2.json --report r.json").exit_code, 0);
+  EXPECT_THAT(Report()["benchmarks"], IsEmpty());
+}
+
+// A shard may be left without one of few cases.
+TEST_F(BatchTest, AShardWithoutCasesIsDone) {
+  WriteManifest(json::array({Filled("a")}));
+  for (const std::string shard : {"1/2", "2/2"}) {
+    EXPECT_EQ(Sh("convgrad batch m.json --shard " + shard).exit_code, 0) << shard;
   }
 }
 

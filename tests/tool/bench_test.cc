@@ -160,7 +160,10 @@ TEST_F(BenchTest, SelectsCasesByNameAndTag) {
   WriteBytes(Path("bad.json"), "{\"schema\": \"convgrad-manifest/1\", \"cases\": [{}]}");
   EXPECT_EQ(Bench("bad.json").exit_code, 2);
   WriteBytes(Path("empty.json"), "{\"schema\": \"convgrad-manifest/1\", \"cases\": []}");
-  EXPECT_EQ(Bench("empty.json").exit_code, 0);
+  const ShellResult empty = Bench("empty.json");
+  EXPECT_EQ(empty.exit_code, 6);
+  EXPECT_THAT(empty.err, IsOneErrorLine());
+  EXPECT_EQ(Bench("empty.json --allow-empty").exit_code, 0);
 }
 
 TEST_F(BenchTest, TheWorkloadsAreAManifest) {

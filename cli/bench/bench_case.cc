@@ -74,6 +74,7 @@ void BenchCase::Prepare() {
   entry().problem = problem;
   if (spec_.name.empty()) entry().name = problem.ToLine();
   entry().inputs = operands_->Records();
+  if (!is_loaded_) operands_->CheckTensorMemory();
   entry().run = PlanRun(problem, spec_.execution);
   if (!is_loaded_) operands_->CheckMemory();
 }

@@ -79,6 +79,7 @@ CaseRun::CaseRun(CaseSpec spec, const CaseOptions& options, const Console& conso
     const bool is_small = problem().Flops() < options_.one_thread_flops;
     spec_.execution.num_threads = is_small ? 1 : options_.num_threads;
   }
+  operands_->CheckTensorMemory();
   entry_.run = PlanRun(problem(), spec_.execution);
   DescribePlan();
   operands_->CheckMemory();

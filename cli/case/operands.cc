@@ -235,6 +235,11 @@ void Operands::CheckMemory() const {
                         /*operands_are_allocated=*/false);
 }
 
+void Operands::CheckTensorMemory() const {
+  convgrad::CheckTensorMemory(*problem_, spec_.execution, CopiedBytes(),
+                              /*operands_are_allocated=*/false);
+}
+
 int64_t Operands::SpareBytes() const {
   int64_t bytes = MaxCopiedBytes(spec_.execution.max_memory_bytes);
   if (spec_.execution.max_memory_bytes == 0) return bytes;

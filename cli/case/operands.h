@@ -38,6 +38,8 @@ class Operands {
   // Throws "memory/limit" if operands, result and scratch need more memory than the case's
   // execution allows. Call it before Load().
   void CheckMemory() const;
+  // The same of operands and result alone, before anything is planned.
+  void CheckTensorMemory() const;
   // Bytes that the operands themselves take: files that can be mapped take none.
   int64_t CopiedBytes() const;
   // The case may take so many bytes beside its operands, which are loaded, and a result.

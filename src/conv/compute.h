@@ -73,6 +73,11 @@ class Computation {
 Tensor Compute(const Problem& problem, const Tensor& first, const Tensor& second,
                const Execution& execution, RunInfo* info = nullptr);
 
+// Throws I/O "memory/limit" where operands held in memory and the result alone exceed what
+// `execution` allows: known before anything is planned.
+void CheckTensorMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
+                       bool operands_are_allocated);
+
 // Throws I/O "memory/limit", naming need and limit, when operands held in memory (mapped ones don't
 // count), result and scratch exceed what `execution` allows. Compute calls it; call it earlier,
 // with nothing allocated yet, to refuse sooner.

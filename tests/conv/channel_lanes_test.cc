@@ -195,7 +195,7 @@ TEST(ChannelLanesStages, HoldGroupsApart) {
                    .source_staged);
   const auto planes = StridedCut("conv2d float32 NCHW in=1,1024,7,7" + rest);
   EXPECT_TRUE(planes.groups_apart);
-  EXPECT_EQ(planes.SourceElements(planes.stages.all.front()), 7 * 7 * 32);
+  EXPECT_EQ(planes.SourceElements(planes.stages[0]), 7 * 7 * 32);
   EXPECT_EQ(planes.NumTasks(), 32);
   EXPECT_FALSE(
       StridedCut("conv2d float32 NCHW in=1,64,7,7 filter=3,3,64,64 strides=1,1 dilations=1,1")
@@ -208,7 +208,7 @@ TEST(ChannelLanesStages, KeepCopiedPixelsFromCrowding) {
   const auto planes = StridedCut("conv2d float32 NCHW in=1,256,7,7 filter=1,1,256,160" + rest);
   EXPECT_EQ(planes.SourcePixel(), 256 + 16);
   EXPECT_EQ(planes.ResultPixel(), 160);
-  EXPECT_EQ(planes.SourceElements(planes.stages.all.front()), 7 * 7 * (256 + 16));
+  EXPECT_EQ(planes.SourceElements(planes.stages[0]), 7 * 7 * (256 + 16));
   const auto back =
       StridedCut("conv2d_backprop_input float32 NCHW in=1,256,7,7 filter=1,1,256,160" + rest);
   EXPECT_EQ(back.SourcePixel(), 160);
@@ -229,7 +229,7 @@ TEST(ChannelLanesStages, AreAThreadsOwnWhereThereAreEnough) {
   EXPECT_FALSE(CutOf(image, 1).stages.own);
   const auto cut = CutOf(image, 2);
   EXPECT_TRUE(cut.stages.own);
-  EXPECT_GE(cut.stages.all.size(), 8u);
+  EXPECT_GE(cut.stages.size(), 8);
 }
 
 TEST(ChannelLanesStages, AreSharedOtherwise) {
@@ -255,8 +255,8 @@ TEST(ChannelLanesStages, GiveThreadsEquallyManyTasks) {
     for (const int threads : {2, 3, 4}) {
       const auto cut = CutOf(sizes, threads);
       ASSERT_FALSE(cut.stages.own) << sizes;
-      const auto& chunks = cut.stages.all.front().chunks;
-      const int64_t tasks = std::ssize(chunks) * cut.stages.shares * cut.panels_per_pass;
+      const int64_t chunks = cut.stages[0].chunks.size();
+      const int64_t tasks = chunks * cut.stages.shares * cut.panels_per_pass;
       EXPECT_LE(RoundUp(tasks, threads), 1.1 * tasks) << sizes << ", " << threads;
     }
   }
@@ -264,8 +264,8 @@ TEST(ChannelLanesStages, GiveThreadsEquallyManyTasks) {
 }
 
 TEST(ChannelLanesStages, OfThreadsOwnAreAMultipleOfThem) {
-  EXPECT_EQ(CutOf("NCHW in=3,64,28,28 filter=3,3,64,64", 2).stages.all.size() % 2, 0u);
-  EXPECT_EQ(CutOf("NCHW in=25,64,28,28 filter=3,3,64,64", 4).stages.all.size() % 4, 0u);
+  EXPECT_EQ(CutOf("NCHW in=3,64,28,28 filter=3,3,64,64", 2).stages.size() % 2, 0);
+  EXPECT_EQ(CutOf("NCHW in=25,64,28,28 filter=3,3,64,64", 4).stages.size() % 4, 0);
 }
 
 // Every pixel of every class is in one share; shares differ by a tile at most.

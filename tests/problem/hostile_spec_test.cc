@@ -143,6 +143,15 @@ TEST(HostileSpecs, AreRefusedOrSound) {
   EXPECT_GT(num_legal, num_specs / 20);
 }
 
+void ExpectPlannedAtOnce(const Problem& problem, Precision precision) {
+  SCOPED_TRACE(problem.ToLine());
+  Execution execution;
+  execution.precision = precision;
+  const std::clock_t start = std::clock();
+  EXPECT_GT(PlanRun(problem, execution).memory_bytes, 0);
+  EXPECT_LT(std::clock() - start, 5 * CLOCKS_PER_SEC);
+}
+
 // One long row of an image: no table of its columns. The processor's time, for others may want it
 // too.
 TEST(HostileSpecs, LongRowsArePlannedAtOnce) {
@@ -154,10 +163,30 @@ TEST(HostileSpecs, LongRowsArePlannedAtOnce) {
       const std::string line = std::string(op) + " " + type +
                                " NHWC in=1,1,500000000,1 filter=1,3,1," + channels +
                                " strides=1,1 dilations=1,1 pads=0,0,1,1 padding=EXPLICIT";
-      SCOPED_TRACE(line);
-      const std::clock_t start = std::clock();
-      EXPECT_GT(PlanRun(ParseProblem(line), Execution{}).memory_bytes, 0);
-      EXPECT_LT(std::clock() - start, 5 * CLOCKS_PER_SEC);
+      ExpectPlannedAtOnce(ParseProblem(line), Precision::kStandard);
+    }
+  }
+}
+
+// Terabytes: no list of images, nor of what each is cut into. Depthwise filter gradients do have
+// one of their blocks.
+TEST(HostileSpecs, LargeBatchesArePlannedAtOnce) {
+  const auto expect = [](const std::string& op_and_type, const std::string& sizes) {
+    const bool is_depthwise = op_and_type.starts_with("depthwise");
+    const Problem problem =
+        ParseProblem(op_and_type + " " + sizes + " filter=3,3,4," + (is_depthwise ? "1" : "4") +
+                     " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    for (const Precision precision : kAllPrecisions) ExpectPlannedAtOnce(problem, precision);
+  };
+  for (const std::string type : {" float32", " float64", " bfloat16"}) {
+    for (const OpInfo& op : AllOps()) {
+      if (op.op == Op::kDepthwiseConv2DBackpropFilter) continue;
+      expect(op.name + type, "NHWC in=100000,1000,1000,4");
+      expect(op.name + type, "NCHW in=100000,4,1000,1000");
+    }
+    for (const std::string op : {"conv2d", "conv2d_backprop_input"}) {
+      expect(op + type, "NHWC in=2000000000,100,100,4");
+      expect(op + type, "NCHW in=2000000000,4,100,100");
     }
   }
 }

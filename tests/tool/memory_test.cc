@@ -89,6 +89,19 @@ TEST_F(CliMemoryTest, MappedOperandsNeedNone) {
   EXPECT_LE(run.at("scratch_bytes").get<int64_t>(), 16 * kMegabyte);
 }
 
+// Operands and result alone are too large: nothing is planned, whose lists would have no room.
+TEST_F(CliMemoryTest, TensorsThatHaveNoRoomAreRefusedAtOnce) {
+  for (const std::string command : {"run", "bench"}) {
+    const testing::ShellResult result =
+        Sh("convgrad " + command +
+           " depthwise_conv2d_backprop_filter --padding SAME --data-format NCHW --input "
+           "fill:normal@2000000000,4,16,16 --filter-sizes 3,3,4,1 --out-backprop fill:normal "
+           "--max-memory 1MB");
+    EXPECT_EQ(result.exit_code, 4) << command;
+    EXPECT_THAT(result.err, ::testing::HasSubstr("bytes (14.9 TiB) are needed")) << command;
+  }
+}
+
 // Exact sums of operands that are mapped need less than a tenth of these, and have the bits of
 // operands in memory.
 TEST_F(CliMemoryTest, ATenthOfMappedOperandsIsEnough) {

@@ -3,32 +3,35 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/range.h"
 
 namespace convgrad {
 
-std::vector<Slab> SplitSlab(const Slab& whole, int64_t width, int64_t max_pixels,
-                            int64_t multiple) {
-  std::vector<Slab> slabs;
+SlabCuts::SlabCuts(const Slab& whole, int64_t width, int64_t max_pixels, int64_t multiple)
+    : whole_(whole) {
   const int64_t images = whole.num_images(), num_rows = whole.num_rows();
   const int64_t rows = std::max<int64_t>(1, max_pixels / width);  // of one slab
   if (rows >= num_rows) {
-    const int64_t parts = RoundUp(CeilDiv(images, rows / num_rows), multiple);
-    for (int64_t i = 0; parts <= images && i < parts; ++i) {
-      slabs.push_back({whole.image_begin + images * i / parts,
-                       whole.image_begin + images * (i + 1) / parts, whole.row_begin,
-                       whole.row_end});
-    }
-    if (!slabs.empty()) return slabs;
+    image_parts_ = RoundUp(CeilDiv(images, rows / num_rows), multiple);
+    if (image_parts_ <= images) return;
   }
-  int64_t parts = std::max<int64_t>(1, CeilDiv(num_rows, rows));
-  while (parts < num_rows && images * parts % multiple != 0) ++parts;
-  for (int64_t n = whole.image_begin; n < whole.image_end; ++n) {
-    for (int64_t i = 0; i < parts; ++i) {
-      slabs.push_back({n, n + 1, whole.row_begin + num_rows * i / parts,
-                       whole.row_begin + num_rows * (i + 1) / parts});
-    }
-  }
-  return slabs;
+  image_parts_ = images;
+  row_parts_ = std::max<int64_t>(1, CeilDiv(num_rows, rows));
+  while (row_parts_ < num_rows && images * row_parts_ % multiple != 0) ++row_parts_;
+}
+
+Slab SlabCuts::Rows(int64_t row_part) const {
+  const Range rows = ShareOf(whole_.num_rows(), row_parts_, row_part);
+  return {whole_.image_begin, whole_.image_end, whole_.row_begin + rows.begin,
+          whole_.row_begin + rows.end};
+}
+
+Slab SlabCuts::operator[](int64_t index) const {
+  const Range images = ShareOf(whole_.num_images(), image_parts_, index / row_parts_);
+  Slab slab = Rows(index % row_parts_);
+  slab.image_end = slab.image_begin + images.end;
+  slab.image_begin += images.begin;
+  return slab;
 }
 
 }  // namespace convgrad

@@ -21,14 +21,8 @@ int64_t PixelsOf(const TapSum& sum) {
   return sum.batch * sum.result_h * sum.result_w;
 }
 
-std::vector<ChannelLanesStage> StagesOf(const TapSum& sum, int64_t max_pixels,
-                                        int64_t multiple = 1) {
-  std::vector<ChannelLanesStage> stages;
-  for (const Slab& slab : SplitSlab({0, sum.batch, 0, sum.result_h}, sum.result_w,
-                                    std::max<int64_t>(1, max_pixels), multiple)) {
-    stages.push_back({slab, SourceRows(sum, slab), {}});
-  }
-  return stages;
+SlabCuts ResultsOf(const TapSum& sum, int64_t max_pixels, int64_t multiple = 1) {
+  return {{0, sum.batch, 0, sum.result_h}, sum.result_w, max_pixels, multiple};
 }
 
 // With groups apart a task is a stage of one group; its source stays in a cache.
@@ -37,13 +31,12 @@ ChannelLanesStages StagesOfGroups(const TapSum& sum, const ChannelLanesNeeds& ne
   const int64_t shared =
       needs.num_threads == 1 ? 1 : CeilDiv(kTasksPerThread * needs.num_threads, sum.groups);
   const int64_t count = std::max(CeilDiv(needs.group_bytes, kGroupBytes), shared);
-  ChannelLanesStages stages{StagesOf(sum, PixelsOf(sum) / count), true, 0, 1};
-  for (ChannelLanesStage& stage : stages.all) {
-    stage.chunks = {stage.result};
-    stages.chunk_pixels = std::max(
-        stages.chunk_pixels, stage.result.num_images() * stage.result.num_rows() * sum.result_w);
-  }
-  return stages;
+  const SlabCuts results = ResultsOf(sum, PixelsOf(sum) / count);
+  int64_t most_pixels = 0;  // of a stage, which is one chunk
+  results.ForEachKind([&](const Slab& slab, int64_t) {
+    most_pixels = std::max(most_pixels, slab.num_images() * slab.num_rows() * sum.result_w);
+  });
+  return {sum, results, /*are_staged=*/true, /*own=*/true, most_pixels, /*shares=*/1};
 }
 
 // How much of source and result a stage of a thread's own should have; 0: threads share stages.
@@ -58,12 +51,13 @@ int64_t OwnStageBytes(const ChannelLanesNeeds& needs) {
 
 // True if there are enough of these stages for threads to take, and they don't read much of the
 // source more than once.
-bool ServeThreads(const TapSum& sum, const std::vector<ChannelLanesStage>& own, int num_threads) {
-  if (std::ssize(own) < kOwnStagesPerThread * num_threads / 2) return false;
+bool ServeThreads(const TapSum& sum, const SlabCuts& own, int num_threads) {
+  if (own.size() < kOwnStagesPerThread * num_threads / 2) return false;
   int64_t rows = 0;
-  for (const ChannelLanesStage& stage : own) {
-    rows += stage.Source().num_images() * stage.Source().num_rows();
-  }
+  own.ForEachKind([&](const Slab& slab, int64_t count) {
+    const Range source = SourceRows(sum, slab);
+    rows += count * slab.num_images() * source.size();
+  });
   return 2 * rows <= 3 * sum.batch * sum.source_h;
 }
 
@@ -77,8 +71,8 @@ int64_t SharesOfChunks(const TapSum& sum, const ChannelLanesNeeds& needs,
   constexpr int64_t kFewestPixels = 48, kLeastPixels = 12, kTasksPerThread = 4;
   constexpr double kEven = 1.03, kFair = 1.1;  // the most tasks of a thread, of the mean
   const int64_t panels = std::min(needs.num_panels, needs.panels_per_pass);
-  const int64_t chunks = std::ssize(stages.all.front().chunks);
-  const int64_t pixels = PixelsOf(sum) / (std::ssize(stages.all) * chunks * needs.num_phases);
+  const int64_t chunks = stages[0].chunks.size();
+  const int64_t pixels = PixelsOf(sum) / (stages.size() * chunks * needs.num_phases);
   const int64_t fewest = CeilDiv(pixels, kFewestPixels);
   const int64_t most = std::min(CeilDiv(pixels, kLeastPixels), kTasksPerThread * needs.num_threads);
   int64_t best = 1;
@@ -103,24 +97,24 @@ int64_t MostChunkPixels(int64_t source_c, int64_t num_phases) {
 
 ChannelLanesStages CutStages(const TapSum& sum, const ChannelLanesNeeds& needs) {
   if (needs.group_bytes > 0) return StagesOfGroups(sum, needs);
-  const auto stages_of = [&](int64_t stage_bytes, int64_t multiple) {
-    return StagesOf(sum, PixelsOf(sum) / CeilDiv(needs.staged_bytes, stage_bytes), multiple);
+  const auto results_of = [&](int64_t stage_bytes, int64_t multiple) {
+    return ResultsOf(sum, PixelsOf(sum) / CeilDiv(needs.staged_bytes, stage_bytes), multiple);
   };
-  ChannelLanesStages stages{{}, false, needs.cached_pixels, 1};
-  if (needs.staged_bytes == 0) {
-    stages.all = {{{0, sum.batch, 0, sum.result_h}, {0, sum.source_h}, {}}};
-  } else if (const int64_t own_bytes = OwnStageBytes(needs); own_bytes > 0) {
-    stages.all = stages_of(own_bytes, needs.num_threads);
-    stages.own = ServeThreads(sum, stages.all, needs.num_threads);
+  ChannelLanesStages stages{sum,
+                            ResultsOf(sum, PixelsOf(sum)),
+                            /*are_staged=*/needs.staged_bytes > 0,
+                            /*own=*/false,
+                            needs.cached_pixels,
+                            /*shares=*/1};
+  if (const int64_t own_bytes = OwnStageBytes(needs); stages.are_staged && own_bytes > 0) {
+    stages.results = results_of(own_bytes, needs.num_threads);
+    stages.own = ServeThreads(sum, stages.results, needs.num_threads);
   }
-  if (needs.staged_bytes > 0 && !stages.own) {
-    stages.all =
-        stages_of(std::min(std::max(kStageBytesPerThread * needs.num_threads, needs.filter_bytes),
-                           kMostStageBytes),
-                  1);
-  }
-  for (ChannelLanesStage& stage : stages.all) {
-    stage.chunks = SplitSlab(stage.result, sum.result_w, stages.chunk_pixels);
+  if (stages.are_staged && !stages.own) {
+    stages.results =
+        results_of(std::min(std::max(kStageBytesPerThread * needs.num_threads, needs.filter_bytes),
+                            kMostStageBytes),
+                   1);
   }
   stages.shares = SharesOfChunks(sum, needs, stages);
   return stages;

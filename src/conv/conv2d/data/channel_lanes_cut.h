@@ -28,7 +28,7 @@ namespace convgrad {
 struct ChannelLanesStage {
   Slab result;
   Range source_rows;
-  std::vector<Slab> chunks;
+  SlabCuts chunks;
 
   Slab Source() const {
     return {result.image_begin, result.image_end, source_rows.begin, source_rows.end};
@@ -47,15 +47,32 @@ struct ChannelLanesNeeds {
 };
 
 struct ChannelLanesStages {
-  std::vector<ChannelLanesStage> all;
-  bool own;  // threads take whole stages; else they share each
+  const TapSum& sum;
+  SlabCuts results;  // of the stages
+  bool are_staged;   // else there is one, whose operands are used where they lie
+  bool own;          // threads take whole stages; else they share each
   int64_t chunk_pixels;
   int64_t shares;  // that a chunk's tiles are dealt in, each with all panels
+
+  int64_t size() const { return results.size(); }
+  ChannelLanesStage operator[](int64_t index) const { return StageOf(results[index]); }
+  // Calls visit(stage, count) as SlabCuts does: those alike have as many chunks, too.
+  template <class Visit>
+  void ForEachKind(const Visit& visit) const {
+    results.ForEachKind([&](const Slab& slab, int64_t count) { visit(StageOf(slab), count); });
+  }
+
+ private:
+  ChannelLanesStage StageOf(const Slab& slab) const {
+    return {slab, are_staged ? SourceRows(sum, slab) : Range{0, sum.source_h},
+            SlabCuts(slab, sum.result_w, chunk_pixels)};
+  }
 };
 
 // Pixels of a chunk: enough for every class to fill its tiles and for a panel's way into the cache
 // to pay, few enough for the source, of all groups, to stay in a cache from panel to panel.
 int64_t MostChunkPixels(int64_t source_c, int64_t num_phases);
+// `sum` must outlive them.
 ChannelLanesStages CutStages(const TapSum& sum, const ChannelLanesNeeds& needs);
 
 // Everything that follows from problem, kernels and threads. Operands are held as Element: numbers
@@ -253,10 +270,10 @@ int64_t ChannelLanesCut<Stored, Element>::SumsPerThread() const {
 template <class Stored, class Element>
 int64_t ChannelLanesCut<Stored, Element>::ScratchBytes() const {
   int64_t source_elements = 0, result_elements = 0;
-  for (const ChannelLanesStage& stage : stages.all) {
+  stages.ForEachKind([&](const ChannelLanesStage& stage, int64_t) {
     if (source_staged) source_elements = std::max(source_elements, SourceElements(stage));
     if (result_staged) result_elements = std::max(result_elements, ResultElements(stage));
-  }
+  });
   const int64_t slabs = stages.own ? num_threads : 1;  // at a time
   return (panels_per_pass * PanelElements() + slabs * source_elements) * int64_t{sizeof(Element)} +
          slabs * result_elements * int64_t{sizeof(Compute)} +

@@ -72,12 +72,13 @@ class ChannelLanesRunner {
   void RunOwnStages() {
     PackPanels(0, cut_.NumPanels());
     const int64_t tasks = cut_.NumTasks(), panels = cut_.NumPanels() / tasks;
-    args_.parallel.For(std::ssize(cut_.stages.all) * tasks, [&](int64_t i) {
-      const ChannelLanesStage& stage = cut_.stages.all[static_cast<size_t>(i / tasks)];
+    args_.parallel.For(cut_.stages.size() * tasks, [&](int64_t i) {
+      const ChannelLanesStage stage = cut_.stages[i / tasks];
       const int64_t task = i % tasks;
       ThreadScratch& scratch = Scratch();
       const Operands operands = Load(stage, task, scratch.slabs);
-      for (const Slab& chunk : stage.chunks) {
+      for (int64_t c = 0; c < stage.chunks.size(); ++c) {
+        const Slab chunk = stage.chunks[c];
         for (int64_t panel = task * panels; panel < (task + 1) * panels; ++panel) {
           RunTask(operands, chunk, {0, 1}, PanelAt(panel), PackedPanel(panel), scratch);
         }
@@ -90,7 +91,8 @@ class ChannelLanesRunner {
   void RunSharedStages() {
     Slabs slabs;
     int64_t packed_from = -1;  // the first panel of the pass that is packed
-    for (const ChannelLanesStage& stage : cut_.stages.all) {
+    for (int64_t i = 0; i < cut_.stages.size(); ++i) {
+      const ChannelLanesStage stage = cut_.stages[i];
       const Operands operands = Load(stage, 0, slabs);
       const int64_t num_panels = cut_.NumPanels();
       for (int64_t first = 0; first < num_panels; first += cut_.panels_per_pass) {
@@ -137,7 +139,7 @@ class ChannelLanesRunner {
   Operands Load(const ChannelLanesStage& stage, int64_t task, Slabs& slabs) const;
   void LoadSource(const Slab& slab, int64_t task, Element* to) const;
   void Store(const ChannelLanesStage& stage, int64_t task, const Operands& operands) const;
-  void RunPass(const Operands& operands, const std::vector<Slab>& chunks, int64_t first_panel,
+  void RunPass(const Operands& operands, const SlabCuts& chunks, int64_t first_panel,
                int64_t num_panels);
   void RunTask(const Operands& operands, const Slab& chunk, const TileShare& share,
                const FilterPanel& panel, const Element* packed, ThreadScratch& scratch) const;
@@ -230,13 +232,12 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
 }
 
 template <class Stored, class Element>
-void ChannelLanesRunner<Stored, Element>::RunPass(const Operands& operands,
-                                                  const std::vector<Slab>& chunks,
+void ChannelLanesRunner<Stored, Element>::RunPass(const Operands& operands, const SlabCuts& chunks,
                                                   int64_t first_panel, int64_t num_panels) {
   const int64_t shares = cut_.stages.shares;
-  args_.parallel.For(std::ssize(chunks) * shares * num_panels, [&](int64_t i) {
+  args_.parallel.For(chunks.size() * shares * num_panels, [&](int64_t i) {
     const int64_t panel = i % num_panels, share = i / num_panels % shares;
-    RunTask(operands, chunks[static_cast<size_t>(i / num_panels / shares)], {share, shares},
+    RunTask(operands, chunks[i / num_panels / shares], {share, shares},
             PanelAt(first_panel + panel), PackedPanel(panel), Scratch());
   });
 }

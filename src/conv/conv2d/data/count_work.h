@@ -76,21 +76,22 @@ void AddStages(Work& work, const ChannelLanesCut<Stored, Element>& cut) {
   const bool planar = cut.source.format == DataFormat::kNCHW;
   const WorkKind kind = planar ? WorkKind::kTransposed : WorkKind::kCopied;
   constexpr double kChannels = ChannelLanesCut<Stored, Element>::kPairs ? 2 : 1;  // of an element
-  const auto add = [&](double numbers, int64_t channels) {
-    work.Add(kind, Moved<Stored>(numbers));
+  // Numbers of each of so many stages.
+  const auto add = [&](int64_t count, double numbers, int64_t channels) {
+    work.Add(kind, Product(count) * Moved<Stored>(numbers));
     const double pixels = numbers / Product(channels);
     const double runs = planar             ? numbers / Product(staging::kPiecePixels)
                         : cut.groups_apart ? pixels * Product(cut.sum.groups)
                                            : pixels / Product(staging::kPiecePixels);
-    work.Add(WorkKind::kRun, std::ceil(runs));
+    work.Add(WorkKind::kRun, Product(count) * std::ceil(runs));
   };
   const double tasks = Product(cut.NumTasks());
-  for (const ChannelLanesStage& stage : cut.stages.all) {
+  cut.stages.ForEachKind([&](const ChannelLanesStage& stage, int64_t count) {
     if (cut.source_staged) {
-      add(kChannels * tasks * Product(cut.SourceElements(stage)), cut.source.c);
+      add(count, kChannels * tasks * Product(cut.SourceElements(stage)), cut.source.c);
     }
-    if (cut.result_staged) add(tasks * Product(cut.ResultElements(stage)), cut.result.c);
-  }
+    if (cut.result_staged) add(count, tasks * Product(cut.ResultElements(stage)), cut.result.c);
+  });
   if (!cut.result_kept.all()) {  // zeros between
     const double all =
         Product(cut.sum.batch, cut.result_kept.rows.size, cut.result_kept.cols.size, cut.result.c);
@@ -105,9 +106,11 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
   const TapSum& sum = cut.sum;
   AddStages(work, cut);
   double chunks = 0;
-  for (const ChannelLanesStage& stage : cut.stages.all) chunks += Product(stage.chunks.size());
+  cut.stages.ForEachKind([&](const ChannelLanesStage& stage, int64_t count) {
+    chunks += Product(count, stage.chunks.size());
+  });
   const bool repacked = cut.panels_per_pass < cut.NumPanels();
-  const double packings = repacked ? Product(cut.stages.all.size()) : 1;
+  const double packings = repacked ? Product(cut.stages.size()) : 1;
   if (!cut.in_place) {
     AddFilter<Stored>(work, sum, packings * Product(cut.NumPanels(), cut.PanelElements()),
                       packings * Product(cut.NumPanels()));

@@ -37,10 +37,13 @@ void OfferToMemoryKiller() {
       write(file.get(), kKilledRather.data(), kKilledRather.size());
 }
 
-// A signal that a terminal sends to all its processes is for the batch, which then ends its
-// workers. A batch that is killed ends them too.
+// A signal that a terminal or a job scheduler sends to all its processes is for the batch, which
+// then ends its workers. A batch that is killed ends them too. A limit on processors' time is each
+// process' own.
 void LiveAndDieWithBatch() {
-  for (const int signal : {SIGINT, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
+  for (const int signal : kEndingSignals) {
+    if (signal != SIGTERM && signal != SIGXCPU) std::signal(signal, SIG_IGN);
+  }
   InstallSignalHandlers();
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   OfferToMemoryKiller();
@@ -96,7 +99,7 @@ int RunWorker(std::vector<std::string> words) {
     RunCases(arguments, console);
     return 0;
   } catch (const Stopped&) {
-    EndBySignal(SIGTERM);
+    EndBySignal(CaughtSignal() != 0 ? CaughtSignal() : SIGTERM);
   } catch (const std::exception& exception) {
     const Error error = Translate(exception);
     console.Fail(error);

@@ -1,9 +1,9 @@
 #include "cli/session/signals.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 
 #include "base/parallel.h"
 #include "base/temporary_file.h"
@@ -14,10 +14,13 @@ namespace {
 std::atomic<int> caught_signal{0};
 
 extern "C" void OnSignal(int signal) {
-  if (caught_signal.exchange(signal) == 0) {
+  const int earlier = caught_signal.exchange(signal);
+  if (earlier == 0) {
     RequestStop();
     return;
   }
+  // The system repeats this one with every second that the end takes.
+  if (signal == SIGXCPU && earlier == SIGXCPU) return;
   RemoveTemporaryFiles();
   _exit(128 + signal);
 }
@@ -27,7 +30,7 @@ extern "C" void OnSignal(int signal) {
 void InstallSignalHandlers() {
   // Where the parent had it ignored, nobody could ask how a worker ended.
   std::signal(SIGCHLD, SIG_DFL);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+  for (const int signal : kEndingSignals) {
     struct sigaction old = {};
     if (sigaction(signal, nullptr, &old) == 0 && old.sa_handler == SIG_IGN) continue;
     struct sigaction action = {};
@@ -41,6 +44,7 @@ int CaughtSignal() {
 }
 
 void EndBySignal(int signal) {
+  prctl(PR_SET_DUMPABLE, 0);  // some signals would leave a core file of what ends in order
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
   sigaction(signal, &action, nullptr);

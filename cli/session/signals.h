@@ -2,9 +2,15 @@
 // report is written; the second ends the process at once.
 #pragma once
 
+#include <csignal>
+
 namespace convgrad::cli {
 
-// For SIGINT, SIGTERM, SIGHUP and SIGQUIT, unless the parent had them ignored.
+// SIGUSR1, SIGUSR2, SIGALRM and SIGXCPU are what job schedulers warn with before they kill.
+inline constexpr int kEndingSignals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                         SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
+
+// For kEndingSignals, unless the parent had them ignored.
 void InstallSignalHandlers();
 
 // The signal that came, or 0.

@@ -182,7 +182,7 @@ TEST_F(IsolationTest, TheReportIsTheSame) {
 // Whatever ends the process: other cases go on in a new one.
 TEST_F(IsolationTest, AnEndedProcessCostsOneCase) {
   const std::vector<std::pair<int, int>> signals = {
-      {SIGSEGV, 70}, {SIGABRT, 70}, {SIGKILL, 4}, {SIGTERM, 4}};
+      {SIGSEGV, 70}, {SIGABRT, 70}, {SIGKILL, 4}, {SIGTERM, 4}, {SIGXCPU, 4}};
   for (const auto& [signal, code] : signals) {
     WriteLong();
     std::filesystem::remove(Path("e.jsonl"));
@@ -238,7 +238,7 @@ TEST_F(IsolationTest, AProcessThatHangsIsKilled) {
 }
 
 TEST_F(IsolationTest, WorkersEndWithTheirBatch) {
-  for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGKILL}) {
     WriteLong();
     std::filesystem::remove(Path("e.jsonl"));
     const pid_t batch = StartBatch({"--isolate", "--jobs", "1"});
@@ -254,6 +254,19 @@ TEST_F(IsolationTest, WorkersEndWithTheirBatch) {
     EXPECT_EQ(report["error"]["code"], "interrupted");
     EXPECT_EQ(report["benchmarks"].size(), 1);
   }
+}
+
+// As a job scheduler does.
+TEST_F(IsolationTest, AWarningToAllProcessesEndsTheBatch) {
+  WriteLong();
+  const pid_t batch = StartBatch({"--isolate", "--jobs", "1"});
+  const pid_t worker = BusyWorkerOf(batch);
+  kill(worker, SIGUSR1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  kill(batch, SIGUSR1);
+  EXPECT_EQ(ExitCodeOf(batch), 128 + SIGUSR1);
+  ExpectNoTemporaryFiles();
+  EXPECT_EQ(Report()["error"]["code"], "interrupted");
 }
 
 // Batches and workers killed at any moment: outputs are old or complete, and a last run makes them

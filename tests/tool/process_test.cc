@@ -180,6 +180,24 @@ TEST_F(NohupTest, ASignalThatTheParentIgnoresIsIgnored) {
   EXPECT_EQ(result.exit_code, 128 + SIGTERM);
 }
 
+TEST_F(ProcessTest, AWarningThatTheParentIgnoresIsIgnored) {
+  const ShellResult result =
+      Sh("trap '' USR1 XCPU; " + std::string(kLong) + "2>err & child=$!; until " + kIsComputing +
+         "; do sleep 0.05; done; kill -USR1 $child; kill -XCPU $child; sleep 0.2; "
+         "kill -TERM $child; wait $child");
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+}
+
+// The system warns once a second, which is no second request to end at once.
+TEST_F(ProcessTest, ALimitOnProcessorTimeEndsItInOrder) {
+  const ShellResult result =
+      Sh("ulimit -S -t 1; " + std::string(kLong) + "--threads 2 2>err; echo $? >status");
+  EXPECT_EQ(ReadBytes(Path("status")), std::to_string(128 + SIGXCPU) + "\n") << result.err;
+  EXPECT_THAT(ReadBytes(Path("err")), HasSubstr("interrupted: by signal"));
+  EXPECT_THAT(Files(), ElementsAre("err", "r.json", "status"));
+  EXPECT_EQ(Report()["benchmarks"][0]["error"]["code"], "interrupted");
+}
+
 // Both reach it while it can do nothing: the second finds what the first has not yet removed.
 TEST_F(ProcessTest, ASecondSignalEndsItAtOnceAndLeavesNothing) {
   const ShellResult result =
@@ -196,8 +214,14 @@ TEST_F(ProcessTest, ASecondSignalEndsItAtOnceAndLeavesNothing) {
 }
 
 TEST_F(NohupTest, ASignalEndsTheRunInOrder) {
-  for (const auto& [name, number] :
-       {std::pair("TERM", SIGTERM), {"HUP", SIGHUP}, {"INT", SIGINT}}) {
+  for (const auto& [name, number] : {std::pair("TERM", SIGTERM),
+                                     {"HUP", SIGHUP},
+                                     {"INT", SIGINT},
+                                     {"QUIT", SIGQUIT},
+                                     {"USR1", SIGUSR1},
+                                     {"USR2", SIGUSR2},
+                                     {"ALRM", SIGALRM},
+                                     {"XCPU", SIGXCPU}}) {
     const ShellResult result = Interrupt(kLong, name);
     EXPECT_EQ(result.exit_code, 128 + number) << result.err;
     EXPECT_THAT(result.err, HasSubstr("convgrad: error: interrupted: by signal"));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -252,6 +253,19 @@ Op ParseOpOf(const CaseRequest& request) {
   }
 }
 
+void CheckCaseName(const std::string& code, const std::string& what, const std::string& name) {
+  constexpr size_t kMaxNameBytes = 4096;
+  const bool has_control = std::ranges::any_of(name, [](char letter) {
+    return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7F;
+  });
+  if (!name.empty() && name.size() <= kMaxNameBytes && !has_control) return;
+  ThrowUsage(code, what,
+             has_control    ? "it contains a control character"
+             : name.empty() ? "it is empty"
+                            : fmt::format("it has {} bytes", name.size()),
+             fmt::format("use 1 to {} printable characters", kMaxNameBytes));
+}
+
 bool TakesFlag(Op op, FlagId id) {
   return !Contains(kOperandFlags, id) || Contains(OperandFlagsOf(InfoOf(op)), id);
 }
@@ -277,6 +291,10 @@ CaseSpec ParseCase(const CaseRequest& request) {
   }
   spec.use_cudnn_on_gpu = ParseBoolean(flags, FlagId::kUseCudnnOnGpu);
   spec.name = flags.Get(FlagId::kName, "");
+  if (flags.Has(FlagId::kName)) {
+    flags.Parse(FlagId::kName,
+                [&](const std::string& name) { CheckCaseName("flag/value", name, spec.name); });
+  }
   spec.execution = ParseExecution(flags);
   spec.images = TextOf(flags, FlagId::kImages);
   spec.output = TextOf(flags, FlagId::kOutput);

@@ -67,6 +67,10 @@ CaseSpec ParseCase(const CaseRequest& request);
 // Throws as ParseCase.
 Op ParseOpOf(const CaseRequest& request);
 
+// Throws the usage error `code` about `what` for a name that is empty, too long or has control
+// characters.
+void CheckCaseName(const std::string& code, const std::string& what, const std::string& name);
+
 // True if the operation takes its operand or sizes from this flag, and for every other flag.
 bool TakesFlag(Op op, FlagId id);
 

@@ -18,7 +18,6 @@ constexpr const char* kSchema = "convgrad-manifest/1";
 constexpr std::string_view kSchemaFamily = "convgrad-manifest/";
 constexpr std::string_view kTopLevelKeys[] = {"schema", "defaults", "cases"};
 constexpr std::string_view kHeaderKeys[] = {"schema", "defaults"};
-constexpr size_t kMaxNameBytes = 4096;
 constexpr int64_t kMaxCount = int64_t{1} << 53;
 
 // These flags belong to one case alone.
@@ -43,10 +42,6 @@ std::vector<std::string_view> CaseKeyNames() {
   std::vector<std::string_view> names = {"op", "tags", "count"};
   for (const auto& [name, flag] : CaseKeys()) names.push_back(name);
   return names;
-}
-
-bool IsControl(char letter) {
-  return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7F;
 }
 
 bool IsSwitchedOff(const FlagValues::Entry& entry) {
@@ -267,13 +262,9 @@ void ManifestReader::FinishDocument() {
 void ManifestReader::CheckName(const Fields& fields) const {
   for (const FlagValues::Entry& entry : fields.entries) {
     if (entry.id != FlagId::kName) continue;
-    const bool has_control = std::any_of(entry.text.begin(), entry.text.end(), IsControl);
-    if (!entry.text.empty() && entry.text.size() <= kMaxNameBytes && !has_control) return;
-    ThrowUsage("manifest/name", fmt::format("{}: name", FormatPlace(*source_, entry.place)),
-               has_control          ? "it contains a control character"
-               : entry.text.empty() ? "it is empty"
-                                    : fmt::format("it has {} bytes", entry.text.size()),
-               fmt::format("use 1 to {} printable characters", kMaxNameBytes));
+    CheckCaseName("manifest/name", fmt::format("{}: name", FormatPlace(*source_, entry.place)),
+                  entry.text);
+    return;
   }
   ThrowUsage("manifest/missing-key", FormatPlace(*source_, fields.place),
              "this case has no key name", "every case needs a name of its own");

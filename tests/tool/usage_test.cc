@@ -117,6 +117,11 @@ TEST_F(UsageTest, FlagsThatChangeNothingHere) {
   }
 }
 
+TEST_F(UsageTest, NamesThatManifestsRefuse) {
+  ExpectConvRefused("--name \"$(printf 'a\\nb')\"", {"--name", "control character"});
+  ExpectConvRefused("--name $(printf 'a%.0s' $(seq 4097))", {"--name", "4097 bytes"});
+}
+
 TEST_F(UsageTest, ValuesThatDoNotParse) {
   for (const std::string threads :
        {"0", "-1", "1000000000", "99999999999999999999", "two", "2.0"}) {

@@ -150,7 +150,8 @@ RunInfo PlanRun(const Problem& problem, const Execution& execution) {
 
 void CheckTensorMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,
                        bool operands_are_allocated) {
-  MemoryLimit(problem, execution, operand_bytes, operands_are_allocated).Check(0);
+  MemoryLimit limit(execution.max_memory_bytes, operands_are_allocated ? operand_bytes : 0);
+  CheckNeed(limit, problem, operand_bytes, 0);
 }
 
 void CheckMemory(const Problem& problem, const Execution& execution, int64_t operand_bytes,

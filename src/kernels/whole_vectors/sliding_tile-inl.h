@@ -11,7 +11,6 @@
 #define CONVGRAD_KERNELS_SLIDING_TILE_INL_H_
 #endif
 
-#include "kernels/gemm/multiplier-inl.h"
 #include "kernels/gemm/tile_sizes.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"

@@ -8,7 +8,6 @@
 #define CONVGRAD_KERNELS_VECTOR_GEMM_INL_H_
 #endif
 
-#include "kernels/gemm/multiplier-inl.h"
 #include "kernels/gemm/tile_sizes.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"

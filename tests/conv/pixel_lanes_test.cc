@@ -67,6 +67,18 @@ TEST(PixelLanesCut, TakesPlanesAsColumnsWhereEveryPixelIsAlone) {
   EXPECT_EQ(width("NCHW in=2,8,7,5 filter=1,1,8,8 strides=1,2"), 5);
 }
 
+// The stride of one row leads to no other, but would among planes of one column.
+TEST(PixelLanesCut, TakesNoStrideAlongWithPlanes) {
+  const std::string line =
+      "conv2d_backprop_input float32 NCHW in=2,8,1,40 filter=1,1,8,8 strides=2,1 dilations=1,1 "
+      "pads=0,0,0,0 padding=EXPLICIT";
+  const ConvGeometry g = WithPlanesAsColumns(ParseProblem(line)).geometry;
+  EXPECT_EQ(g.in_h, 40);
+  EXPECT_EQ(g.stride_h, 1);
+  CheckAlgorithm("pixel-lanes", ParseProblem(line),
+                 RandomOperands(ParseProblem(line), 3, Values::kOrdinary));
+}
+
 // One block of rows takes all panels at once, several take a few, which stay cached.
 TEST(PixelLanesCut, TakesPanelsTogether) {
   const KernelTable& kernels = SupportedKernels().front();

@@ -72,7 +72,20 @@ class RandomProblems {
         spec.explicit_paddings.push_back(draw_.OneOf<int64_t>({0, 0, 1, 1, 2, 3, 6}));
     }
     DrawShapes(spec);
+    Relate(spec);
     return spec;
+  }
+
+  // Sizes of an axis that follow from each other, for which code changes its path: windows side by
+  // side, a filter as long as the map.
+  void Relate(ConvSpec& spec) {
+    const size_t first = spec.data_format == DataFormat::kNHWC ? 1 : 2;
+    for (const size_t axis : {0, 1}) {
+      const int64_t kernel = (*spec.filter)[axis];
+      if (kernel == 0) continue;
+      if (draw_.OneIn(4)) spec.strides[axis] = kernel;
+      if (draw_.OneIn(4)) (*spec.input)[first + axis] = kernel * draw_.OneOf<int64_t>({1, 1, 2, 3});
+    }
   }
 
   // As if for the forward op, whose shapes say everything.

@@ -40,14 +40,26 @@ bool FitsPixelLanes(const TapSum& sum) {
          kMostBytes;
 }
 
+bool MeetsWholePlanes(const TapSum& sum) {
+  const auto meets_its_like = [](const std::vector<AxisPhase>& phases, int64_t source,
+                                 int64_t result) {
+    const AxisPhase& phase = phases.front();
+    return source == result && phases.size() == 1 && phase.taps.size() == 1 &&
+           phase.source_first == 0 && phase.source_step == 1;
+  };
+  return sum.kernel_h == 1 && sum.kernel_w == 1 &&
+         meets_its_like(sum.row_phases, sum.source_h, sum.result_h) &&
+         meets_its_like(sum.col_phases, sum.source_w, sum.result_w);
+}
+
+// A stride that no second position takes, and the padding that it jumps over, are none.
 Problem WithPlanesAsColumns(const Problem& problem) {
   Problem columns = problem;
   if (problem.data_format != DataFormat::kNCHW || !problem.HasTerms()) return columns;
-  const TapSum sum(problem);
-  if (sum.row_phases.size() != 1 || sum.col_phases.size() != 1 || !MeetsWholePlanes(sum)) {
-    return columns;
-  }
+  if (!MeetsWholePlanes(TapSum(problem))) return columns;
   ConvGeometry& g = columns.geometry;
+  g.stride_h = g.stride_w = 1;
+  g.pad_top = g.pad_bottom = g.pad_left = g.pad_right = 0;
   g.in_h *= g.in_w;
   g.out_h *= g.out_w;
   g.in_w = g.out_w = 1;

@@ -38,12 +38,8 @@ inline bool ResultIsPlanes(DataFormat format, const TapSum& sum, const PlaneAxis
          cols.extent == sum.result_w;
 }
 
-// Every position meets one source position, the same.
-inline bool MeetsWholePlanes(const TapSum& sum) {
-  return sum.kernel_h == 1 && sum.kernel_w == 1 && sum.row_phases.front().source_step == 1 &&
-         sum.col_phases.front().source_step == 1 && sum.source_h == sum.result_h &&
-         sum.source_w == sum.result_w;
-}
+// True if every position meets one source position, the same.
+bool MeetsWholePlanes(const TapSum& sum);
 
 // The terms of a phase, the same for all of its pixels.
 struct TermList {

@@ -136,7 +136,9 @@ class BitIdentity : public ::testing::TestWithParam<Values> {};
 TEST_P(BitIdentity, OfRandomProblems) {
   const uint64_t num_problems = FromEnvironment("CONVGRAD_TEST_PROBLEMS", 300);
   const uint64_t seed = FromEnvironment("CONVGRAD_TEST_SEED", 1);
-  RandomProblems problems(seed);
+  RandomProblemOptions options;
+  options.max_terms = static_cast<int64_t>(FromEnvironment("CONVGRAD_TEST_TERMS", 200'000));
+  RandomProblems problems(seed, options);
   int combinations = 0;
   for (uint64_t i = 0; i < num_problems && !HasFailure(); ++i) {
     combinations += CheckProblem(problems.Next(), seed + i, GetParam());

@@ -38,13 +38,17 @@ class RandomProblems {
   }
 
  private:
+  // Problems of so many terms have room for sizes that are cut into parts.
+  bool IsLarge() const { return options_.max_terms > 1'000'000; }
   // Vector lengths and their neighbours, for the dimension that lies innermost.
   int64_t Channels() {
     if (options_.allow_empty && draw_.OneIn(40)) return 0;
+    if (IsLarge() && draw_.OneIn(4)) return draw_(66, 600);
     return draw_.OneOf<int64_t>({1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65});
   }
   int64_t Pixels() {
     if (options_.allow_empty && draw_.OneIn(40)) return 0;
+    if (IsLarge() && draw_.OneIn(4)) return draw_(34, 300);
     return draw_.OneOf<int64_t>({1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 31, 33});
   }
   int64_t Taps() {

@@ -12,7 +12,6 @@
 #include "base/parallel.h"
 #include "cli/batch/part_job.h"
 #include "cli/case/operands.h"
-#include "cli/case/shared_flags.h"
 #include "cli/parts/part_run.h"
 #include "cli/record/pending.h"
 #include "cli/session/session.h"
@@ -203,11 +202,7 @@ std::string WithEnding(const std::string& entry, std::string_view ended) {
 
 std::string CommandLineOf(const std::string& program, const CaseRequest& request,
                           bool with_outputs) {
-  FlagValues flags = request.flags;
-  flags.RemoveIf(
-      [&](const FlagValues::Entry& entry) { return !with_outputs && !InfoOf(entry.id).in_repro; });
-  std::vector<std::string> words =
-      FlagWords(WithoutIdleFlags(request.command, std::move(flags)), with_outputs);
+  std::vector<std::string> words = FlagWords(request.flags, with_outputs);
   words.insert(words.begin(), {program, InfoOf(request.command).name, request.op});
   return ShellLine(words);
 }

@@ -1,5 +1,5 @@
-// Values of flags that several commands take, of a case or not, and which of these change nothing.
-// Throws usage errors that name the flag, and its place in a manifest.
+// Values of flags that several commands take, of a case or not. Throws usage errors that name the
+// flag, and its place in a manifest.
 #pragma once
 
 #include <cstdint>
@@ -36,18 +36,6 @@ NpyWriteOptions ParseWriteOptions(const FlagValues& flags);
 CompareOptions ParseCompareOptions(const FlagValues& flags);
 // Throws usage "accumulator/unfit" for sums or roundings that data of this type can't have.
 void CheckSumsFit(const CompareOptions& options, DType dtype);
-
-// A command line is refused that has a flag without effect: whoever wrote it expects something of
-// it. A manifest is not, whose defaults are for all of its cases.
-
-// Throws usage "flag/no-effect" for --seed where no operand is a fill that has none of its own, and
-// no probe draws numbers by it.
-void RefuseIdleSeed(CommandId command, const FlagValues& flags);
-// Throws the same for --bfloat16-as where what is written is of another type.
-void RefuseIdleBFloat16As(const FlagValues& flags, DType dtype);
-// Returns what of a case's flags a command line may have. Where no operand tells its type before
-// all of it is read, --bfloat16-as stays.
-FlagValues WithoutIdleFlags(CommandId command, FlagValues flags);
 
 // The row of `choices` that the flag names, or `otherwise` without the flag.
 template <class Value, size_t count>

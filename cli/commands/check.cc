@@ -44,14 +44,11 @@ void Show(Console& console, const CaseRecord& entry, const std::string& text) {
 
 ExitCode Check(Session& session) {
   CaseRecord& entry = BeginCase(session);
-  const CaseRequest request = RequestOf(session.arguments);
-  CaseSpec spec = ParseCase(request);
-  RefuseIdleSeed(request.command, request.flags);
+  CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;
   ErrorMapFile error_map(session.arguments.flags());
   const int64_t memory_limit = spec.execution.max_memory_bytes;
   CaseRun run(std::move(spec), CaseOptionsOf(session.arguments), session.console, entry);
-  RefuseIdleBFloat16As(request.flags, run.problem().dtype);
   error_map.CheckMemory(run.problem().ResultBytes() / InfoOf(run.problem().dtype).bytes,
                         entry.run->memory_bytes, memory_limit);
   RunCase(run);

@@ -63,7 +63,6 @@ std::string WriteOp(const Session& session, const Dialect& dialect, const std::s
   request.flags.RemoveIf([](const FlagValues::Entry& entry) {
     return !Contains(InfoOf(entry.id).commands, CommandId::kCheck) || entry.id == FlagId::kOutput;
   });
-  RefuseIdleSeed(request.command, request.flags);
   return Write(session, dialect, request);
 }
 

@@ -80,7 +80,6 @@ ExitCode Gen(Session& session) {
   const uint64_t seed = SeedOf(arguments, fill);
   const int threads = ParseThreads(arguments.flags());
   const NpyWriteOptions options = ParseWriteOptions(arguments.flags());
-  RefuseIdleBFloat16As(arguments.flags(), dtype);
   CheckMemoryFor(shape, dtype);
 
   const TensorTarget target = ParseTensorTarget(path, NameOf(role));

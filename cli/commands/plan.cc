@@ -6,7 +6,6 @@
 #include "cli/case/case_run.h"
 #include "cli/case/filter_border.h"
 #include "cli/case/operands.h"
-#include "cli/case/shared_flags.h"
 #include "cli/commands/plan_shards.h"
 #include "cli/options/commands.h"
 #include "cli/parts/part_run.h"
@@ -107,9 +106,7 @@ ExitCode Plan(Session& session) {
                "leave it out, or name a manifest");
   }
   CaseRecord& entry = BeginCase(session);
-  const CaseRequest request = RequestOf(session.arguments);
-  const CaseSpec spec = ParseCase(request);
-  RefuseIdleSeed(request.command, request.flags);
+  const CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;
   entry.filter_format = spec.conv.filter_format;
   entry.use_cudnn_on_gpu = spec.use_cudnn_on_gpu;

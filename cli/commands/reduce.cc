@@ -229,7 +229,6 @@ ExitCode Reduce(Session& session) {
   BeginCase(session);
   const ReduceOptions options = ParseReduceOptions(session.arguments);
   const PartList parts(session.arguments.operands());
-  RefuseIdleBFloat16As(session.arguments.flags(), parts.problem().dtype);
   ReduceRun run(session, options, parts);
   run.Run();
   session.console.Result(run.Summary());

@@ -5,7 +5,6 @@
 
 #include "cli/case/case_run.h"
 #include "cli/case/filter_border.h"
-#include "cli/case/shared_flags.h"
 #include "cli/options/commands.h"
 #include "cli/parts/part_run.h"
 #include "cli/text/row.h"
@@ -43,12 +42,9 @@ ExitCode Run(Session& session) {
                "leave it out, or write a part");
   }
   CaseRecord& entry = BeginCase(session);
-  const CaseRequest request = RequestOf(session.arguments);
-  CaseSpec spec = ParseCase(request);
-  RefuseIdleSeed(request.command, request.flags);
+  CaseSpec spec = ParseCase(RequestOf(session.arguments));
   session.report.execution = spec.execution;
   CaseRun run(std::move(spec), CaseOptionsOf(session.arguments), session.console, entry);
-  RefuseIdleBFloat16As(request.flags, run.problem().dtype);
   RunCase(run);
   session.console.Result(Summary(entry, run.spec().write.bfloat16_as));
   return entry.exit_code;

@@ -9,7 +9,6 @@
 #include "base/resources.h"
 #include "cli/case/case_run.h"
 #include "cli/case/operands.h"
-#include "cli/case/shared_flags.h"
 #include "cli/parts/part_problem.h"
 #include "cli/text/row.h"
 #include "cli/text/values.h"
@@ -213,9 +212,7 @@ PartRecord RecordOf(const std::string& path, const PartHeader& header, const std
 ExitCode RunPart(Session& session) {
   const Arguments& arguments = session.arguments;
   CaseRecord& entry = BeginCase(session);
-  const CaseRequest request = RequestOf(arguments);
-  CaseSpec spec = ParseCase(request);
-  RefuseIdleSeed(request.command, request.flags);
+  CaseSpec spec = ParseCase(RequestOf(arguments));
   session.report.execution = spec.execution;
   if (arguments.Has(FlagId::kOutput)) {
     ThrowUsage("flag/conflict", "--output and --partial", "a part is no result yet",

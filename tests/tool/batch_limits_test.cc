@@ -14,9 +14,7 @@
 namespace convgrad::testing {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kMeasurable = false;  // sanitizers take several times as much
@@ -197,30 +195,6 @@ TEST_F(BatchLimitsTest, AWidenedOutputIsResumed) {
   values[5] = 1.0001F;  // no bfloat16
   WriteFloats("y.npy", {1, 6, 6, 4}, values);
   EXPECT_FALSE(is_resumed());
-}
-
-// A command line that has them would be refused.
-TEST_F(BatchLimitsTest, DefaultsWithoutEffectOnACaseAreNotListed) {
-  ASSERT_EQ(Sh("convgrad gen --fill normal --shape 1,6,6,3 --output x.npy && convgrad gen --fill "
-               "normal --shape 3,3,3,4 --role filter --output w.npy")
-                .exit_code,
-            0);
-  WriteBytes(Path("m.json"),
-             R"({"schema": "convgrad-manifest/1",
-                 "defaults": {"op": "conv2d", "padding": "SAME", "seed": 3, "bfloat16_as": "u2"},
-                 "cases": [{"name": "files", "input": "x.npy", "filter": "w.npy", "output": "a.npy"},
-                           {"name": "fills", "input": "fill:normal@1,6,6,3", "output": "b.npy",
-                            "filter": "fill:normal@3,3,3,4", "dtype": "bfloat16"}]})");
-  EXPECT_EQ(Sh("convgrad batch m.json --report r.json").exit_code, 0);
-  const ShellResult list = Sh("convgrad batch m.json --list");
-  EXPECT_EQ(Sh("set -e; " + list.out).exit_code, 0) << list.out;
-  const std::string files = list.out.substr(0, list.out.find('\n'));
-  EXPECT_THAT(files, Not(AnyOf(HasSubstr("--seed"), HasSubstr("--bfloat16-as"))));
-  EXPECT_THAT(list.out, HasSubstr("--seed 3"));
-  EXPECT_THAT(list.out, HasSubstr("--bfloat16-as u2"));
-  for (const json& entry : Report()["benchmarks"]) {
-    EXPECT_EQ(Sh(entry["repro"].get<std::string>()).exit_code, 0) << entry["repro"];
-  }
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ TEST_P(BitIdentity, OfRandomProblems) {
   const uint64_t num_problems = FromEnvironment("CONVGRAD_TEST_PROBLEMS", 300);
   const uint64_t seed = FromEnvironment("CONVGRAD_TEST_SEED", 1);
   RandomProblemOptions options;
+  options.relates_sizes = true;
   options.max_terms = static_cast<int64_t>(FromEnvironment("CONVGRAD_TEST_TERMS", 200'000));
   RandomProblems problems(seed, options);
   int combinations = 0;

@@ -55,7 +55,7 @@ class PlaneSquares {
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) {
           const int64_t place = (i * kVectors + v) * kLanes;
-          FoldBlock(D(), at[i][v], to + place, errors + place);
+          FoldBlock(D(), at[i][v], to + place, ErrorAt<Compute>(errors, place));
         }
       }
     }

@@ -21,7 +21,7 @@ inline bool LeaveTheCaches(int64_t bytes, int num_threads) {
 
 // True if most of so many bytes is still in the caches when it is read again.
 inline bool CachesHold(int64_t bytes, int num_threads) {
-  return bytes < int64_t{num_threads == 1 ? 14 : 18} << 20;
+  return bytes < int64_t{num_threads == 1 ? 14 : 20} << 20;
 }
 
 // True if a result that is computed faster than memory takes it is best left to the caches, which

@@ -38,7 +38,7 @@ class Operands {
   // Throws "memory/limit" if operands, result and scratch need more memory than the case's
   // execution allows. Call it before Load().
   void CheckMemory() const;
-  // The same of operands and result alone, before anything is planned.
+  // Throws likewise for operands and result alone, before anything is planned.
   void CheckTensorMemory() const;
   // Bytes that the operands themselves take: files that can be mapped take none.
   int64_t CopiedBytes() const;

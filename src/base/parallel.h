@@ -52,8 +52,8 @@ class Parallel {
   Helpers* helpers_ = nullptr;  // for one thread
 };
 
-// What each thread of a loop has for itself and keeps from piece to piece: the thread makes it when
-// it first needs it, so that its memory is near.
+// A T for each thread of a loop, which keeps it from piece to piece: the thread makes it when it
+// first needs it, so that its memory is near.
 template <class T>
 class PerThread {
  public:

@@ -35,7 +35,7 @@ TEST(ComputationTest, RunsAgainIntoTheSameTensor) {
   }
 }
 
-// What is known of measurements may change between two questions.
+// Measurements may come to be known between two questions.
 TEST(ComputationTest, AsksOnceWhatWasTuned) {
   const Problem problem = ParseProblem(kLine);
   for (const char* first : {"taps-apart", ""}) {

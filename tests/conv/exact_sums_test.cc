@@ -307,7 +307,7 @@ TEST(ExactSumsTest, ALimitMakesScratchSmall) {
   EXPECT_LT(few.ScratchBytes(), all.ScratchBytes());
 }
 
-// What is available is less by the operands that are held already, which nobody needs again.
+// The operands that are held already are not available, and nobody needs them again.
 TEST(ExactSumsTest, OperandsThatAreHeldCountOnce) {
   Random random(5);
   const Gradient gradient =

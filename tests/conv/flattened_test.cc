@@ -73,8 +73,7 @@ TEST(Flattened, ForwardOnlyWhereBlocksStay) {
             "NHWC 1,4,2,600 by 2,1,600,5 strides 2,1 to 2,2");
 }
 
-// Where windows are padded on both sides of the only column, rows of the filter have others between
-// them.
+// Rows of the filter have padding between them where windows are wider than the only column.
 TEST(Flattened, RowsOnlyOfOneColumn) {
   const std::string of = "conv2d float32 NHWC in=2,8,1,16 filter=2,2,16,32 strides=2,2 ";
   EXPECT_EQ(FlattenedTo(of + "dilations=1,1 pads=0,0,0,1"),

@@ -37,7 +37,7 @@ AxisGrid PairGrid(int64_t in, int64_t out, int64_t stride, int64_t dilation, int
                   int64_t kernel, bool sparse);
 // Blocks of the canonical order, as PixelBlocks lists them.
 int64_t NumPixelBlocks(const ConvGeometry& g);
-// As many images, rows and columns as any of them has, if there are some.
+// The most images, rows and columns that any of them has, if there are some.
 struct PixelBlockSize {
   int64_t images, rows, cols;
   int64_t pixels() const { return images * rows * cols; }
@@ -70,7 +70,7 @@ struct PixelStage {
 std::vector<PixelStage> SplitStages(const std::vector<PixelBlock>& blocks, int64_t out_h,
                                     int64_t out_w, int64_t max_pixels, int64_t portion_blocks);
 
-// Those of all `stages`, in order, that consist of blocks [begin, end); none goes across either.
+// The stages, of all in their order, that consist of blocks [begin, end); none goes across either.
 template <class Stage>
 std::span<const Stage> StagesOfBlocks(const std::vector<Stage>& stages, const Range& blocks) {
   const auto first_from = [&](int64_t block) {

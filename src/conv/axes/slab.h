@@ -41,7 +41,7 @@ class SlabCuts {
   }
 
  private:
-  // Those of one row part, of all images.
+  // The rows of one row part, of all images.
   Slab Rows(int64_t row_part) const;
 
   Slab whole_;

@@ -1,4 +1,5 @@
-// What the caches hold, and when a result is written around them. Knows addresses and sizes only.
+// The bytes that caches hold, and when a result is written around them. Knows addresses and sizes
+// only.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ inline constexpr int64_t kLeavesTheCaches = int64_t{4} << 20;
 // Operands and a result of so many bytes push each other out of the caches of one thread.
 inline constexpr int64_t kTensorsLeaveTheCaches = 2 * kLeavesTheCaches;
 
-// The same of several threads, whose caches are more.
+// True if so many bytes push each other out of the caches of so many threads.
 inline bool LeaveTheCaches(int64_t bytes, int num_threads) {
   return bytes >= kTensorsLeaveTheCaches + (num_threads == 1 ? 0 : kLeavesTheCaches);
 }

@@ -26,7 +26,7 @@ struct ConvArgs {
   const void* OperandOf(Role role) const {
     return role == Role::kInput ? input : role == Role::kFilter ? filter : out_backprop;
   }
-  // What a sum over taps reads beside the filter.
+  // The operand that a sum over taps reads beside the filter.
   const void* Source(bool forward) const { return forward ? input : out_backprop; }
 };
 

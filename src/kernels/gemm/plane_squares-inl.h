@@ -76,7 +76,7 @@ class PlaneSquares {
     }
   }
 
-  // As many terms as a vector has numbers.
+  // Adds as many terms as a vector has numbers.
   template <bool kWhole>
   static HWY_INLINE void AddSquares(const PlaneSquareArgs<Compute>& args,
                                     const Compute* const (&rows)[kRows], const Compute* columns,
@@ -110,8 +110,8 @@ class PlaneSquares {
     }
   }
 
-  // The same number, of which the compiler knows no more. It would else keep the address of
-  // everything that is read, in more registers than there are.
+  // Returns the number, of whose origin the compiler knows nothing from here on. It would else keep
+  // the address of everything that is read, in more registers than there are.
   template <class T>
   static HWY_INLINE T Opaque(T number) {
     asm("" : "+r"(number));

@@ -24,8 +24,7 @@ class PlaneSquares {
   static void Run(const PlaneSquareArgs<Compute>& args) {
     Sums sums;
     sums.SetZero();
-    args.num_cols == kVectors* kLanes ? AddSegments<true>(args, sums)
-                                      : AddSegments<false>(args, sums);
+    AddSegments(args, sums);
     sums.Fold(args.sums, args.errors);
   }
 
@@ -61,8 +60,8 @@ class PlaneSquares {
     }
   };
 
-  template <bool kWhole>
   static HWY_INLINE void AddSegments(const PlaneSquareArgs<Compute>& args, Sums& sums) {
+    const bool whole = args.num_cols == kVectors * kLanes;
     for (const GemmSegment& segment : args.segments) {
       const Compute* rows[kRows];
 #pragma GCC unroll 16
@@ -70,7 +69,11 @@ class PlaneSquares {
       const Compute* columns = args.b + segment.b;
       int64_t at = 0;
       for (; at + kLanes <= segment.length; at += kLanes) {
-        AddSquares<kWhole>(args, rows, columns, at, sums);
+        if (whole) {
+          AddSquares<true>(args, rows, columns, at, sums);
+        } else {
+          AddSquares<false>(args, rows, columns, at, sums);
+        }
       }
       if (at < segment.length) AddRest(args, rows, columns, at, segment.length - at, sums);
     }
@@ -86,6 +89,7 @@ class PlaneSquares {
     for (int i = 0; i < kRows; ++i) here[i] = Opaque(rows[i] + at);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
+      if (!kWhole && v * kLanes >= args.num_cols) break;
       const int64_t step = Opaque(args.b_col_step);
       const Compute* corner = Opaque(columns + v * kLanes * step + at);
       const int64_t num_cols = HWY_MIN(kLanes, args.num_cols - v * kLanes);
@@ -101,6 +105,7 @@ class PlaneSquares {
                                  int64_t at, int64_t count, Sums& sums) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
+      if (v * kLanes >= args.num_cols) break;
       const Compute* corner = columns + v * kLanes * args.b_col_step + at;
       TransposeSquare<false>(
           D(), HWY_MIN(kLanes, args.num_cols - v * kLanes), count,

@@ -393,9 +393,7 @@ TEST(BitIdentityOfLarge, Conv2D) {
 
 INSTANTIATE_TEST_SUITE_P(AllValues, BitIdentity,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial),
-                         [](const auto& instance) {
-                           return instance.param == Values::kOrdinary ? "Ordinary" : "Special";
-                         });
+                         testing::NameOfValues);
 
 }  // namespace
 }  // namespace convgrad

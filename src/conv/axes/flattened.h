@@ -11,7 +11,7 @@ namespace convgrad {
 // cuts its sums alike), where
 //   - layouts that differ in name only are NHWC: tensors of one pixel or of one channel;
 //   - the columns of windows side by side are channels of one pixel: [h, w, kw * c] of [h, w * kw,
-//     c], and rows likewise where a row has one window only.
+//     c], and rows likewise where input and filter then have one column.
 // The problem itself where none of this can be said.
 Problem Flattened(const Problem& problem);
 

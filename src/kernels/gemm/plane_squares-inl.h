@@ -6,6 +6,7 @@
 #define CONVGRAD_KERNELS_PLANE_SQUARES_INL_H_
 #endif
 
+#include "kernels/gemm/held_sums-inl.h"
 #include "kernels/gemm/multiplier-inl.h"
 #include "kernels/gemm/tile_sizes.h"
 #include "kernels/kernel_table.h"
@@ -32,33 +33,8 @@ class PlaneSquares {
   using D = hn::ScalableTag<Compute>;
   using V = hn::Vec<D>;
   using Times = Multiplier<Compute, D>;
+  using Sums = HeldSums<Compute, kRows, kVectors>;
   static constexpr int64_t kLanes = hn::MaxLanes(D());
-
-  // A block's sums, in registers: every loop over them is unrolled.
-  struct Sums {
-    V at[kRows][kVectors];
-
-    HWY_INLINE Sums() {}  // one that the compiler adds is not for this target
-
-    HWY_INLINE void SetZero() {
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) at[i][v] = hn::Zero(D());
-      }
-    }
-
-    HWY_INLINE void Fold(double* to, double* errors) const {
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) {
-          const int64_t place = (i * kVectors + v) * kLanes;
-          FoldBlock(D(), at[i][v], to + place, ErrorAt<Compute>(errors, place));
-        }
-      }
-    }
-  };
 
   static HWY_INLINE void AddSegments(const PlaneSquareArgs<Compute>& args, Sums& sums) {
     const bool whole = args.num_cols == kVectors * kLanes;

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "kernels/gemm/held_sums-inl.h"
 #include "kernels/gemm/multiplier-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/vector-inl.h"
@@ -55,33 +56,7 @@ class TapRow {
  private:
   using D = hn::ScalableTag<Compute>;
   using Times = Multiplier<Compute, D>;
-
-  // A block's sums, in registers: every loop over them is unrolled.
-  struct Sums {
-    hn::Vec<D> at[kNumbers][kVectors];
-
-    HWY_INLINE Sums() {}  // one that the compiler adds is not for this target
-
-    HWY_INLINE void SetZero() {
-#pragma GCC unroll 32
-      for (int t = 0; t < kNumbers; ++t) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) at[t][v] = hn::Zero(D());
-      }
-    }
-
-    HWY_INLINE void Fold(double* to, double* errors) const {
-      const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-#pragma GCC unroll 32
-      for (int t = 0; t < kNumbers; ++t) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) {
-          const int64_t place = (t * kVectors + v) * lanes;
-          FoldBlock(D(), at[t][v], to + place, ErrorAt<Compute>(errors, place));
-        }
-      }
-    }
-  };
+  using Sums = HeldSums<Compute, kNumbers, kVectors>;
 
   // A column of g, into the second cache.
   static HWY_INLINE void Fetch(const Compute* g) {

@@ -127,16 +127,18 @@ int64_t DepthwiseDataCut::TensorBytes() const {
 }
 
 // Not of tensors so large that their lines are no longer found in the third cache, since memory is
-// best read row by row; of several threads larger ones, which read more at a time. Nor where the
-// lines of a vector of channels share two sets of the first cache, in which a column down the rows
-// has no room; forward with a stride, most columns are read once and few are written.
+// best read row by row; of several threads larger ones, which read more at a time. Nor where
+// vectors of whole lines share two sets of the first cache, in which a column down the rows has no
+// room; forward with a stride, most columns are read once and few are written. Shorter vectors read
+// every line several times in either order.
 bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) const {
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().forward_rows != nullptr;
   });
   constexpr int64_t kTwoSets = 2048;  // bytes from pixel to pixel
-  const bool crowds = source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
+  const bool crowds = kernels.vector_bytes >= kLineBytes &&
+                      source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
   return has_kernel && source_in_place && result_in_place && !crowds &&
          CachesHold(TensorBytes(), num_threads) && CanMakeAllRows(rows, cols);
 }

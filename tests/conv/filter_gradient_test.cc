@@ -179,7 +179,8 @@ TEST(FilterGradientOf, PlansTensorsBeyondAnyMemory) {
 
 FilterCut PlanOf(const std::string& sizes, int num_threads,
                  const Panels& panels = {.count = 1, .cols = 32},
-                 FilterForm form = FilterForm::kApart, const std::string& strides = "1,1") {
+                 FilterForm form = FilterForm::kApart, const std::string& strides = "1,1",
+                 bool vectors_are_lines = true) {
   const Problem problem =
       ParseProblem("conv2d_backprop_filter float32 " + sizes + " strides=" + strides +
                    " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
@@ -190,7 +191,8 @@ FilterCut PlanOf(const std::string& sizes, int num_threads,
                     .element_bytes = 4,
                     .stores_compute_type = true,
                     .pairs = false,
-                    .masks_columns = false},
+                    .masks_columns = false,
+                    .vectors_are_lines = vectors_are_lines},
                    num_threads, form);
 }
 
@@ -259,6 +261,18 @@ TEST(FilterCut, TakesLargePixelsStageByStage) {
   EXPECT_FALSE(large.one_call);
   EXPECT_GT(std::ssize(large.stages), 1);
   EXPECT_TRUE(plan("NCHW in=1,3072,40,40 filter=1,1,3072,32", 1, FilterForm::kApart).one_call);
+}
+
+// Vectors that are lines take 1,600 pixels of a panel from the second-level cache, shorter ones
+// blocks of 256 from the first.
+TEST(FilterCut, TakesBlocksFromTheFirstCacheWithShortVectors) {
+  const auto plan = [](bool vectors_are_lines) {
+    return PlanOf("NHWC in=1,40,40,256 filter=1,1,256,96", 1, {.count = 4, .cols = 24},
+                  FilterForm::kApart, "1,1", vectors_are_lines);
+  };
+  EXPECT_TRUE(plan(true).one_call);
+  EXPECT_FALSE(plan(false).one_call);
+  EXPECT_EQ(plan(false).chunk_blocks, 2);
 }
 
 // Pixels that stay where they are, within the caches: a run is a stage, and nothing is fetched for

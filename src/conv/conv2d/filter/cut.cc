@@ -19,8 +19,9 @@ constexpr int64_t kImageBytes = int64_t{6} << 20;       // of both operands: tak
 constexpr int64_t kSumBytes = int64_t{24} << 20;        // of tiles' sums
 constexpr int64_t kDealtSumBytes = 640 << 10;           // those of a run, beside a stage's operands
 constexpr int64_t kDealtBlockBytes = int64_t{1} << 20;  // those of all blocks of a thread
-// A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache.
-constexpr int64_t kChunkBytes = 256 << 10;
+// A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache; of
+// vectors shorter than a line, whose tiles compute less with each line of it, about in the first.
+constexpr int64_t kChunkBytes = 256 << 10, kShortVectorsChunkBytes = 48 << 10;
 constexpr int64_t kOneCallBytes = 640 << 10;      // where that saves keeping sums
 constexpr int64_t kOneCallPixels = 2560;          // there
 constexpr int64_t kOneCallPackedBytes = 8 << 20;  // there, beside fewer sums
@@ -61,7 +62,7 @@ FilterCut::FilterCut(const Problem& problem, const Sizes& sizes_in, int num_thre
       stages(CutStages()),
       most_elements(MostElements()),
       chunk_blocks(one_call ? portion_blocks
-                            : std::clamp<int64_t>(kChunkBytes / (kBlockTerms * PanelBytes()), 1,
+                            : std::clamp<int64_t>(ChunkBytes() / (kBlockTerms * PanelBytes()), 1,
                                                   portion_blocks)),
       group_row_blocks(GroupRowBlocks()),
       portions_at_once(PortionsAtOnce()),
@@ -76,7 +77,8 @@ std::vector<PixelBlock> FilterCut::MakeBlocks(bool pairs) const {
 
 bool FilterCut::OneCallSuffices() const {
   const int64_t num_pixels = NumPixels();
-  if (NumRuns() > 1 || num_pixels > MostCallPixels() || num_pixels * PanelBytes() > kOneCallBytes) {
+  const int64_t most_bytes = sizes.vectors_are_lines ? kOneCallBytes : ChunkBytes();
+  if (NumRuns() > 1 || num_pixels > MostCallPixels() || num_pixels * PanelBytes() > most_bytes) {
     return false;
   }
   const Pass all{0, geometry.groups, 0, sizes.panels.count};
@@ -101,7 +103,11 @@ int64_t FilterCut::CallPixels() const {
       static_cast<int64_t>(std::min(AllSumBytes(), static_cast<double>(kSumBytes)));
   const int64_t pixel_bytes = (geometry.in_c + geometry.out_c) * sizes.element_bytes;
   return std::min(
-      {num_pixels, StageBytes(sum_bytes, num_threads) / pixel_bytes, kChunkBytes / PanelBytes()});
+      {num_pixels, StageBytes(sum_bytes, num_threads) / pixel_bytes, ChunkBytes() / PanelBytes()});
+}
+
+int64_t FilterCut::ChunkBytes() const {
+  return sizes.vectors_are_lines ? kChunkBytes : kShortVectorsChunkBytes;
 }
 
 double FilterCut::AllSumBytes() const {

@@ -42,6 +42,7 @@ struct FilterCut {
     bool stores_compute_type;  // not a 16-bit type
     bool pairs;                // elements are pairs of output columns and what they meet
     bool masks_columns;        // no more of a panel is read than it has
+    bool vectors_are_lines;    // else shorter
   };
 
   FilterCut(const Problem& problem, const Sizes& sizes, int num_threads, FilterForm form);
@@ -295,6 +296,7 @@ struct FilterCut {
   std::vector<PixelBlock> MakeBlocks(bool pairs) const;
   // Pixels of the input's grid for each of out_backprop.
   int64_t GridPixels() const { return CeilDiv(rows.count * cols.count, geometry.out_h * out_cols); }
+  int64_t ChunkBytes() const;  // of a panel, for one call of the micro-kernel
   bool OneCallSuffices() const;
   // Which columns and groups are summed up at a time.
   std::vector<Pass> CutPasses() const;

@@ -50,7 +50,8 @@ class ElementPlan {
             sizeof(Element),
             std::is_same_v<Stored, Element>,
             std::is_same_v<Element, BFloat16Pair>,
-            kernels.masks_columns};
+            kernels.masks_columns,
+            kernels.lanes * int64_t{sizeof(ComputeType<Element>)} >= kLineBytes};
   }
 
   template <class Operands>

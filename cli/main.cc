@@ -34,19 +34,20 @@ int EndWithoutMemory() {
   for (size_t at = 0; at < kBytes; at += kPage) stack[at] = 0;
 }
 
-// Says whether there is memory to throw an exception in: the runtime takes its reserve for that as
-// the process begins, and without the reserve an error ends in an abort.
-bool HasMemoryToThrow() {
+// Ends the process before it begins where there is no memory to throw an exception in: the C++
+// runtime's reserve for that is lacking then too, and without the reserve an error ends in an
+// abort. The objects that are made before main() come after this: they take memory, and could
+// throw.
+[[gnu::constructor(101)]] void RequireMemoryToThrow() {
   constexpr size_t kBytes = 256 << 10;
   void* volatile memory = std::malloc(kBytes);  // volatile: else nothing need be allocated
+  if (memory == nullptr) _exit(EndWithoutMemory());
   std::free(memory);
-  return memory != nullptr;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (!HasMemoryToThrow()) return EndWithoutMemory();  // nor has the stack any to grow
   GrowStack();
   convgrad::PrepareStandardStreams();
   const std::vector<std::string> words(argv, argv + argc);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "base/float16.h"
 #include "base/parallel.h"
 #include "cli/batch/part_job.h"
@@ -21,8 +22,6 @@
 
 namespace convgrad::cli {
 namespace {
-
-constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 // The data hash of a file, seen as the case sees it.
 std::string HashOfFile(const std::string& path, const std::string& dtype, const CaseSpec& spec) {

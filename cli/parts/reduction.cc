@@ -7,14 +7,13 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/resources.h"
 
 namespace convgrad::cli {
 namespace {
 
-// Read and added at once, about.
-constexpr int64_t kPieceBytes = int64_t{8} << 20;
 // Elements that a thread takes at a time.
 constexpr int64_t kPiece = 1 << 12;
 

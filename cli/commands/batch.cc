@@ -88,25 +88,18 @@ std::string Summarize(const Console& console, const BatchTally& tally, int64_t n
 
 ExitCode Lint(Session& session, const ManifestFile& file, const ManifestOptions& options) {
   std::optional<ErrorRecord>& first = session.report.error;
-  const int64_t count =
-      LintManifest(file, options, ParseBatchFiles(session.arguments), [&](const Error& error) {
-        session.console.Fail(error);
-        if (!first) first = ErrorRecord{error.code(), error.message()};
-      });
-  session.console.Result(count == 0   ? std::string("no mistakes\n")
+  int64_t count = 0;
+  const auto tell = [&](const Error& error) {
+    ++count;
+    session.console.Fail(error);
+    if (!first) first = ErrorRecord{error.code(), error.message()};
+  };
+  const auto plan = LintManifest(file, options, ParseBatchFiles(session.arguments), tell);
+  if (plan) RequireCases(session.arguments, *plan, "batch/nothing-ran");
+  session.console.Result(plan         ? std::string("no mistakes\n")
                          : count == 1 ? std::string("1 mistake\n")
                                       : fmt::format("{} mistakes\n", count));
-  return count == 0 ? ExitCode::kOk : ExitCode::kUsage;
-}
-
-// A green batch that checked nothing would hide that its cases are gone.
-void RequireCases(const Arguments& arguments, const ManifestPlan& plan) {
-  if (plan.num_selected > 0 || arguments.Has(FlagId::kAllowEmpty)) return;
-  const bool is_empty = plan.num_cases == 0;
-  throw Error(ExitCode::kNothingRan, "batch/nothing-ran", arguments.operands().front(),
-              is_empty ? "it has no cases" : "no case matches",
-              is_empty ? "write some, or give --allow-empty"
-                       : "change --match or --tag, or give --allow-empty");
+  return plan ? ExitCode::kOk : ExitCode::kUsage;
 }
 
 }  // namespace
@@ -133,8 +126,8 @@ ExitCode BatchCases(Session& session, const ManifestFile& file) {
     options.parts = std::move(found.parts);
     session.report.plan->shard = NameOf(shard);
   }
+  RequireCases(arguments, plan, "batch/nothing-ran");
   if (arguments.Has(FlagId::kList)) return List(session, file, manifest, selection, options);
-  RequireCases(arguments, plan);
 
   if (const std::string* path = arguments.Find(FlagId::kReport)) {
     session.report_writer = std::make_unique<ReportWriter>(*path, session.report);

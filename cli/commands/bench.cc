@@ -57,7 +57,7 @@ void Show(Session& session, ExitCode code, const std::string& text) {
 }
 
 ExitCode BenchOp(Session& session, const BenchSetting& setting) {
-  RefuseGroups(session.arguments, {FlagGroup::kManifest}, "needs a manifest to select from");
+  RefuseManifestFlags(session.arguments.flags());
   BenchCase bench(session, setting, RequestOf(session.arguments));
   ExitCode code = ExitCode::kOk;
   for (const int num_threads : setting.options.threads) {
@@ -188,17 +188,6 @@ std::string ListedCommand(const Arguments& arguments, const ManifestCase& one) {
   return CommandLineOf(arguments.program(), request, /*with_outputs=*/true);
 }
 
-ExitCode NothingSelected(const Session& session, const ManifestPlan& plan) {
-  if (session.arguments.Has(FlagId::kAllowEmpty)) return ExitCode::kOk;
-  const bool is_empty = plan.num_cases == 0;
-  throw Error(ExitCode::kNothingRan, "manifest/nothing-selected",
-              session.arguments.operands().front(),
-              is_empty ? std::string("it has no cases")
-                       : fmt::format("none of its {} cases is selected", plan.num_cases),
-              is_empty ? "write some, or give --allow-empty"
-                       : "see --match and --tag, or give --allow-empty");
-}
-
 ExitCode BenchManifest(Session& session, const BenchSetting& setting, const ManifestFile& file) {
   const Arguments& arguments = session.arguments;
   RefuseGroups(arguments, {FlagGroup::kOperands, FlagGroup::kData},
@@ -207,7 +196,8 @@ ExitCode BenchManifest(Session& session, const BenchSetting& setting, const Mani
   const Selection selection(arguments.flags());
   const auto takes = [&](const ManifestCase& one) { return selection.Takes(one); };
   const ManifestPlan plan = PlanManifest(file, options, takes, ParseBatchFiles(arguments));
-  if (plan.num_selected == 0) return NothingSelected(session, plan);
+  RequireCases(arguments, plan);
+  if (plan.num_selected == 0) return ExitCode::kOk;
 
   ManifestReader reader(file, options);
   if (arguments.Has(FlagId::kList)) {

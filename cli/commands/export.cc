@@ -10,6 +10,7 @@
 #include "cli/commands/plan_shards.h"
 #include "cli/dialects/dialect.h"
 #include "cli/manifest/manifest.h"
+#include "cli/manifest/manifest_flags.h"
 #include "cli/manifest/selection.h"
 #include "cli/options/commands.h"
 
@@ -54,11 +55,7 @@ std::string WriteManifest(const Session& session, const Dialect& dialect, const 
 
 std::string WriteOp(const Session& session, const Dialect& dialect, const std::string& op) {
   const FlagValues& flags = session.arguments.flags();
-  for (const FlagValues::Entry& entry : flags.entries()) {
-    if (InfoOf(entry.id).group != FlagGroup::kManifest) continue;
-    ThrowUsage("flag/no-effect", Spell(InfoOf(entry.id)), "needs a manifest to select from",
-               "leave it out");
-  }
+  RefuseManifestFlags(flags);
   CaseRequest request = {CommandId::kCheck, op, {}, flags};
   request.flags.RemoveIf([](const FlagValues::Entry& entry) {
     return !Contains(InfoOf(entry.id).commands, CommandId::kCheck) || entry.id == FlagId::kOutput;

@@ -100,7 +100,8 @@ std::string DescribeMemoryLimit(const Operands& operands) {
 
 ExitCode Plan(Session& session) {
   if (NamesManifest(session.arguments)) return PlanShards(session);
-  for (const FlagId id : {FlagId::kMatch, FlagId::kTag, FlagId::kSplitImages}) {
+  for (const FlagId id :
+       {FlagId::kMatch, FlagId::kTag, FlagId::kSplitImages, FlagId::kAllowEmpty}) {
     if (!session.arguments.Has(id)) continue;
     ThrowUsage("flag/no-effect", Spell(InfoOf(id)), "has no effect on an operation's plan",
                "leave it out, or name a manifest");

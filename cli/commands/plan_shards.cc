@@ -152,6 +152,7 @@ ExitCode PlanShards(Session& session) {
   const CaseSelection selection = ParseSelection(arguments);
   const Progress progress(session.console, "planning " + file.name());
   const ManifestPlan plan = PlanManifest(file, options, selection, ParseBatchFiles(arguments));
+  RequireCases(arguments, plan);
   const std::vector<CaseWork> cases = PredictCases(file, options, selection);
   SharedDeal shared = DealShares(cases, num_shards, arguments.Has(FlagId::kSplitImages));
   session.report.plan = {plan.sha256, plan.num_selected, std::nullopt, std::move(shared.deal.loads),

@@ -15,6 +15,7 @@
 #include "cli/case/operands.h"
 #include "cli/case/shared_flags.h"
 #include "cli/manifest/manifest.h"
+#include "cli/manifest/manifest_flags.h"
 #include "cli/manifest/selection.h"
 #include "cli/options/commands.h"
 #include "cli/record/tuned.h"
@@ -67,13 +68,17 @@ Problems ProblemsOf(const Session& session, const std::string& path) {
   ManifestReader reader(file, options);
   const Selection selection(session.arguments.flags());
   Problems problems;
+  ManifestPlan plan;
   while (const std::optional<ManifestCase> one = reader.Next()) {
+    ++plan.num_cases;
     if (!selection.Takes(*one)) continue;
+    ++plan.num_selected;
     const CaseSpec spec = ParseCase(one->request);
     const bool is_open =
         !spec.execution.algorithm && spec.execution.precision == Precision::kStandard;
     if (is_open) problems.Add(Operands(spec, session.console).problem());
   }
+  RequireCases(session.arguments, plan);
   return problems;
 }
 
@@ -81,6 +86,7 @@ Problems ProblemsToTune(const Session& session) {
   if (!session.arguments.operands().empty()) {
     return ProblemsOf(session, session.arguments.operands().front());
   }
+  RefuseManifestFlags(session.arguments.flags());
   Problems problems;
   for (const char* line : UsualProblems()) problems.Add(ParseProblem(line));
   return problems;

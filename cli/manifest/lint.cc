@@ -17,7 +17,7 @@ class Linter {
   Linter(const ManifestFile& file, const std::function<void(const Error&)>& tell)
       : file_(file), tell_(tell) {}
 
-  int64_t count() const { return static_cast<int64_t>(said_.size()); }
+  bool is_right() const { return said_.empty(); }
 
   // A mistake in the defaults would be told for every case.
   void Tell(const Error& error) {
@@ -94,21 +94,23 @@ class Linter {
 
 }  // namespace
 
-int64_t LintManifest(const ManifestFile& file, ManifestOptions options,
-                     const BatchFiles& batch_files, const std::function<void(const Error&)>& tell) {
+std::optional<ManifestPlan> LintManifest(const ManifestFile& file, ManifestOptions options,
+                                         const BatchFiles& batch_files,
+                                         const std::function<void(const Error&)>& tell) {
   Linter linter(file, tell);
   options.on_mistake = [&](const Error& error) { linter.Tell(error); };
   try {
     ManifestReader reader(file, options);
     while (std::optional<ManifestCase> one = reader.Next()) linter.CheckCase(std::move(*one));
-    if (linter.count() > 0) return linter.count();
-    PlanManifest(
+    if (!linter.is_right()) return std::nullopt;
+    ManifestPlan plan = PlanManifest(
         file, options, [](const ManifestCase&) { return true; }, batch_files);
+    if (linter.is_right()) return plan;
   } catch (const Error& error) {
     if (error.exit_code() != ExitCode::kUsage) throw;
     linter.Tell(error);
   }
-  return linter.count();
+  return std::nullopt;
 }
 
 }  // namespace convgrad::cli

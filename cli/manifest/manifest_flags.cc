@@ -1,5 +1,6 @@
 #include "cli/manifest/manifest_flags.h"
 
+#include "base/error.h"
 #include "cli/manifest/selection.h"
 
 namespace convgrad::cli {
@@ -37,6 +38,23 @@ CaseSelection ParseSelection(const Arguments& arguments) {
   return [selection = Selection(arguments.flags())](const ManifestCase& one) {
     return selection.Takes(one);
   };
+}
+
+void RefuseManifestFlags(const FlagValues& flags) {
+  for (const FlagValues::Entry& entry : flags.entries()) {
+    const Flag& flag = InfoOf(entry.id);
+    if (flag.group != FlagGroup::kManifest) continue;
+    ThrowUsage("flag/no-effect", Spell(flag), "needs a manifest to select from", "leave it out");
+  }
+}
+
+void RequireCases(const Arguments& arguments, const ManifestPlan& plan, const char* code) {
+  if (plan.num_selected > 0 || arguments.Has(FlagId::kAllowEmpty)) return;
+  const bool is_empty = plan.num_cases == 0;
+  throw Error(ExitCode::kNothingRan, code, arguments.operands().front(),
+              is_empty ? "it has no cases" : "no case matches",
+              is_empty ? "write some, or give --allow-empty"
+                       : "change --match or --tag, or give --allow-empty");
 }
 
 }  // namespace convgrad::cli

@@ -15,4 +15,12 @@ BatchFiles ParseBatchFiles(const Arguments& arguments);
 // --match and --tag.
 CaseSelection ParseSelection(const Arguments& arguments);
 
+// Throws usage "flag/no-effect" for the first flag that is about a manifest, where there is none.
+void RefuseManifestFlags(const FlagValues& flags);
+
+// Throws kNothingRan `code` for a plan without cases, unless --allow-empty is given: a green end
+// would hide that the cases are gone.
+void RequireCases(const Arguments& arguments, const ManifestPlan& plan,
+                  const char* code = "manifest/nothing-selected");
+
 }  // namespace convgrad::cli

@@ -175,7 +175,8 @@ constexpr Flag kFlags[] = {
      "remove the goldens that no case names, and the records beside them"},
     {FlagId::kLint, "lint", nullptr, kManifest, kBatch, false, kSwitch,
      "run none: report every mistake of the manifest, not the first alone"},
-    {FlagId::kAllowEmpty, "allow-empty", nullptr, kManifest, kBatch | kBench, false, kSwitch,
+    {FlagId::kAllowEmpty, "allow-empty", nullptr, kManifest,
+     kPlan | kBatch | kBench | kReplay | kTune, false, kSwitch,
      "exit 0, not 6, when no case is selected"},
     {FlagId::kAllowMissing, "allow-missing", nullptr, kManifest, kMerge, false, kSwitch,
      "merge what there is, though shards or cases are missing: a partial look, whose report says "

@@ -52,7 +52,7 @@ bool ToolTakes(const json& manifest) {
   const ScratchDirectory directory;
   const std::string path = directory / "m.json";
   WriteBytes(path, manifest.dump());
-  return LintManifest(ManifestFile(path), {}, {}, [](const Error&) {}) == 0;
+  return LintManifest(ManifestFile(path), {}, {}, [](const Error&) {}).has_value();
 }
 
 std::set<std::string> KeysOf(const json& object) {

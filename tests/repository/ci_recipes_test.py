@@ -124,11 +124,13 @@ class Recipes(unittest.TestCase):
     def test_pytest_is_red_without_cases(self):
         malformed = self.folder / "malformed.json"
         malformed.write_text('{"schema": "convgrad-manifest/1", "cases": [{"name": ]}')
-        for manifest in malformed, self.write_manifest([]):
-            done = self.run_pytest(manifest)
+        empty = self.write_manifest([])
+        for manifest, flags, why in ((malformed, (), "malformed.json"), (empty, (), "it has no cases"),
+                                     (empty, ("-o", "convgrad_args=--allow-empty"), "no case would run")):
+            done = self.run_pytest(manifest, *flags)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn("1 error", done.stdout)
-        self.assertIn("no case would run", done.stdout)
+            self.assertIn(why, done.stdout)
 
     def test_gnu_parallel_runs_shards(self):
         if not shutil.which("parallel"):

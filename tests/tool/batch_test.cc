@@ -267,10 +267,13 @@ TEST_F(BatchTest, WhatRuns) {
 TEST_F(BatchTest, AManifestWithoutCasesIsNoSuccess) {
   WriteManifest(json::array());
   WriteBytes(Path("m.jsonl"), "{\"schema\": \"convgrad-manifest/1\"}\n");
-  for (const std::string how : {"batch m.json", "batch m.jsonl", "batch m.json --require-golden",
-                                "batch m.json --shard 1/2 --quiet", "batch m.json --match 'dw*'",
-                                "batch m.json --tag smoke", "bench m.json", "bench m.jsonl",
-                                "bench m.json --tag smoke", "prune m.json --delete"}) {
+  for (const std::string how :
+       {"batch m.json", "batch m.jsonl", "batch m.json --require-golden",
+        "batch m.json --shard 1/2 --quiet", "batch m.json --match 'dw*'",
+        "batch m.json --tag smoke", "bench m.json", "bench m.jsonl", "bench m.json --tag smoke",
+        "prune m.json --delete", "batch m.json --list", "batch m.jsonl --list --tag smoke",
+        "batch m.json --lint", "batch m.jsonl --lint", "plan m.json", "plan m.jsonl --shards 2",
+        "tune m.json", "tune m.jsonl --match 'dw*'"}) {
     const ShellResult none = Sh("convgrad " + how);
     EXPECT_EQ(none.exit_code, 6) << how;
     EXPECT_THAT(none.err, IsOneErrorLine()) << how;
@@ -299,6 +302,10 @@ TEST_F(BatchTest, AManifestWithoutCasesMayBeAllowed) {
   }
   EXPECT_EQ(Sh("convgrad merge 1.json 2.json --report r.json").exit_code, 0);
   EXPECT_THAT(Report()["benchmarks"], IsEmpty());
+  for (const std::string how :
+       {"batch m.json --list", "batch m.json --lint", "plan m.json --shards 2", "tune m.json"}) {
+    EXPECT_EQ(Sh("XDG_CACHE_HOME=$PWD/c convgrad " + how + " --allow-empty").exit_code, 0) << how;
+  }
 }
 
 // A shard may be left without one of few cases.

@@ -100,6 +100,9 @@ TEST_F(DialectsTest, NothingTakenIsNothingRan) {
     EXPECT_THAT(result.err, HasSubstr("convgrad: error: ")) << command;
   }
   EXPECT_EQ(Sh("cat kept.jsonl").out, "before\n");
+  Write("mb.txt", "mb1ic2ih4oc3kh1\n");
+  EXPECT_EQ(Sh("convgrad replay mb.txt --match none").exit_code, 6);
+  EXPECT_EQ(Sh("convgrad replay mb.txt --match none --allow-empty").exit_code, 0);
 }
 
 TEST_F(DialectsTest, RefusesWrongWords) {

@@ -116,7 +116,7 @@ TEST_F(ShardsTest, PlanOfWrongManifests) {
   EXPECT_EQ(Sh("convgrad plan none.json --shards 2").exit_code, 4);
   EXPECT_EQ(Sh("convgrad plan m.json --shards 5").exit_code, 0);
   WriteManifest("empty.json", 0);
-  EXPECT_EQ(Sh("convgrad plan empty.json --shards 2").exit_code, 0);
+  EXPECT_EQ(Sh("convgrad plan empty.json --shards 2").exit_code, 6);
 }
 
 // A plan is of what `batch` would run, and that refuses a case that writes over its manifest.

@@ -109,6 +109,15 @@ TEST_F(TuneTest, AFileThatDoesNotFitIsIgnored) {
   EXPECT_EQ(Run("", "y.npy")["tuned"], false);
 }
 
+TEST_F(TuneTest, AManifestsFlagsNeedOne) {
+  for (const std::string flags : {"--match '*'", "--tag small", "--allow-empty"}) {
+    const ShellResult result = Tool("tune --threads 1 --seconds 1ms " + flags);
+    EXPECT_EQ(result.exit_code, 2) << flags;
+    EXPECT_THAT(result.err, HasSubstr("needs a manifest")) << flags;
+  }
+  EXPECT_EQ(Tool(std::string("plan --allow-empty ") + kCase).exit_code, 2);
+}
+
 TEST_F(TuneTest, WhatCannotBeKeptIsAnErrorAndHarmsNothing) {
   EXPECT_EQ(Sh("HOME= XDG_CACHE_HOME= convgrad tune --threads 1 --seconds 1ms").exit_code, 4);
   EXPECT_EQ(Sh("XDG_CACHE_HOME=/dev/null convgrad tune --threads 1 --seconds 1ms").exit_code, 4);

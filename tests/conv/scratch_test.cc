@@ -168,6 +168,33 @@ TEST(Scratch, OfLargerProblems) {
   }
 }
 
+// Calls of many rows, which are kept as long as rows are packed and for later images.
+TEST(Scratch, OfDepthwiseCallsOfManyRows) {
+  for (const char* line : {
+           "depthwise_conv2d float32 NCHW in=1,16,4096,4 filter=3,3,16,1 strides=1,1 dilations=1,1 "
+           "pads=1,1,1,1 padding=SAME",
+           "depthwise_conv2d float16 NHWC in=1,2048,8,8 filter=5,5,8,2 strides=1,1 dilations=2,2 "
+           "pads=4,4,4,4 padding=SAME",
+           "depthwise_conv2d_backprop_input float32 NHWC in=1,4096,12,4 filter=7,7,4,3 "
+           "strides=3,3 dilations=1,1 pads=3,3,2,2 padding=SAME",
+           "depthwise_conv2d_backprop_input float64 NCHW in=1,8,2048,9 filter=3,9,8,40 "
+           "strides=1,2 dilations=1,1 pads=1,1,4,4 padding=EXPLICIT",
+           "depthwise_conv2d_backprop_filter float32 NCHW in=2,16,4096,64 filter=3,3,16,1 "
+           "strides=1,1 dilations=1,1 pads=1,1,1,1 padding=SAME",
+           "depthwise_conv2d_backprop_filter float32 NHWC in=2,256,1024,16 filter=3,3,16,1 "
+           "strides=1,1 dilations=1,1 pads=1,1,1,1 padding=SAME",
+           "depthwise_conv2d_backprop_filter bfloat16 NHWC in=1,4096,16,5 filter=7,5,5,3 "
+           "strides=2,1 dilations=1,1 pads=2,3,2,2 padding=SAME",
+       }) {
+    for (const int num_threads : {1, 3}) {
+      Execution execution;
+      execution.num_threads = num_threads;
+      execution.algorithm = "direct";
+      ExpectDeclared(ParseProblem(line), execution);
+    }
+  }
+}
+
 // Several workers run plans that were made for one thread each.
 TEST(Scratch, OfSlabsThatThreadsTakeAlone) {
   for (const char* line :

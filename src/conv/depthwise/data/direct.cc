@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "conv/depthwise/algorithms.h"
+#include "conv/depthwise/data/direct_calls.h"
 #include "conv/depthwise/data/direct_cut.h"
 #include "conv/depthwise/data/direct_runs.h"
 #include "conv/depthwise/data/work.h"
@@ -19,7 +20,9 @@ class DepthwiseDataPlan final : public Plan {
   DepthwiseDataPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
       : kernels_(kernels), num_threads_(num_threads), cut_(problem, kernels, num_threads) {}
 
-  int64_t ScratchBytes() const override { return cut_.worker_bytes() * num_threads_; }
+  int64_t ScratchBytes() const override {
+    return (cut_.worker_bytes() + CallBytes(cut_)) * num_threads_;
+  }
   Work CountWork() const override { return CountDirect(cut_, kernels_); }
   std::string Tiles() const override;
   bool Run(const ConvArgs& args) const override;

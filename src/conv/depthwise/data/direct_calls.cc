@@ -1,12 +1,45 @@
 #include "conv/depthwise/data/direct_calls.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "base/checked.h"
 #include "order/canonical_order.h"
 
 namespace convgrad {
+namespace {
+
+// Bytes of a list that has grown to `count` elements, by doubling, and of what is kept with it.
+template <class T>
+int64_t ListBytes(int64_t count) {
+  constexpr int64_t kBeside = 16;
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)) * sizeof(T)) + kBeside;
+}
+
+}  // namespace
+
+int64_t CallBytes(const DepthwiseDataCut& cut) {
+  if (cut.all_rows) return 0;
+  const int64_t terms = cut.tap_terms(), row_taps = cut.SourceRows(1);
+  int64_t of_row = 0;
+  for (const ColPart& part : cut.cols_of) {
+    int64_t bytes = sizeof(RowCalls<double>);
+    for (const TapLine& line : part.lines) {
+      const int64_t taps = std::max<int64_t>(1, cut.rows.kernel * line.num_taps);
+      const int64_t blocks =
+          CeilDiv(taps, std::max<int64_t>(1, kBlockTerms / terms)) * CeilDiv(terms, kBlockTerms);
+      // A block's end may cut a segment in two.
+      const int64_t segments = row_taps * cut.RowSegments(part, line) + blocks - 1;
+      bytes += int64_t{sizeof(LineCall<double>)} + ListBytes<DepthwiseSegment<double>>(segments) +
+               ListBytes<int64_t>(blocks);
+    }
+    of_row = std::max(of_row, bytes);
+  }
+  if (cut.source_in_place) return of_row;
+  const int64_t rows = CeilDiv(cut.rows.num_results(), cut.row_parts);
+  return rows * of_row + MostSources(cut.rows, rows) * int64_t{sizeof(int64_t)};
+}
 
 template <class Element>
 RowCallFinder<Element>::RowCallFinder(const DepthwiseDataCut& cut, const RowPlace<Element>& place)

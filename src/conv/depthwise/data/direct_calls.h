@@ -41,6 +41,10 @@ struct RowCalls {
   int64_t sources_end;  // the row reads source rows before this one, or none: 0
 };
 
+// Bytes of the calls that a thread keeps at most: those of all rows of a task where sources are
+// packed as it goes down them, else those of one row.
+int64_t CallBytes(const DepthwiseDataCut& cut);
+
 template <class Element>
 class RowCallFinder {
  public:

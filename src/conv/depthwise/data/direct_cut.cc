@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "conv/depthwise/data/direct_rows.h"
 #include "conv/move/stream_result.h"
+#include "kernels/depthwise/depthwise.h"
 #include "order/canonical_order.h"
 
 namespace convgrad {
@@ -192,6 +193,12 @@ int64_t ColPart::PlaceOf(int64_t offset) const {
     place += CeilDiv(sources.size() - i, residues);
   }
   return place;
+}
+
+int64_t DepthwiseDataCut::RowSegments(const ColPart& part, const TapLine& line) const {
+  const bool even = tap_terms() == 1 || line.source_step == part.residues;
+  return even ? CeilDiv(line.num_taps * tap_terms(), kMaxSegmentTaps)
+              : line.num_taps * CeilDiv(tap_terms(), kMaxSegmentTaps);
 }
 
 void DepthwiseDataCut::MeasureWorker() {

@@ -65,6 +65,10 @@ struct DepthwiseDataCut {
   int64_t tap_terms() const { return forward ? 1 : multiplier; }
   int64_t SourceSize(int64_t channels) const { return channels * multiplier; }
   int64_t ResultSize(int64_t channels) const { return forward ? channels * multiplier : channels; }
+  // Source rows that so many neighbouring rows of results read, at most.
+  int64_t SourceRows(int64_t result_rows) const;
+  // Segments of a line's terms of one row of the filter.
+  int64_t RowSegments(const ColPart& part, const TapLine& line) const;
   int64_t num_tasks() const { return num_images * chunks.count() * row_parts * col_parts; }
   DataTask TaskAt(int64_t index) const;
 
@@ -78,7 +82,6 @@ struct DepthwiseDataCut {
   int64_t ChunkUnit() const { return forward ? ChannelsOfVectors(lanes, multiplier) : lanes; }
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
   bool PixelsCrowd() const;
-  int64_t SourceRows(int64_t result_rows) const;
   int64_t SourceCols(int64_t result_cols) const;
   int64_t StripSize(int64_t result_rows, int64_t result_cols) const;
   void ChooseChunks(int64_t num_channels);

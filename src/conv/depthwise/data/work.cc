@@ -46,12 +46,10 @@ RowTiles::RowTiles(const DepthwiseDataCut& cut) {
   for (const ColPart& part : cut.cols_of) {
     apart |= part.residues > 1;
     for (const TapLine& line : part.lines) {
-      const bool even = tap_terms == 1 || line.source_step == part.residues;
       const int64_t of_line = CeilDiv(line.count, kRowTile);
       ++lines;
       tiles += of_line;
-      segments += of_line * (even ? CeilDiv(line.num_taps * tap_terms, kMaxSegmentTaps)
-                                  : line.num_taps * CeilDiv(tap_terms, kMaxSegmentTaps));
+      segments += of_line * cut.RowSegments(part, line);
       terms += of_line * kRowTile * line.num_taps * tap_terms;
     }
   }

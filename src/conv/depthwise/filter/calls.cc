@@ -1,9 +1,39 @@
 #include "conv/depthwise/filter/calls.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 namespace convgrad {
+namespace {
+
+// Groups of a call that its lists have room for from the beginning.
+constexpr int64_t kFewGroups = 4;
+
+}  // namespace
+
+int64_t CallBytes(const DepthwiseFilterCut& cut) {
+  const int64_t row_taps = CeilDiv(cut.rows.kernel, cut.row_groups);
+  const int64_t col_taps = CeilDiv(cut.cols.kernel, cut.col_groups);
+  const int64_t block_rows = cut.largest_block.row_end;
+  // The first and the last tap on the image move one way from row to row. Lists grow by doubling.
+  const auto grown = [](int64_t count) {
+    return std::max(kFewGroups, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count))));
+  };
+  const int64_t met = std::min(block_rows, 2 * row_taps + 1), groups = grown(met);
+  const int64_t segments = row_taps * grown(met * CeilDiv(col_taps, kMaxSegmentTaps));
+  const int64_t of_call =
+      2 * int64_t{sizeof(FilterCall<double>)} +
+      segments * int64_t{sizeof(DepthwiseSegment<double>)} +
+      groups * int64_t{sizeof(DepthwiseGradientRows<double>) + sizeof(FilterCall<double>::Reads)};
+  const int64_t num_blocks = std::ssize(cut.blocks);
+  const int64_t spans = cut.blocks_of_image == 1 ? 1 : std::min(kMostKnownSpans, num_blocks);
+  const int64_t blocks = std::min(num_blocks, spans * cut.blocks_of_span);
+  const int64_t rows =
+      cut.input_in_place ? 0 : MostSources(cut.rows, block_rows * cut.blocks_of_span);
+  return spans * (2 * int64_t{sizeof(SpanCalls<double>)} + rows * int64_t{sizeof(int64_t)}) +
+         blocks * cut.parts * of_call;
+}
 
 template <class Element>
 void FilterCallFinder<Element>::FindAll(const FilterUnit& unit, const BlockSpan& span,
@@ -21,11 +51,10 @@ FilterCall<Element> FilterCallFinder<Element>::FindCall(const FilterUnit& unit,
                                                         const SpanCalls<Element>& known,
                                                         const PixelBlock& block,
                                                         int64_t part) const {
-  constexpr size_t kFew = 4;
   FilterCall<Element> call;
-  call.groups.reserve(kFew);
-  call.reads.reserve(kFew);
-  call.segments.reserve(kFew * static_cast<size_t>(unit.row_taps.size()));
+  call.groups.reserve(kFewGroups);
+  call.reads.reserve(kFewGroups);
+  call.segments.reserve(kFewGroups * static_cast<size_t>(unit.row_taps.size()));
   for (int64_t row = block.row_begin; row < block.row_end;) {
     if (RowTaps(unit, row).size() <= 0) {
       ++row;

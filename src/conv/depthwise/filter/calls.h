@@ -33,6 +33,11 @@ struct SpanCalls {
   std::vector<FilterCall<Element>> calls = {};  // of all blocks, block after block
 };
 
+// Spans whose calls are kept; tall images have more.
+inline constexpr int64_t kMostKnownSpans = 64;
+// Bytes of the calls that a thread keeps at most.
+int64_t CallBytes(const DepthwiseFilterCut& cut);
+
 // Tensors where they are used in place, else strips.
 template <class Element>
 struct FilterOperands {

@@ -111,7 +111,7 @@ class DepthwiseFilterPlan final : public Plan {
         cut_(problem, kernels, num_threads) {}
 
   int64_t ScratchBytes() const override {
-    return cut_.worker_bytes() * num_threads_ +
+    return (cut_.worker_bytes() + CallBytes(cut_)) * num_threads_ +
            cut_.units_at_once * cut_.folds_of_unit() * cut_.FoldSize() * int64_t{sizeof(double)};
   }
   Work CountWork() const override { return CountFilter(cut_, kernels_); }

@@ -9,9 +9,6 @@
 namespace convgrad {
 namespace {
 
-// Spans whose calls are kept; tall images have more.
-constexpr size_t kMostKnownSpans = 64;
-
 StripForm InputForm(const DepthwiseFilterCut& cut) {
   return cut.multiplier == cut.parts ? StripForm::kPlain : StripForm::kRepeated;
 }
@@ -120,7 +117,7 @@ bool FilterWorker<Stored, Element>::IsKnown(const BlockSpan& span) {
     known_ = &known;
     if (known.first_block == first_block && known.num_blocks == num_blocks) return true;
   }
-  if (known_spans_.size() == kMostKnownSpans) known_spans_.clear();
+  if (std::ssize(known_spans_) == kMostKnownSpans) known_spans_.clear();
   known_spans_.push_back({first_block, num_blocks, cut_.PlaceOf(unit_, span.bounds),
                           span.bounds.image_begin, unit_.channels.begin});
   known_ = &known_spans_.back();

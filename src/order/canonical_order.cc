@@ -55,37 +55,42 @@ std::vector<TapBlock> TapBlocks(int64_t num_taps, int64_t num_channels, bool in_
   return blocks;
 }
 
-std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w, bool in_pairs) {
-  std::vector<PixelBlock> blocks;
-  if (batch == 0 || out_h == 0 || out_w == 0) return blocks;
+PixelBlockGrid::PixelBlockGrid(int64_t batch, int64_t out_h, int64_t out_w, bool in_pairs)
+    : batch_(out_h == 0 || out_w == 0 ? 0 : batch) {
+  if (batch_ == 0) return;
   // No overflow: both are output sizes of tensors that fit memory limits.
   const int64_t plane = out_h * out_w;
   if (plane <= kBlockTerms) {
-    const int64_t images = kBlockTerms / plane;
-    for (int64_t n = 0; n < batch; n += images) {
-      blocks.push_back({n, std::min(n + images, batch), 0, out_h, 0, out_w});
-    }
-    return blocks;
+    images_ = kBlockTerms / plane;
+    rows_ = {0, out_h};
+    cols_ = {0, out_w};
+    return;
   }
-  const int64_t row_runs = CeilDiv(out_h, std::max<int64_t>(1, kBlockTerms / out_w));
-  const int64_t col_parts = CeilDiv(out_w, kBlockTerms);
-  blocks.reserve(static_cast<size_t>(batch * row_runs * col_parts));
-  for (int64_t i = 0; i < row_runs; ++i) {
-    for (int64_t j = 0; j < col_parts; ++j) {
-      blocks.push_back({0, 1, out_h * i / row_runs, out_h * (i + 1) / row_runs,
-                        PartBegin(out_w, j, col_parts, in_pairs),
-                        PartBegin(out_w, j + 1, col_parts, in_pairs)});
-    }
-  }
-  const size_t of_image = blocks.size();
-  for (int64_t n = 1; n < batch; ++n) {
-    for (size_t i = 0; i < of_image; ++i) {
-      PixelBlock block = blocks[i];
-      block.image_begin = n;
-      block.image_end = n + 1;
-      blocks.push_back(block);
-    }
-  }
+  const auto cut = [](int64_t count, int64_t parts, bool pairs) {
+    std::vector<int64_t> begins;
+    for (int64_t i = 0; i <= parts; ++i) begins.push_back(PartBegin(count, i, parts, pairs));
+    return begins;
+  };
+  rows_ = cut(out_h, CeilDiv(out_h, std::max<int64_t>(1, kBlockTerms / out_w)), false);
+  cols_ = cut(out_w, CeilDiv(out_w, kBlockTerms), in_pairs);
+}
+
+int64_t PixelBlockGrid::size() const {
+  return CeilDiv(batch_, images_) * of_image();
+}
+
+PixelBlock PixelBlockGrid::operator[](int64_t index) const {
+  const int64_t image = index / of_image() * images_, in_image = index % of_image();
+  const int64_t* rows = rows_.data() + in_image / (std::ssize(cols_) - 1);
+  const int64_t* cols = cols_.data() + in_image % (std::ssize(cols_) - 1);
+  return {image, std::min(image + images_, batch_), rows[0], rows[1], cols[0], cols[1]};
+}
+
+std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w, bool in_pairs) {
+  const PixelBlockGrid grid(batch, out_h, out_w, in_pairs);
+  std::vector<PixelBlock> blocks;
+  blocks.reserve(static_cast<size_t>(grid.size()));
+  for (int64_t i = 0; i < grid.size(); ++i) blocks.push_back(grid[i]);
   return blocks;
 }
 

@@ -55,6 +55,21 @@ struct PixelBlock {
 std::vector<PixelBlock> PixelBlocks(int64_t batch, int64_t out_h, int64_t out_w,
                                     bool in_pairs = false);
 
+// The list that PixelBlocks makes, an element at a time: there may be millions.
+class PixelBlockGrid {
+ public:
+  PixelBlockGrid(int64_t batch, int64_t out_h, int64_t out_w, bool in_pairs = false);
+
+  // Blocks of an image; 1 where blocks are of several images.
+  int64_t of_image() const { return (std::ssize(rows_) - 1) * (std::ssize(cols_) - 1); }
+  int64_t size() const;
+  PixelBlock operator[](int64_t index) const;
+
+ private:
+  int64_t batch_, images_ = 1;                    // of all blocks, of one
+  std::vector<int64_t> rows_{0, 0}, cols_{0, 0};  // of an image: where its parts begin, and the end
+};
+
 // The taps k of one dimension that reach the input position `pos` from an output position that
 // exists for some input size: (pos + pad - k * dilation) divisible by stride. Descending. They
 // depend only on (pos + pad) % stride: the stride phase.

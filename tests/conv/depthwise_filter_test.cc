@@ -47,6 +47,26 @@ TEST(DepthwiseFilterOf, RowsThatRunsCut) {
   }
 }
 
+// Spans of so many blocks are not listed by the plan.
+TEST(DepthwiseFilterOf, MoreBlocksThanArePlanned) {
+  const Isa isa = SupportedKernels().front().isa;
+  for (const char* format : {"NCHW in=1,1,66000,129", "NHWC in=1,66000,129,1"}) {
+    const Problem problem =
+        ParseProblem(std::string("depthwise_conv2d_backprop_filter float32 ") + format +
+                     " filter=3,3,1,1 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    const DepthwiseFilterCut cut(problem, SupportedKernels().front(), 3);
+    ASSERT_TRUE(cut.passes.back().parts.back().spans.empty());
+    const Operands operands = RandomOperands(problem, 5, Values::kOrdinary);
+    const Tensor expected = RunOn(problem, operands, "block-lanes", isa, 1);
+    for (const int threads : {1, 3}) {
+      const Tensor actual = RunOn(problem, operands, "direct", isa, threads);
+      EXPECT_EQ(std::memcmp(expected.raw(), actual.raw(), static_cast<size_t>(actual.num_bytes())),
+                0)
+          << problem.ToLine() << " threads=" << threads;
+    }
+  }
+}
+
 // Neighbouring pixels 4 KiB apart, which are not read in place.
 TEST(DepthwiseFilterOf, PixelsThatShareSetsOfTheCache) {
   for (const char* operands : {"float32 NHWC in=3,5,9,1024 filter=3,3,1024,1",

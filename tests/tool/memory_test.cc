@@ -53,6 +53,20 @@ class CliMemoryTest : public testing::CliTest {
   }
 };
 
+// Blocks of so many pixels are millions, and a list of them takes seconds and a GiB.
+TEST_F(CliMemoryTest, APlanOfTerabytesListsNoBlocks) {
+  if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
+  for (const std::string pixels :
+       {"NHWC --input fill:ones@64,8192,8192,64", "NCHW --input fill:ones@64,64,8192,8192",
+        "NCHW --input fill:ones@1,64,65536,65536"}) {
+    const testing::ShellResult result =
+        Sh("ulimit -v 400000; convgrad plan depthwise_conv2d_backprop_filter --padding SAME "
+           "--filter-sizes 3,3,64,1 --out-backprop fill:ones --threads 2 --data-format " +
+           pixels);
+    EXPECT_EQ(result.exit_code, 0) << pixels << result.err;
+  }
+}
+
 TEST_F(CliMemoryTest, OperandsResultAndDeclaredScratchAreAll) {
   if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
   for (const char* dtype : {"float32", "bfloat16"}) {

@@ -27,11 +27,14 @@ int64_t CallBytes(const DepthwiseFilterCut& cut) {
       segments * int64_t{sizeof(DepthwiseSegment<double>)} +
       groups * int64_t{sizeof(DepthwiseGradientRows<double>) + sizeof(FilterCall<double>::Reads)};
   const int64_t num_blocks = std::ssize(cut.blocks);
+  const int64_t of_part = CeilDiv(cut.portions_at_once, cut.portion_parts) * cut.portion_blocks;
+  const int64_t of_span = std::min(cut.blocks_of_span, of_part);
   const int64_t spans = cut.blocks_of_image == 1 ? 1 : std::min(kMostKnownSpans, num_blocks);
-  const int64_t blocks = std::min(num_blocks, spans * cut.blocks_of_span);
-  const int64_t rows =
-      cut.input_in_place ? 0 : MostSources(cut.rows, block_rows * cut.blocks_of_span);
-  return spans * (2 * int64_t{sizeof(SpanCalls<double>)} + rows * int64_t{sizeof(int64_t)}) +
+  const int64_t blocks = std::min(num_blocks, spans * of_span);
+  const int64_t rows = cut.input_in_place ? 0 : MostSources(cut.rows, block_rows * of_span);
+  const int64_t found = num_blocks > cut.kListedBlocks ? 2 * of_part : 0;
+  return found * int64_t{sizeof(BlockSpan)} +
+         spans * (2 * int64_t{sizeof(SpanCalls<double>)} + rows * int64_t{sizeof(int64_t)}) +
          blocks * cut.parts * of_call;
 }
 

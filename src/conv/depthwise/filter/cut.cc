@@ -3,6 +3,7 @@
 #include <iterator>
 #include <limits>
 
+#include "conv/axes/pixel_sum.h"
 #include "conv/move/stream_result.h"
 
 namespace convgrad {
@@ -84,10 +85,11 @@ std::vector<BlockSpan> DepthwiseFilterCut::SpansOf(Range portions) const {
     for (int64_t span = 0; span < num_spans; ++span) {
       const Range part = ShareOf(count, num_spans, span);
       PixelBlock bounds = blocks[i + part.begin];
-      for (int64_t j = i + part.begin; j < i + part.end; ++j) {
-        bounds.row_end = blocks[j].row_end;
-        bounds.col_begin = std::min(bounds.col_begin, blocks[j].col_begin);
-        bounds.col_end = std::max(bounds.col_end, blocks[j].col_end);
+      for (int64_t j = i + part.begin + 1; j < i + part.end; ++j) {
+        const PixelBlock block = blocks[j];
+        bounds.row_end = block.row_end;
+        bounds.col_begin = std::min(bounds.col_begin, block.col_begin);
+        bounds.col_end = std::max(bounds.col_end, block.col_end);
       }
       spans.push_back({i + part.begin, i + part.end, bounds});
     }
@@ -232,7 +234,8 @@ void DepthwiseFilterCut::DealPortions() {
     for (int64_t i = 0; i < count; ++i) {
       const Range part = ShareOf(pass.portions.size(), count, i);
       const Range portions = {first + part.begin, first + part.end};
-      pass.parts.push_back({portions, SpansOf(portions)});
+      const bool is_listed = portions.begin * portion_blocks < kListedBlocks;
+      pass.parts.push_back({portions, is_listed ? SpansOf(portions) : std::vector<BlockSpan>{}});
     }
   }
 }
@@ -273,7 +276,8 @@ void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable&
 }
 
 DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable& kernels,
-                                       int num_threads) {
+                                       int num_threads)
+    : blocks(problem.geometry.batch, problem.geometry.out_h, problem.geometry.out_w) {
   const ConvGeometry& g = problem.geometry;
   rows = Dimension::Rows(g, true);
   cols = Dimension::Cols(g, true);
@@ -283,13 +287,10 @@ DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable
   f64 = problem.dtype == DType::kFloat64;
   compute_bytes = f64 ? 8 : 4;
   ChoosePlaces(problem, kernels);
-  blocks = PixelBlocks(g.batch, g.out_h, g.out_w);
-  const std::vector<PixelBlock> of_image = PixelBlocks(1, g.out_h, g.out_w);
-  blocks_of_image = std::ssize(of_image);
-  for (const PixelBlock& block : of_image) {
-    largest_block.row_end = std::max(largest_block.row_end, block.row_end - block.row_begin);
-    largest_block.col_end = std::max(largest_block.col_end, block.col_end - block.col_begin);
-  }
+  blocks_of_image = blocks.of_image();
+  const PixelBlockSize largest = LargestPixelBlock(g);
+  largest_block.row_end = largest.rows;
+  largest_block.col_end = largest.cols;
   ChooseUnits();
   FillThreads(num_threads);
   MeasureStrips();

@@ -37,7 +37,7 @@ struct FilterUnit {
 // The part of a unit that one task sums up.
 struct PortionPart {
   Range portions;
-  std::vector<BlockSpan> spans;
+  std::vector<BlockSpan> spans;  // none: SpansOf(portions) finds them, for there are too many
 };
 
 // Portions whose sums are kept at once, and their parts.
@@ -72,11 +72,12 @@ struct DepthwiseFilterCut {
   // Portions whose sums are kept at once, of as many units, and in how many parts they are dealt
   // out. Portions that are no runs are all kept at once.
   int64_t portions_at_once, portion_parts, units_at_once;
-  std::vector<PixelBlock> blocks;
+  PixelBlockGrid blocks;
   int64_t blocks_of_image;                        // 1 where blocks are of several images
   PixelBlock largest_block = {0, 1, 0, 0, 0, 0};  // of an image; only its size counts
   int64_t blocks_of_span;                         // at most
   std::vector<PortionPass> passes;
+  static constexpr int64_t kListedBlocks = 1 << 16;  // about: those of the first parts
 
   int64_t num_units() const { return chunks.count() * row_groups * col_groups; }
   int64_t num_runs() const { return CeilDiv(std::ssize(blocks), kRunBlocks); }
@@ -105,6 +106,7 @@ struct DepthwiseFilterCut {
   }
 
   FilterUnit UnitAt(int64_t index) const;
+  std::vector<BlockSpan> SpansOf(Range portions) const;
   SpanPlace PlaceOf(const FilterUnit& unit, const PixelBlock& bounds) const;
   // Pixels of input of one image that a unit reads at most, and the bytes of all its strips.
   int64_t InputPixels(const PixelBlock& bounds) const;
@@ -123,7 +125,6 @@ struct DepthwiseFilterCut {
   bool PaysToDealBlocks(int num_threads) const;
   void ChoosePortions(int64_t tasks);
   void MeasureStrips();
-  std::vector<BlockSpan> SpansOf(Range portions) const;
   void DealPortions();
 };
 

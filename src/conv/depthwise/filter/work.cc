@@ -38,7 +38,7 @@ int64_t TapVectors(const DepthwiseFilterCut& cut, int64_t lanes) {
   return vectors;
 }
 
-// Pixels of all spans and images that are packed for one group of taps.
+// Pixels of all spans and images that are packed for one group of taps, by those of listed spans.
 struct PackedPixels {
   PackedPixels(const DepthwiseFilterCut& cut, const FilterUnit& unit) {
     for (const PortionPass& pass : cut.passes) {
@@ -46,11 +46,16 @@ struct PackedPixels {
         for (const BlockSpan& span : part.spans) Add(cut, unit, span);
       }
     }
+    if (blocks == std::ssize(cut.blocks)) return;
+    for (int64_t* count : {&spans, &in, &out, &in_rows, &out_rows}) {
+      *count = static_cast<int64_t>(Product(*count, std::ssize(cut.blocks)) / Product(blocks));
+    }
   }
 
   void Add(const DepthwiseFilterCut& cut, const FilterUnit& unit, const BlockSpan& span) {
     const SpanPlace place = cut.PlaceOf(unit, span.bounds);
     const int64_t images = span.bounds.image_end - span.bounds.image_begin;
+    blocks += span.end - span.begin;
     spans += images;
     in += images * place.in_rows.size() * place.in_cols.size();
     out += images * place.out_rows.size() * place.out_cols.size();
@@ -58,7 +63,7 @@ struct PackedPixels {
     out_rows += images * place.out_rows.size();
   }
 
-  int64_t spans = 0, in = 0, out = 0, in_rows = 0, out_rows = 0;
+  int64_t blocks = 0, spans = 0, in = 0, out = 0, in_rows = 0, out_rows = 0;
 };
 
 // Numbers of one operand that go to strips, `pixels` of them in `rows` and `spans`; of each channel

@@ -264,7 +264,7 @@ void FilterWorker<Stored, Element>::AddSpan(const BlockSpan& span, int64_t first
     FilterCall<Element>* call = known_->calls.data();
     for (int64_t i = span.begin; i < span.end; ++i) {
       for (int64_t part = 0; part < cut_.parts; ++part) Call(image, step, call++);
-      if (image + step < cut_.blocks[i].image_end || cut_.has_one_block()) continue;
+      if (image + step < bounds.image_end || cut_.has_one_block()) continue;
       double* fold = folds + (i / cut_.portion_blocks - first_portion) * cut_.FoldSize();
       kernels_.fold_block(sums_, fold, cut_.f64 ? fold + cut_.unit_size : nullptr, count);
     }
@@ -287,10 +287,13 @@ void FilterWorker<Stored, Element>::SumPortions(int64_t unit, const PortionPart&
   if (!cut_.has_one_block()) std::fill_n(folds, part.portions.size() * cut_.FoldSize(), 0.0);
   StartUnit(unit);
   const Range next_channels = cut_.UnitAt(unit + 1 < cut_.num_units() ? unit + 1 : 0).channels;
-  for (size_t i = 0; i < part.spans.size(); ++i) {
-    const bool last = i + 1 == part.spans.size();
-    StartSpan(part.spans[i], part.spans[last ? 0 : i + 1], last ? next_channels : unit_.channels);
-    AddSpan(part.spans[i], part.portions.begin, folds);
+  std::vector<BlockSpan> found;
+  if (part.spans.empty()) found = cut_.SpansOf(part.portions);
+  const std::vector<BlockSpan>& spans = part.spans.empty() ? found : part.spans;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const bool last = i + 1 == spans.size();
+    StartSpan(spans[i], spans[last ? 0 : i + 1], last ? next_channels : unit_.channels);
+    AddSpan(spans[i], part.portions.begin, folds);
   }
 }
 

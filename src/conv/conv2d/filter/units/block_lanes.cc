@@ -34,14 +34,14 @@ class BlockLanesPlan final : public Plan {
       : num_threads_(num_threads),
         lanes_(kernels.VectorOuter<Compute>().lanes),
         cut_(problem),
-        blocks_(PixelBlocks(cut_.geometry.batch, cut_.geometry.out_h, cut_.geometry.out_w)),
+        blocks_(cut_.geometry.batch, cut_.geometry.out_h, cut_.geometry.out_w),
         sums_(cut_, kernels.VectorOuter<Compute>()),
         folds_(cut_.num_units(), sums_.UnitSize(), cut_.num_blocks),
         row_offsets_(cut_.RowOffsets(sums_.row_tiles() * sums_.tile_rows)),
         segments_(cut_.Segments()) {}
 
   const BlockLanesCut& cut() const { return cut_; }
-  const std::vector<PixelBlock>& blocks() const { return blocks_; }
+  const PixelBlockGrid& blocks() const { return blocks_; }
   const BlockLanesSums& sums() const { return sums_; }
   const std::vector<int64_t>& row_offsets() const { return row_offsets_; }
   const std::vector<GemmSegment>& segments() const { return segments_; }
@@ -62,7 +62,7 @@ class BlockLanesPlan final : public Plan {
   const int num_threads_;
   const int64_t lanes_;
   const BlockLanesCut cut_;
-  const std::vector<PixelBlock> blocks_;
+  const PixelBlockGrid blocks_;
   const BlockLanesSums sums_;
   const UnitFolds<Compute> folds_;
   const std::vector<int64_t> row_offsets_;

@@ -18,10 +18,11 @@ class BlockLanesPacker {
  public:
   using Compute = ComputeType<Stored>;
 
-  BlockLanesPacker(const BlockLanesCut& cut, const std::vector<PixelBlock>& blocks,
+  BlockLanesPacker(const BlockLanesCut& cut, const PixelBlockGrid& blocks,
                    const PackKernels<Stored>& kernels, int64_t lanes)
       : cut_(cut),
         blocks_(blocks),
+        first_(blocks[0]),
         kernels_(kernels),
         lanes_(lanes),
         places_(static_cast<size_t>(lanes)) {
@@ -33,8 +34,8 @@ class BlockLanesPacker {
 
   // Lane i is block first + i, for i < count; surplus lanes are zeros.
   void SetBlocks(int64_t first, int64_t count) {
-    first_block_ = first;
-    num_blocks_ = count;
+    of_lanes_.clear();
+    for (int64_t i = first; i < first + count; ++i) of_lanes_.push_back(blocks_[i]);
   }
 
   // Packs what the blocks have of the groups of a unit of `data`, the tensor of operand `form`.
@@ -63,14 +64,15 @@ class BlockLanesPacker {
   void PackRow(int64_t image, int64_t row, Compute* to);
 
   const BlockLanesCut& cut_;
-  const std::vector<PixelBlock>& blocks_;
+  const PixelBlockGrid& blocks_;
+  const PixelBlock first_;
+  std::vector<PixelBlock> of_lanes_;  // surplus lanes have none
   const PackKernels<Stored>& kernels_;
   const int64_t lanes_;
   std::vector<const Stored*> places_;  // by lane; null: zeros
   bool in_tensor_ = false;             // all of them, that are there
   AlignedArray<Stored> parts_;         // of a row of each lane, between zeros
   int64_t part_size_ = 0;
-  int64_t first_block_ = 0, num_blocks_ = 0;
   // The place of what is packed now.
   const BlockLanesOperand* form_ = nullptr;
   const Stored* data_ = nullptr;
@@ -128,8 +130,8 @@ void BlockLanesPacker<Stored>::FindPlaces(int64_t image, int64_t row, int64_t ch
   in_tensor_ = true;
   for (int64_t lane = 0; lane < lanes_; ++lane) {
     places_[static_cast<size_t>(lane)] =
-        lane < num_blocks_
-            ? RowOf(blocks_[static_cast<size_t>(first_block_ + lane)], lane, image, row, channel)
+        lane < std::ssize(of_lanes_)
+            ? RowOf(of_lanes_[static_cast<size_t>(lane)], lane, image, row, channel)
             : nullptr;
   }
 }
@@ -139,7 +141,7 @@ template <class Stored>
 void BlockLanesPacker<Stored>::PackRow(int64_t image, int64_t row, Compute* to) {
   constexpr int64_t kPixelsAhead = 8;
   const DataShape& shape = form_->shape;
-  const Range on_image = cut_.whole_rows ? form_->OnImage(blocks_.front()) : Range{0, form_->cols};
+  const Range on_image = cut_.whole_rows ? form_->OnImage(first_) : Range{0, form_->cols};
   const int64_t pixels = on_image.end - on_image.begin;
   to += on_image.begin * form_->pixel * lanes_;
   if (shape.format == DataFormat::kNCHW) {

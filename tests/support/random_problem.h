@@ -23,7 +23,7 @@ struct RandomProblemOptions {
   std::optional<Padding> padding;
   int64_t max_terms = 200'000;  // products of one problem, at most
   bool allow_empty = true;      // sizes of 0
-  bool relates_sizes = false;   // windows side by side and filters as long as the map, too
+  bool relates_sizes = false;   // sizes that follow from each other, too
 };
 
 class RandomProblems {
@@ -82,14 +82,22 @@ class RandomProblems {
   }
 
   // Sizes of an axis that follow from each other, for which code changes its path: windows side by
-  // side, a filter as long as the map.
+  // side, a filter as long as the map or as far apart as it, a stride that a dilation meets. And
+  // pixels a power of two apart, which crowd in few sets of the caches.
   void Relate(ConvSpec& spec) {
-    const size_t first = spec.data_format == DataFormat::kNHWC ? 1 : 2;
+    const bool nhwc = spec.data_format == DataFormat::kNHWC;
     for (const size_t axis : {0, 1}) {
       const int64_t kernel = (*spec.filter)[axis];
       if (kernel == 0) continue;
+      int64_t& map = (*spec.input)[axis + (nhwc ? 1 : 2)];
       if (draw_.OneIn(4)) spec.strides[axis] = kernel;
-      if (draw_.OneIn(4)) (*spec.input)[first + axis] = kernel * draw_.OneOf<int64_t>({1, 1, 2, 3});
+      if (draw_.OneIn(8)) spec.dilations[axis] = spec.strides[axis] * draw_.OneOf<int64_t>({1, 2});
+      if (draw_.OneIn(4)) map = kernel * draw_.OneOf<int64_t>({1, 1, 2, 3});
+      if (draw_.OneIn(8)) map = (kernel - 1) * spec.dilations[axis] + draw_(0, 2);
+    }
+    int64_t& channels = (*spec.input)[nhwc ? 3 : 1];
+    if (draw_.OneIn(12) && (*spec.filter)[2] == channels) {
+      channels = (*spec.filter)[2] = draw_.OneOf<int64_t>({128, 256, 512, 1024});
     }
   }
 

@@ -19,8 +19,8 @@ constexpr int64_t kImageBytes = int64_t{6} << 20;       // of both operands: tak
 constexpr int64_t kSumBytes = int64_t{24} << 20;        // of tiles' sums
 constexpr int64_t kDealtSumBytes = 640 << 10;           // those of a run, beside a stage's operands
 constexpr int64_t kDealtBlockBytes = int64_t{1} << 20;  // those of all blocks of a thread
-// A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache; of
-// vectors shorter than a line, whose tiles compute less with each line of it, about in the first.
+// A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache.
+// Tiles of vectors shorter than a line compute less with each line: theirs stays near the first.
 constexpr int64_t kChunkBytes = 256 << 10, kShortVectorsChunkBytes = 48 << 10;
 constexpr int64_t kOneCallBytes = 640 << 10;      // where that saves keeping sums
 constexpr int64_t kOneCallPixels = 2560;          // there

@@ -160,7 +160,9 @@ void CheckTiles(const KernelTable& table) {
   const ScopedFpEnvironment environment;
   uint64_t seed = 0;
   for (const GemmTile<Compute>& tile : table.Gemm<Compute>().tiles) {
-    AlignedArray<double> sums(int64_t{tile.rows} * tile.cols * 2 * 3);
+    // Tiles' sums may lie further apart than they are long.
+    const int64_t sums_step = SumsOfTile(tile) + tile.cols;
+    AlignedArray<double> sums(3 * sums_step);
     for (int trial = 0; trial < 40; ++trial) {
       ++seed;
       const int64_t num_rows = trial % 3 * tile.rows + tile.rows - trial % tile.rows;
@@ -172,10 +174,12 @@ void CheckTiles(const KernelTable& table) {
       if (cut > 0) {
         auto first = product.Args(0, cut, sums.data());
         first.keep = true;
+        first.sums_step = sums_step;
         tile.run(first);
       }
       auto args = product.Args(cut, num_blocks, sums.data());
       args.resume = cut > 0;
+      args.sums_step = cut > 0 ? sums_step : 0;
       args.odd = odd;
       tile.run(args);
       ExpectProduct(product, tile, odd,

@@ -226,11 +226,12 @@ class RowGatherer {
     args_.c_rows = c_rows_ + first;
     args_.num_tiles = num_tiles;
     args_.num_rows = num_rows;
+    if (args_.keep || args_.resume) args_.sums_step = SumsOfTile(tile);
     tile.run(args_);
+    args_.sums += num_tiles * args_.sums_step;
     if (args_.ahead != nullptr) {
       args_.ahead = static_cast<const char*>(args_.ahead) + num_tiles * args_.ahead_tile_step;
     }
-    if (args_.keep || args_.resume) args_.sums += num_tiles * SumsOfTile(tile);
   }
 
   const IndirectGemmKernels<Compute>& kernels_;

@@ -43,9 +43,6 @@ class Tile {
   using Half = hn::Half<D>;
   using Times = Multiplier<Element, D>;
   using TimesHalf = Multiplier<Element, Half>;
-  // A tile's sums, and the doubles that hold them.
-  static constexpr int64_t kSums = kRows * kVectors * hn::MaxLanes(D());
-  static constexpr int64_t kDoubles = kSums * static_cast<int64_t>(sizeof(T) / 4);
   static constexpr int kWhole = kEndsInHalf ? kVectors - 1 : kVectors;
   // Long narrow tiles of short vectors have no time for another load with every term: they fetch
   // for several, and only where what they fetch lies beyond the caches.
@@ -140,8 +137,7 @@ class Tile {
   template <bool kInPairs>
   static HWY_INLINE void FoldBlocks(const GemmTileArgs<Element>& args, int64_t tile,
                                     const Operands& operands, Accumulators& acc, Ahead& ahead) {
-    WaitingBlocks<Element, kRows, kVectors> blocks(
-        args.sums + (args.resume || args.keep ? tile * kDoubles : 0), args.resume);
+    WaitingBlocks<Element, kRows, kVectors> blocks(args.sums + tile * args.sums_step, args.resume);
     const GemmSegment* begin = args.segments;
     for (int64_t block = 0; block < args.num_blocks; ++block) {
       const GemmSegment* const end = args.segments + args.block_ends[block];

@@ -55,8 +55,9 @@ struct GemmTileArgs {
   // The sums of finished blocks: rows x columns of the kernel in row-major order, then, for double
   // only, as many error terms. Aligned to kAlignment. `resume`: they hold earlier blocks; else they
   // start from zero. `keep`: the sums stay there; else the finished tile goes to c. With either,
-  // every tile has its own, one behind the other; else they share one's.
+  // every tile has its own, a step from the one before; else they share one's, and the step is 0.
   double* sums;
+  int64_t sums_step;
   bool resume, keep;
 
   // c[c_rows[i] + j] for j < num_cols and all rows, but of the last tile only i < num_rows; sums of

@@ -92,6 +92,9 @@ struct FilterCut {
   }
 
   int64_t NumRows() const { return NumRows(geometry, form); }
+  // As many as tiles meet: the last one may have surplus ones, and those of a narrow panel more
+  // than a row block.
+  int64_t RowsHeld() const { return row_blocks * sizes.tile_rows + kMaxTileRows; }
   // Rows of the result, [tap][input channel], by all groups' output channels.
   int64_t ResultRows() const { return num_taps * geometry.group_in_c; }
   int64_t NumBlocks() const { return static_cast<int64_t>(blocks.size()); }

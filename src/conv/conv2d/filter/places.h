@@ -50,18 +50,20 @@ class StagePlaces {
 
   // The place in the operand whose channels are the tiles' rows, from its `begin`.
   int64_t Rows(int64_t group_in_pass) const { return group_in_pass * rows().group; }
-  // The places of `count` rows of the result's matrix (inside their tap when apart), from `first`
-  // on, from the group's pixel; surplus ones repeat the last.
-  void SetRowOffsets(int64_t first, int64_t count, int64_t* offsets) const {
-    const int64_t num = std::min(count, cut_->NumRows() - first);
+  // The places of all rows of the result's matrix (of those of a tap when apart) from the group's
+  // pixel; surplus ones repeat the last.
+  void SetRowOffsets(std::vector<int64_t>& offsets) const {
+    const int64_t num = cut_->NumRows();
+    offsets.resize(static_cast<size_t>(cut_->RowsHeld()));
+    int64_t* const to = offsets.data();
     if (cut_->inputs_in_lanes) {
-      for (int64_t i = 0; i < num; ++i) offsets[i] = (first + i) * output_.channel;
+      for (int64_t i = 0; i < num; ++i) to[i] = i * output_.channel;
     } else if (cut_->joined) {
-      SetJoinedOffsets(first, num, offsets);
+      SetJoinedOffsets(num, to);
     } else {
-      SetBlockOffsets(first, num, offsets);
+      SetBlockOffsets(num, to);
     }
-    std::fill(offsets + num, offsets + count, offsets[num - 1]);
+    std::fill(to + num, to + offsets.size(), to[num - 1]);
   }
   // The place of a panel of the operand whose channels are columns, from its `begin`.
   int64_t Columns(int64_t panel_in_pass) const {
@@ -83,24 +85,19 @@ class StagePlaces {
   const OperandPlaces& columns() const { return cut_->inputs_in_lanes ? input_ : output_; }
   int64_t input_step() const { return cut_->cols.stride * input_.pixel; }
 
-  // Counted on instead of divided for each row: divisions would take as long as short tiles.
-  void SetBlockOffsets(int64_t first, int64_t num, int64_t* offsets) const {
+  void SetBlockOffsets(int64_t num, int64_t* offsets) const {
     const int64_t block_c = cut_->ChannelBlock();
-    int64_t block = first / block_c, channel = first % block_c;
-    for (int64_t i = 0; i < num; ++i) {
-      offsets[i] = block * input_.block + channel * input_.channel;
-      if (++channel == block_c) channel = 0, ++block;
+    for (int64_t first = 0, block = 0; first < num; first += block_c, block += input_.block) {
+      const int64_t count = std::min(block_c, num - first);
+      for (int64_t i = 0; i < count; ++i) *offsets++ = block + i * input_.channel;
     }
   }
-  void SetJoinedOffsets(int64_t first, int64_t num, int64_t* offsets) const {
+  void SetJoinedOffsets(int64_t num, int64_t* offsets) const {
     const ConvGeometry& g = cut_->geometry;
-    int64_t tap = first / g.group_in_c, channel = first % g.group_in_c;
-    for (int64_t i = 0; i < num; ++tap, channel = 0) {
+    for (int64_t tap = 0; tap < num / g.group_in_c; ++tap) {
       const int64_t pixel = tap / g.kernel_w * g.dilation_h * input_.row +
                             tap % g.kernel_w * g.dilation_w * input_.pixel;
-      for (; channel < g.group_in_c && i < num; ++channel, ++i) {
-        offsets[i] = pixel + channel * input_.channel;
-      }
+      for (int64_t i = 0; i < g.group_in_c; ++i) *offsets++ = pixel + i * input_.channel;
     }
   }
 

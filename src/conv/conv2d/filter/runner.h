@@ -33,19 +33,30 @@ class FilterGradientRunner {
  private:
   // The micro-kernel gives the result its final type.
   static constexpr bool kNarrows = std::is_same_v<Element, BFloat16Pair>;
+  // The tiles of a panel: of row blocks with all their rows, and of the rest, if there is one.
+  struct PanelTiles {
+    int64_t num_cols;
+    GemmTile<Element> whole, rest;
+  };
   // Everything of a tile's place but its sums.
   struct Place {
     int64_t panel, row_block;  // panel of the pass
     int64_t group_in_pass;
-    GemmTile<Element> tile;
-    int64_t num_rows, num_cols;
+    const PanelTiles* tiles;
     int64_t first;  // where the tile's first number is in the result
   };
 
+  PanelTiles TilesOf(int64_t num_cols) const;
   Place PlaceOf(const Pass& pass, const FilterCut::TilePlace& at) const;
+  bool IsWhole(const Place& place) const { return place.row_block < whole_row_blocks_; }
+  const GemmTile<Element>& TileOf(const Place& place) const {
+    return IsWhole(place) ? place.tiles->whole : place.tiles->rest;
+  }
   // The same place `blocks` row blocks further.
-  void MoveRows(Place& place, int64_t blocks) const;
-  void SetRows(Place& place) const;
+  void MoveRows(Place& place, int64_t blocks) const {
+    place.row_block += blocks;
+    place.first += blocks * cut_.sizes.tile_rows * RowPitch();
+  }
   // Row blocks from this one on that one call of the micro-kernel may take: those of its size.
   int64_t BlocksAlike(const Place& place) const;
   // From one row of the result's matrix to the next.
@@ -60,9 +71,8 @@ class FilterGradientRunner {
            bytes(g.group_out_c) % kLineBytes == 0 && cut_.PanelBytes() % kLineBytes == 0 &&
            PaysToStream(result_, bytes(cut_.ResultRows() * g.out_c), bytes(g.out_c));
   }
-  // Sets the places of so many row blocks.
-  void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args,
-                 int64_t* c_rows) const;
+  // Sets where the result of so many row blocks goes.
+  void SetResult(const Place& place, int64_t row_blocks, GemmTileArgs<Element>& args) const;
   // Stage after stage, which all threads pack and compute together.
   void RunStages(const Pass& pass);
   void RunStage(const Pass& pass);
@@ -97,7 +107,8 @@ class FilterGradientRunner {
   const Parallel alone_{1};
   const ConvArgs args_alone_;
   std::deque<Stage> stages_;  // one, or where portions are dealt one of each thread
-  const int64_t tiles_held_, num_cols_;
+  const int64_t tiles_held_, num_cols_, whole_row_blocks_;
+  const PanelTiles tiles_, last_tiles_;  // of all panels of a group, and of its last one
   AlignedArray<double> sums_, totals_;
   // A pass's columns of the result before they are rounded to 16 bits, or all of it before it is
   // turned (finish_result.h).
@@ -105,6 +116,7 @@ class FilterGradientRunner {
   Compute* result_ = nullptr;
   Range held_;  // that are in result_, unless it is turned
   bool streams_ = false;
+  std::vector<int64_t> result_rows_;  // the places of the matrix' rows in the result
   std::vector<PixelList> lists_;  // of each thread
 };
 
@@ -119,10 +131,14 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
                   args.result,  args.kernels, alone_},
       tiles_held_(cut.TilesOf(cut.passes.front())),
       num_cols_(FilterCut::NumCols(cut.geometry, cut.form)),
+      whole_row_blocks_(cut.NumRows() / cut.sizes.tile_rows),
+      tiles_(TilesOf(cut.sizes.panels.ColsOf(0, num_cols_))),
+      last_tiles_(TilesOf(cut.sizes.panels.ColsOf(cut.sizes.panels.count - 1, num_cols_))),
       sums_((cut.one_call ? args.parallel.num_threads() : tiles_held_ * cut.portions_at_once) *
             cut.sizes.tile_sums),
       totals_(cut.NumRuns() > 1 ? tiles_held_ * cut.sizes.tile_sums : 0),
       held_{0, cut.geometry.out_c},
+      result_rows_(static_cast<size_t>(cut.RowsHeld())),
       lists_(static_cast<size_t>(args.parallel.num_threads())) {
   for (int i = 0; i < (cut.deals_portions ? args.parallel.num_threads() : 1); ++i) {
     stages_.emplace_back(cut.deals_portions ? args_alone_ : args_, cut, front);
@@ -141,6 +157,9 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::Run() {
   for (const Pass& pass : cut_.passes) {
     if (cut_.RoundsResult()) held_ = cut_.ResultColumns(pass);
+    for (size_t i = 0; i < result_rows_.size(); ++i) {
+      result_rows_[i] = static_cast<int64_t>(i) * RowPitch();
+    }
     std::fill_n(totals_.data(), totals_.size(), 0.0);
     if (cut_.deals_portions) {
       DealPortions(pass);
@@ -153,73 +172,52 @@ void FilterGradientRunner<Stored, Operands>::Run() {
 }
 
 template <class Stored, class Operands>
+auto FilterGradientRunner<Stored, Operands>::TilesOf(int64_t num_cols) const -> PanelTiles {
+  const auto tiles = TilesOfWidth(kernels_, num_cols);
+  const int64_t tile_rows = cut_.sizes.tile_rows, rest = cut_.NumRows() % tile_rows;
+  return {num_cols, SmallestTile(tiles, tile_rows), SmallestTile(tiles, rest)};
+}
+
+template <class Stored, class Operands>
 auto FilterGradientRunner<Stored, Operands>::PlaceOf(const Pass& pass,
                                                      const FilterCut::TilePlace& at) const
     -> Place {
   const ConvGeometry& g = cut_.geometry;
-  Place place{};
-  place.row_block = at.row_block;
-  place.panel = at.panel;
   const int64_t panels = pass.panel_end - pass.panel_begin;
-  const int64_t panel = pass.panel_begin + place.panel % panels;  // of the group
-  place.group_in_pass = place.panel / panels;
-  place.num_cols = cut_.sizes.panels.ColsOf(panel, num_cols_);
-  const int64_t group = pass.group_begin + place.group_in_pass;
+  const int64_t panel = pass.panel_begin + at.panel % panels;  // of the group
+  const int64_t group_in_pass = at.panel / panels;
+  const int64_t group = pass.group_begin + group_in_pass;
   const int64_t matrix =
       cut_.inputs_in_lanes
           ? (group * cut_.tile_taps + at.tap) * g.group_out_c * num_cols_
           : at.tap * g.group_in_c * RowPitch() + group * g.group_out_c - held_.begin;
-  place.first =
+  const int64_t first =
       matrix + at.row_block * cut_.sizes.tile_rows * RowPitch() + panel * cut_.sizes.panels.cols;
-  SetRows(place);
-  return place;
-}
-
-template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::SetRows(Place& place) const {
-  const int64_t rows =
-      std::min(cut_.sizes.tile_rows, cut_.NumRows() - place.row_block * cut_.sizes.tile_rows);
-  if (rows == place.num_rows) return;
-  place.num_rows = rows;
-  place.tile = SmallestTile(TilesOfWidth(kernels_, place.num_cols), rows);
-}
-
-template <class Stored, class Operands>
-void FilterGradientRunner<Stored, Operands>::MoveRows(Place& place, int64_t blocks) const {
-  place.row_block += blocks;
-  place.first += blocks * cut_.sizes.tile_rows * RowPitch();
-  SetRows(place);
+  const bool last = panel + 1 == cut_.sizes.panels.count;
+  return {at.panel, at.row_block, group_in_pass, last ? &last_tiles_ : &tiles_, first};
 }
 
 template <class Stored, class Operands>
 int64_t FilterGradientRunner<Stored, Operands>::BlocksAlike(const Place& place) const {
-  const FilterCut::Sizes& sizes = cut_.sizes;
-  const int64_t whole = cut_.NumRows() / sizes.tile_rows, rest = cut_.NumRows() % sizes.tile_rows;
-  // Sums of neighbours lie as far apart as those of the widest panels' tiles.
-  const bool widest = place.tile.rows == sizes.tile_rows && place.tile.cols == sizes.panels.cols;
-  if (place.row_block >= whole || !widest) return 1;
-  const auto tiles = TilesOfWidth(kernels_, place.num_cols);
-  const bool rest_alike = rest > 0 && SmallestTile(tiles, rest).rows == sizes.tile_rows;
-  return whole - place.row_block + (rest_alike ? 1 : 0);
+  const auto& [cols, whole, rest] = *place.tiles;
+  if (!IsWhole(place) || whole.rows != cut_.sizes.tile_rows) return 1;
+  const bool all = cut_.row_blocks == whole_row_blocks_ || rest.rows == whole.rows;
+  return (all ? cut_.row_blocks : whole_row_blocks_) - place.row_block;
 }
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::SetResult(const Place& place, int64_t row_blocks,
-                                                       GemmTileArgs<Element>& args,
-                                                       int64_t* c_rows) const {
+                                                       GemmTileArgs<Element>& args) const {
   const int64_t tile_rows = cut_.sizes.tile_rows;
   const int64_t last = cut_.NumRows() - (place.row_block + row_blocks - 1) * tile_rows;
-  args.num_rows = std::min(tile_rows, last);
-  for (int64_t i = 0; i < (row_blocks - 1) * tile_rows + args.num_rows; ++i) {
-    c_rows[i] = place.first + i * RowPitch();
-  }
   if constexpr (kNarrows) {
-    args.narrowed = static_cast<Stored*>(args_.result);
+    args.narrowed = static_cast<Stored*>(args_.result) + place.first;
   } else {
-    args.c = result_;
+    args.c = result_ + place.first;
   }
-  args.c_rows = c_rows;
-  args.num_cols = place.num_cols;
+  args.c_rows = result_rows_.data();
+  args.num_rows = std::min(tile_rows, last);
+  args.num_cols = place.tiles->num_cols;
   args.odd = !cut_.sizes.stores_compute_type;
   args.stream = streams_;
 }
@@ -313,6 +311,7 @@ void FilterGradientRunner<Stored, Operands>::RunGroup(const Pass& pass, const St
     args.resume = block > portion * cut_.portion_blocks;
     args.ahead_step = args.ahead_bytes = ahead.step();
     args.keep = cut_.NumPortions() > 1 || block_end < cut_.NumBlocks();
+    args.sums_step = args.resume || args.keep ? cut_.sizes.tile_sums : 0;
     int64_t listed_tap = -1;
     for (int64_t tile = begin; tile < end;) {
       const FilterCut::TilePlace at = cut_.PlaceOf(tile);
@@ -338,20 +337,16 @@ template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Stage& stage, const Place& place,
                                                           int64_t row_blocks,
                                                           GemmTileArgs<Element>& args) const {
-  constexpr int64_t kMostRows = kMostGroupRowBlocks * kMaxTileRows;
   const StagePlaces& places = stage.places();
-  int64_t a_rows[kMostRows], c_rows[kMostRows];
-  places.SetRowOffsets(place.row_block * cut_.sizes.tile_rows, row_blocks * place.tile.rows,
-                       a_rows);
   args.num_tiles = row_blocks;
   args.a = stage.operands().rows() + places.Rows(place.group_in_pass);
-  args.a_rows = a_rows;
+  args.a_rows = stage.RowOffsets(place.row_block);
   args.a_step = places.row_step();
   args.b = stage.operands().columns() + places.Columns(place.panel);
   args.b_step = places.column_step();
   args.in_pairs = cut_.in_pairs;
-  SetResult(place, row_blocks, args, c_rows);
-  place.tile.run(args);
+  SetResult(place, row_blocks, args);
+  TileOf(place).run(args);
 }
 
 template <class Stored, class Operands>
@@ -360,7 +355,7 @@ void FilterGradientRunner<Stored, Operands>::FoldPortions(const Pass& pass, int6
   if (begin >= end) return;
   args_.parallel.For(cut_.TilesOf(pass), [&](int64_t i) {
     const Place place = PlaceOf(pass, cut_.PlaceOf(i));
-    const int64_t count = int64_t{place.tile.rows} * place.tile.cols;
+    const int64_t count = int64_t{TileOf(place).rows} * TileOf(place).cols;
     double* total = cut_.NumRuns() > 1 ? TotalOf(i) : SumsOf(0, i);
     AddPortions(
         {begin, end}, cut_.portion_blocks, total,
@@ -372,11 +367,10 @@ void FilterGradientRunner<Stored, Operands>::FoldPortions(const Pass& pass, int6
 
 template <class Stored, class Operands>
 void FilterGradientRunner<Stored, Operands>::FinishTotal(const Place& place, double* total) const {
-  int64_t c_rows[kMaxTileRows];
   GemmTileArgs<Element> args{};
-  SetResult(place, 1, args, c_rows);
+  SetResult(place, 1, args);
   args.sums = total;
-  kernels_.finish(args, place.tile.rows, place.tile.cols);
+  kernels_.finish(args, TileOf(place).rows, TileOf(place).cols);
   if (streams_) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

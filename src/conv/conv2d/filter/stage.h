@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "conv/conv2d/filter/ahead.h"
 #include "conv/conv2d/filter/cut.h"
@@ -34,6 +35,7 @@ class FilterGradientStage {
     stage_ = &stage;
     places_.emplace(cut_, pass, stage);
     operands_.Pack(pass, stage, *places_);
+    places_->SetRowOffsets(row_offsets_);
     ahead_.Aim(pass, stage);
     if (front_ != nullptr) FindLists(last);
   }
@@ -41,6 +43,10 @@ class FilterGradientStage {
   const PixelStage& pixels() const { return *stage_; }
   const StagePlaces& places() const { return *places_; }
   const Operands& operands() const { return operands_; }
+  // The places of the rows of a row block and those behind it, from their group's pixel.
+  const int64_t* RowOffsets(int64_t row_block) const {
+    return row_offsets_.data() + row_block * cut_.sizes.tile_rows;
+  }
   const FilterGradientAhead& ahead() const { return ahead_; }
 
   // The list of a chunk's blocks, for one tap; in `own` unless it is there already.
@@ -69,6 +75,7 @@ class FilterGradientStage {
   Operands operands_;
   FilterGradientAhead ahead_;
   std::optional<StagePlaces> places_;
+  std::vector<int64_t> row_offsets_;
   StageLists own_lists_;
   const StageLists* lists_ = nullptr;
   const Pass* pass_ = nullptr;

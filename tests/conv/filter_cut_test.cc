@@ -110,11 +110,27 @@ TEST(FilterCut, TakesBlocksFromTheFirstCacheWithShortVectors) {
   EXPECT_EQ(plan(false).chunk_blocks, 2);
 }
 
+// A stage of pixels, packed, is half as large with short vectors. A stage of planes is not.
+TEST(FilterCut, TakesSmallStagesOfPixelsWithShortVectors) {
+  const auto stages = [](const std::string& sizes, bool vectors_are_lines) {
+    const FilterCut cut = PlanOf(sizes, 1, {.count = 3, .cols = 24}, FilterForm::kApart, "1,1",
+                                 vectors_are_lines);
+    return static_cast<double>(std::ssize(cut.stages));
+  };
+  const std::string pixels = "NHWC in=1,160,160,120 filter=1,1,120,72";
+  EXPECT_NEAR(stages(pixels, false) / stages(pixels, true), 2, 0.1);
+  const std::string planes = "NCHW in=1,120,160,160 filter=1,1,120,72";
+  EXPECT_EQ(stages(planes, false), stages(planes, true));
+}
+
 // Pixels that stay where they are, within the caches: a run is a stage, and nothing is fetched for
-// the next one. Memory, or packing, cuts runs, and what comes next is fetched.
+// the next one. Memory, or packing, cuts runs, and what comes next is fetched; and the third-level
+// cache does for short vectors.
 TEST(FilterCut, TakesWholeRunsFromTheCaches) {
-  const auto check = [](const std::string& sizes, int64_t panels, bool cached) {
-    const FilterCut cut = PlanOf(sizes, 1, {.count = panels, .cols = 32});
+  const auto check = [](const std::string& sizes, int64_t panels, bool cached,
+                        bool vectors_are_lines = true) {
+    const FilterCut cut = PlanOf(sizes, 1, {.count = panels, .cols = 32}, FilterForm::kApart, "1,1",
+                                 vectors_are_lines);
     EXPECT_EQ(std::ssize(cut.stages) == cut.NumRuns(), cached);
     const Problem any = ParseProblem(
         "conv2d float32 NHWC in=1,1,1,1 filter=1,1,1,1 strides=1,1 dilations=1,1 pads=0,0,0,0 "
@@ -129,6 +145,8 @@ TEST(FilterCut, TakesWholeRunsFromTheCaches) {
   check("NHWC in=1,160,160,8 filter=1,1,8,64", 2, true);
   check("NHWC in=1,160,160,8 filter=1,1,8,72", 3, false);
   check("NHWC in=1,320,320,8 filter=1,1,8,64", 2, false);
+  check("NHWC in=1,160,160,8 filter=1,1,8,64", 2, false, /*vectors_are_lines=*/false);
+  check("NHWC in=1,58,58,8 filter=1,1,8,64", 2, true, /*vectors_are_lines=*/false);
 }
 
 // 80 row blocks meet a panel. Six panels read rows where they lie, seven pack them.

@@ -10,9 +10,10 @@ namespace convgrad {
 namespace {
 
 // Packed operands of a stage: little enough to be in cache when they are used, with what is fetched
-// for the next one, but no less than the sums, which every stage reads and writes again. Threads,
-// which wait for each other in every stage, take more.
-constexpr int64_t kStageBytes = 512 << 10;
+// for the next one, but no less than the sums, which every stage reads and writes again. Processors
+// with short vectors have smaller caches, which matters where stages are pixels. Threads, which
+// wait for each other in every stage, take more.
+constexpr int64_t kStageBytes = 512 << 10, kShortVectorsStageBytes = 256 << 10;
 constexpr int64_t kStageBytesPerThread = int64_t{2} << 20;
 constexpr int64_t kMostStageBytes = int64_t{32} << 20;
 constexpr int64_t kImageBytes = int64_t{6} << 20;       // of both operands: taken whole
@@ -28,12 +29,6 @@ constexpr int64_t kOneCallPackedBytes = 8 << 20;  // there, beside fewer sums
 constexpr int64_t kGroupBytes = 384 << 10;        // of the input, for a group of row blocks
 constexpr int64_t kListBytes = 1 << 20;           // of all pixels of a stage for all taps
 constexpr int64_t kTilesPerThread = 32;           // with fewer, threads also take runs side by side
-
-// A stage of so many threads, beside sums of so many bytes.
-int64_t StageBytes(int64_t sum_bytes, int threads) {
-  const int64_t least = threads == 1 ? kStageBytes : kStageBytesPerThread * threads;
-  return std::min(std::max(sum_bytes, least), kMostStageBytes);
-}
 
 }  // namespace
 
@@ -106,6 +101,13 @@ int64_t FilterCut::CallPixels() const {
       {num_pixels, StageBytes(sum_bytes, num_threads) / pixel_bytes, ChunkBytes() / PanelBytes()});
 }
 
+int64_t FilterCut::StageBytes(int64_t sum_bytes, int threads) const {
+  const bool small = !sizes.vectors_are_lines && format == DataFormat::kNHWC;
+  const int64_t alone = small ? kShortVectorsStageBytes : kStageBytes;
+  const int64_t least = threads == 1 ? alone : kStageBytesPerThread * threads;
+  return std::min(std::max(sum_bytes, least), kMostStageBytes);
+}
+
 int64_t FilterCut::ChunkBytes() const {
   return sizes.vectors_are_lines ? kChunkBytes : kShortVectorsChunkBytes;
 }
@@ -132,7 +134,7 @@ std::vector<PixelStage> FilterCut::CutStages() const {
   // One thread packs alike for all portions: then it has its tiles' lists from the last one.
   const bool end_with_portions = stage_threads == 1 && !one_call;
   if (end_with_portions) {
-    const int64_t portion_pixels = portion_blocks * MostBlockPixels();
+    const int64_t portion_pixels = std::min(NumPixels(), portion_blocks * MostBlockPixels());
     stage_pixels = CeilDiv(portion_pixels, CeilDiv(portion_pixels, stage_pixels));
   }
   return SplitStages(blocks, geometry.out_h, out_cols, stage_pixels,

@@ -120,9 +120,13 @@ struct FilterCut {
     return channels == sizes.panels.cols ||
            tile_taps * row_blocks <= (costly ? kFewTiles : PanelBytes());
   }
-  // Nothing of a stage is packed, or has to be fetched before it begins.
+  // Nothing of a stage is packed, or has to be fetched before it begins. Tiles of short vectors
+  // wait for what lies beyond the second-level cache.
   bool ReadsOperandsFromCaches() const {
-    return !LeaveTheCaches(operand_bytes, num_threads) && UsesInputInPlace() && UsesOutputInPlace();
+    constexpr int64_t kNearBytes = 1 << 20;
+    if (!UsesInputInPlace() || !UsesOutputInPlace()) return false;
+    return sizes.vectors_are_lines ? !LeaveTheCaches(operand_bytes, num_threads)
+                                   : operand_bytes <= kNearBytes;
   }
   // From one input pixel that a tap meets to the next one that it meets in a row, if there is one.
   int64_t InputDistance() const {
@@ -299,6 +303,8 @@ struct FilterCut {
   std::vector<PixelBlock> MakeBlocks(bool pairs) const;
   // Pixels of the input's grid for each of out_backprop.
   int64_t GridPixels() const { return CeilDiv(rows.count * cols.count, geometry.out_h * out_cols); }
+  // A stage of so many threads, beside sums of so many bytes.
+  int64_t StageBytes(int64_t sum_bytes, int threads) const;
   int64_t ChunkBytes() const;  // of a panel, for one call of the micro-kernel
   bool OneCallSuffices() const;
   // Which columns and groups are summed up at a time.

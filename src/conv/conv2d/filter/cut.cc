@@ -379,8 +379,9 @@ int64_t FilterCut::ScratchBytes() const {
                                     ? packing_threads * tile_taps * MostStageSegments()
                                     : num_threads * kBlockTerms * chunk_blocks * (in_pairs ? 3 : 1);
   const int64_t segments = most_segments * 2 * int64_t{sizeof(GemmSegment)};
+  const int64_t places = (packing_threads + 1) * RowsHeld() * int64_t{sizeof(int64_t)};
   return (elements + UnfinishedElements()) * sizes.element_bytes + sums * int64_t{sizeof(double)} +
-         segments + static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
+         segments + places + static_cast<int64_t>(blocks.size() * sizeof(PixelBlock));
 }
 
 std::string FilterCut::Tiles() const {

@@ -117,7 +117,7 @@ class FilterGradientRunner {
   Range held_;  // that are in result_, unless it is turned
   bool streams_ = false;
   std::vector<int64_t> result_rows_;  // the places of the matrix' rows in the result
-  std::vector<PixelList> lists_;  // of each thread
+  std::vector<PixelList> lists_;      // of each thread
 };
 
 template <class Stored, class Operands>

@@ -113,8 +113,8 @@ TEST(FilterCut, TakesBlocksFromTheFirstCacheWithShortVectors) {
 // A stage of pixels, packed, is half as large with short vectors. A stage of planes is not.
 TEST(FilterCut, TakesSmallStagesOfPixelsWithShortVectors) {
   const auto stages = [](const std::string& sizes, bool vectors_are_lines) {
-    const FilterCut cut = PlanOf(sizes, 1, {.count = 3, .cols = 24}, FilterForm::kApart, "1,1",
-                                 vectors_are_lines);
+    const FilterCut cut =
+        PlanOf(sizes, 1, {.count = 3, .cols = 24}, FilterForm::kApart, "1,1", vectors_are_lines);
     return static_cast<double>(std::ssize(cut.stages));
   };
   const std::string pixels = "NHWC in=1,160,160,120 filter=1,1,120,72";
@@ -162,9 +162,13 @@ TEST(FilterCut, PacksWhatCrowdsOrManyTilesMeet) {
   EXPECT_FALSE(plan(384, 192).UsesInputInPlace());
 }
 
-// 16 rows of a vector are alike where tiles have 14 and 8, of half a vector they are not.
+// 16 rows of a vector are alike where tiles have 14 and 8, of half a vector they are not. With few
+// registers tiles have no more than ten.
 TEST(FilterCut, CutsRowsEvenly) {
   for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kAvx2) {
+      EXPECT_EQ(TileRowsFor(kernels.gemm_f32, 40, 8), 10);
+    }
     if (kernels.vector_bytes != 64) continue;
     EXPECT_EQ(TileRowsFor(kernels.gemm_f32, 16, 16), 8);
     EXPECT_EQ(TileRowsFor(kernels.gemm_f32, 144, 16), 14);

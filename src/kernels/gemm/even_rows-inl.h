@@ -42,9 +42,11 @@ class EvenTile {
 
   // Sums, a term's columns and a factor fit the registers, and addresses of rows theirs. The
   // tallest indirect tile of this width has no fewer rows.
-  static constexpr int kFewRows =
-      kVectors == 1 || (kVectors == 2 && HWY_TARGET != HWY_SCALAR) ? 6 : 4;
-  static constexpr int kRows = !kManyRegisters ? kFewRows : kVectors == 4 ? 6 : 8;
+  static constexpr int FewRows() {
+    if (kVectors == 1) return HWY_TARGET == HWY_SCALAR ? 6 : 10;
+    return kVectors == 2 && HWY_TARGET != HWY_SCALAR ? 6 : 4;
+  }
+  static constexpr int kRows = !kManyRegisters ? FewRows() : kVectors == 4 ? 6 : 8;
   using Accumulators = TileAccumulators<Element, kRows, kVectors, false>;
 
   explicit EvenTile(const GemmTileArgs<Element>& args)

@@ -33,12 +33,13 @@ struct TileOfAnyColumns {
 };
 
 // Sizes, in rows and vectors, by registers: accumulators, the vectors of a column and one broadcast
-// factor must fit, and one load or broadcast should serve two multiply-adds.
+// factor must fit, and one load or broadcast should serve two multiply-adds. Of 16 general
+// registers ten hold rows' addresses, which would else be loaded with every term.
 inline constexpr TileSize kGemmSizes[] = {{14, 1}, {8, 1}, {4, 1}, {1, 1}, {13, 2}, {12, 2},
                                           {8, 2},  {4, 2}, {1, 2}, {8, 3}, {4, 3},  {2, 3},
                                           {1, 3},  {6, 4}, {4, 4}, {3, 4}, {2, 4},  {1, 4}};
 inline constexpr TileSize kGemmSizesOfFewRegisters[] = {
-    {12, 1}, {6, 1}, {3, 1}, {1, 1}, {6, 2}, {4, 2}, {2, 2}, {1, 2}, {4, 3}, {2, 3}, {1, 3}};
+    {10, 1}, {5, 1}, {3, 1}, {1, 1}, {6, 2}, {4, 2}, {2, 2}, {1, 2}, {4, 3}, {2, 3}, {1, 3}};
 // They are few, since a size is as much code as with vectors.
 inline constexpr TileSize kGemmSizesOfScalars[] = {{6, 1}, {1, 1}, {4, 2}, {1, 2},
                                                    {4, 3}, {2, 3}, {1, 3}};

@@ -161,8 +161,8 @@ void CheckTiles(const KernelTable& table) {
   uint64_t seed = 0;
   for (const GemmTile<Compute>& tile : table.Gemm<Compute>().tiles) {
     // Tiles' sums may lie further apart than they are long.
-    const int64_t sums_step = SumsOfTile(tile) + tile.cols;
-    AlignedArray<double> sums(3 * sums_step);
+    const int64_t length = SumsOfTile(tile), apart = length + tile.cols;
+    AlignedArray<double> sums(3 * apart);
     for (int trial = 0; trial < 40; ++trial) {
       ++seed;
       const int64_t num_rows = trial % 3 * tile.rows + tile.rows - trial % tile.rows;
@@ -174,12 +174,13 @@ void CheckTiles(const KernelTable& table) {
       if (cut > 0) {
         auto first = product.Args(0, cut, sums.data());
         first.keep = true;
-        first.sums_step = sums_step;
+        first.sums_step = apart;
         tile.run(first);
+        for (int64_t i = 1; i < 3; ++i) std::copy_n(&sums[i * apart], length, &sums[i * length]);
       }
       auto args = product.Args(cut, num_blocks, sums.data());
       args.resume = cut > 0;
-      args.sums_step = cut > 0 ? sums_step : 0;
+      args.sums_step = cut > 0 ? length : 0;
       args.odd = odd;
       tile.run(args);
       ExpectProduct(product, tile, odd,

@@ -92,8 +92,8 @@ struct FilterCut {
   }
 
   int64_t NumRows() const { return NumRows(geometry, form); }
-  // As many as tiles meet: the last one may have surplus ones, and those of a narrow panel more
-  // than a row block.
+  // Rows with places of their own, as many as tiles meet: the last one may have surplus ones, and
+  // those of a narrow panel more than a row block.
   int64_t RowsHeld() const { return row_blocks * sizes.tile_rows + kMaxTileRows; }
   // Rows of the result, [tap][input channel], by all groups' output channels.
   int64_t ResultRows() const { return num_taps * geometry.group_in_c; }

@@ -59,7 +59,7 @@ class StagePlaces {
     if (cut_->inputs_in_lanes) {
       for (int64_t i = 0; i < num; ++i) to[i] = i * output_.channel;
     } else if (cut_->joined) {
-      SetJoinedOffsets(num, to);
+      SetJoinedOffsets(to);
     } else {
       SetBlockOffsets(num, to);
     }
@@ -92,9 +92,9 @@ class StagePlaces {
       for (int64_t i = 0; i < count; ++i) *offsets++ = block + i * input_.channel;
     }
   }
-  void SetJoinedOffsets(int64_t num, int64_t* offsets) const {
+  void SetJoinedOffsets(int64_t* offsets) const {
     const ConvGeometry& g = cut_->geometry;
-    for (int64_t tap = 0; tap < num / g.group_in_c; ++tap) {
+    for (int64_t tap = 0; tap < cut_->num_taps; ++tap) {
       const int64_t pixel = tap / g.kernel_w * g.dilation_h * input_.row +
                             tap % g.kernel_w * g.dilation_w * input_.pixel;
       for (int64_t i = 0; i < g.group_in_c; ++i) *offsets++ = pixel + i * input_.channel;

@@ -46,7 +46,7 @@ class FilterGradientRunner {
     int64_t first;  // where the tile's first number is in the result
   };
 
-  PanelTiles TilesOf(int64_t num_cols) const;
+  PanelTiles TilesOfPanel(int64_t num_cols) const;
   Place PlaceOf(const Pass& pass, const FilterCut::TilePlace& at) const;
   bool IsWhole(const Place& place) const { return place.row_block < whole_row_blocks_; }
   const GemmTile<Element>& TileOf(const Place& place) const {
@@ -132,8 +132,8 @@ FilterGradientRunner<Stored, Operands>::FilterGradientRunner(const ConvArgs& arg
       tiles_held_(cut.TilesOf(cut.passes.front())),
       num_cols_(FilterCut::NumCols(cut.geometry, cut.form)),
       whole_row_blocks_(cut.NumRows() / cut.sizes.tile_rows),
-      tiles_(TilesOf(cut.sizes.panels.ColsOf(0, num_cols_))),
-      last_tiles_(TilesOf(cut.sizes.panels.ColsOf(cut.sizes.panels.count - 1, num_cols_))),
+      tiles_(TilesOfPanel(cut.sizes.panels.ColsOf(0, num_cols_))),
+      last_tiles_(TilesOfPanel(cut.sizes.panels.ColsOf(cut.sizes.panels.count - 1, num_cols_))),
       sums_((cut.one_call ? args.parallel.num_threads() : tiles_held_ * cut.portions_at_once) *
             cut.sizes.tile_sums),
       totals_(cut.NumRuns() > 1 ? tiles_held_ * cut.sizes.tile_sums : 0),
@@ -172,7 +172,7 @@ void FilterGradientRunner<Stored, Operands>::Run() {
 }
 
 template <class Stored, class Operands>
-auto FilterGradientRunner<Stored, Operands>::TilesOf(int64_t num_cols) const -> PanelTiles {
+auto FilterGradientRunner<Stored, Operands>::TilesOfPanel(int64_t num_cols) const -> PanelTiles {
   const auto tiles = TilesOfWidth(kernels_, num_cols);
   const int64_t tile_rows = cut_.sizes.tile_rows, rest = cut_.NumRows() % tile_rows;
   return {num_cols, SmallestTile(tiles, tile_rows), SmallestTile(tiles, rest)};

@@ -25,12 +25,6 @@ namespace HWY_NAMESPACE {
 // are in them; else three rows of four.
 inline constexpr int64_t kWidestTile = kManyRegisters ? 7 : 4;
 
-// Channels that are taken at a time, whatever a group is elsewhere: a source vector is loaded once
-// for all taps, so that it pays to widen neighbours.
-template <class T>
-inline constexpr int64_t kRowsGroup =
-    static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<ComputeType<T> >()));
-
 template <class V>
 using RowsWeights = V[kRowsTaps][kRowsTaps];
 
@@ -86,28 +80,6 @@ HWY_INLINE void LoadWeights(D d, const DepthwiseRows<T>& rows, int64_t channel,
     for (int64_t k = 0; k < kRowsTaps; ++k) {
       weights[i][k] = LoadWidened(d, from + k * rows.filter_stride);
     }
-  }
-}
-
-// Ends the sums of some results.
-template <class T, class D, class V, size_t kCount>
-HWY_INLINE void EndSums(D d, V (&sums)[kCount]) {
-#pragma GCC unroll 8
-  for (size_t p = 0; p < kCount; ++p) sums[p] = EndedSum<T>(d, sums[p]);
-  if constexpr (!kInStorage<T>) {
-    if (HWY_LIKELY(!MayHaveNaN(d, sums))) return;
-#pragma GCC unroll 8
-    for (size_t p = 0; p < kCount; ++p) sums[p] = CanonicalNaN(d, sums[p]);
-  }
-}
-
-// Stores what has been ended.
-template <class D, class T, class V>
-HWY_INLINE void StoreEnded(D d, V sum, T* to) {
-  if constexpr (kInStorage<T>) {
-    StoreNarrowed(d, sum, to);
-  } else {
-    hn::StoreU(sum, d, to);
   }
 }
 

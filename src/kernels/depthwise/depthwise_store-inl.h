@@ -129,6 +129,28 @@ HWY_INLINE void StoreTile(D d, const DepthwiseForwardRow<T>& row, int64_t first_
   }
 }
 
+// Ends the sums of some results.
+template <class T, class D, class V, size_t kCount>
+HWY_INLINE void EndSums(D d, V (&sums)[kCount]) {
+#pragma GCC unroll 8
+  for (size_t p = 0; p < kCount; ++p) sums[p] = EndedSum<T>(d, sums[p]);
+  if constexpr (!kInStorage<T>) {
+    if (HWY_LIKELY(!MayHaveNaN(d, sums))) return;
+#pragma GCC unroll 8
+    for (size_t p = 0; p < kCount; ++p) sums[p] = CanonicalNaN(d, sums[p]);
+  }
+}
+
+// Stores what has been ended.
+template <class D, class T, class V>
+HWY_INLINE void StoreEnded(D d, V sum, T* to) {
+  if constexpr (kInStorage<T>) {
+    StoreNarrowed(d, sum, to);
+  } else {
+    hn::StoreU(sum, d, to);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace convgrad
 HWY_AFTER_NAMESPACE();

@@ -188,6 +188,12 @@ HWY_NOINLINE inline void FetchLines(LinesAhead* ahead, int64_t num_vectors) {
   LineFetcher(ahead).Fetch(num_vectors);
 }
 
+// Channels that kernels for all rows take at a time, whatever a group is elsewhere: a source vector
+// is loaded once for all taps, so that it pays to widen neighbours.
+template <class T>
+inline constexpr int64_t kRowsGroup =
+    static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<ComputeType<T> >()));
+
 // The first channel of vector v. The last vector ends with the last channel and may share some with
 // the one before it.
 constexpr int64_t FirstChannel(int64_t v, int64_t lanes, int64_t channels) {

@@ -91,14 +91,6 @@ class PlaneSquares {
     }
   }
 
-  // Returns the number, of whose origin the compiler knows nothing from here on. It would else keep
-  // the address of everything that is read, in more registers than there are.
-  template <class T>
-  static HWY_INLINE T Opaque(T number) {
-    asm("" : "+r"(number));
-    return number;
-  }
-
   static HWY_INLINE void AddTerm(const Compute* const (&rows)[kRows], int64_t at, V terms, int v,
                                  Sums& sums) {
 #pragma GCC unroll 16

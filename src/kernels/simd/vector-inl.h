@@ -47,6 +47,14 @@ HWY_INLINE V InRegister(V vector) {
   return vector;
 }
 
+// Returns a number or an address, of whose origin the compiler knows nothing from here on. It would
+// else keep the address of everything that is read, in more registers than there are.
+template <class T>
+HWY_INLINE T Opaque(T number) {
+  asm("" : "+r"(number));
+  return number;
+}
+
 // The canonical NaN: quiet, positive, no payload.
 template <class D>
 HWY_INLINE hn::Vec<D> QuietNaN(D d) {

@@ -80,24 +80,46 @@ std::string TilesOfDirect(const std::string& line, const KernelTable& kernels) {
   return "";
 }
 
+// How `direct` makes the rows of results of a 3x3 filter, "" or ", all rows" and how, of 14 rows.
+std::string RowsOfDirect(const std::string& op, int64_t cols, int64_t channels, int64_t stride,
+                         const KernelTable& kernels) {
+  const std::string tiles =
+      TilesOfDirect(op + " float32 NHWC in=" + ListOf({1, 14, cols, channels}) +
+                        " filter=" + ListOf({3, 3, channels, 1}) +
+                        " strides=" + ListOf({stride, stride}) + " pads=1,1,1,1",
+                    kernels);
+  return tiles.substr(std::min(tiles.find(", all rows"), tiles.size()));
+}
+
 // Pixels a multiple of 2 KiB apart share two sets of the first cache.
-TEST(DepthwisePlan, GoesDownAllRowsUnlessPixelsShareSets) {
-  const std::string forward = "depthwise_conv2d ", input = "depthwise_conv2d_backprop_input ";
+TEST(DepthwisePlan, MakesAllRowsUnlessPixelsShareSets) {
   for (const KernelTable& kernels : SupportedKernels()) {
     if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
-    for (const std::string& op : {forward, input}) {
-      const auto makes = [&](const std::string& shape, const char* strides) {
-        return TilesOfDirect(op + "float32 NHWC in=1,14,14," + shape + strides + " pads=1,1,1,1",
-                             kernels)
-            .ends_with("all rows together");
+    const bool short_vectors = kernels.vector_bytes < 64;
+    for (const std::string op : {"depthwise_conv2d", "depthwise_conv2d_backprop_input"}) {
+      const auto makes = [&](int64_t channels, int64_t stride) {
+        return !RowsOfDirect(op, 14, channels, stride, kernels).empty();
       };
-      EXPECT_TRUE(makes("480 filter=3,3,480,1 ", "strides=1,1")) << op;
-      EXPECT_TRUE(makes("480 filter=3,3,480,1 ", "strides=2,2")) << op;
-      const bool short_vectors = kernels.vector_bytes < 64;
-      EXPECT_EQ(makes("1536 filter=3,3,1536,1 ", "strides=1,1"), short_vectors) << op;
-      EXPECT_EQ(makes("1536 filter=3,3,1536,1 ", "strides=2,2"), short_vectors || op == forward)
-          << op;
+      EXPECT_TRUE(makes(480, 1)) << op;
+      EXPECT_TRUE(makes(480, 2)) << op;
+      EXPECT_EQ(makes(1536, 1), short_vectors) << op;
+      EXPECT_EQ(makes(1536, 2), short_vectors || op == "depthwise_conv2d") << op;
     }
+  }
+}
+
+TEST(DepthwisePlan, TakesRowsInTurnWhereAStrideLeavesThemFewSums) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    const auto& rows = kernels.depthwise_rows_f32;
+    if (rows.forward_rows == nullptr) continue;
+    const auto in_turn = [&](const char* op, int64_t vectors, int64_t stride) {
+      return RowsOfDirect(op, 14, vectors * rows.group, stride, kernels) == ", all rows in turn";
+    };
+    const bool few_registers = rows.strided_rows != nullptr;
+    EXPECT_EQ(in_turn("depthwise_conv2d", 3, 2), few_registers);
+    EXPECT_FALSE(in_turn("depthwise_conv2d", 2, 2));
+    EXPECT_FALSE(in_turn("depthwise_conv2d", 3, 1));
+    EXPECT_FALSE(in_turn("depthwise_conv2d_backprop_input", 3, 2));
   }
 }
 

@@ -77,7 +77,7 @@ class RowsCheck {
       : c_(c), channels_(c.channels + least_channels), random_(seed) {
     source_ = Numbers<Element>(c.source_rows * c.cols * channels_, random_);
     filter_ = Numbers<Element>(9 * channels_, random_);
-    out_.assign(static_cast<size_t>(c.count_rows * c.count * channels_ + 1), Narrow<Element>(42));
+    Clear();
   }
 
   void Run(const KernelTable& table) {
@@ -88,6 +88,21 @@ class RowsCheck {
     } else {
       kernels.forward_rows(rows);
     }
+    CheckResults(table);
+    if (c_.spread || c_.stride == 1 || kernels.strided_rows == nullptr) return;
+    Clear();
+    kernels.strided_rows(rows);
+    CheckResults(table);
+  }
+
+ private:
+  using Compute = ComputeType<Element>;
+
+  void Clear() {
+    out_.assign(static_cast<size_t>(c_.count_rows * c_.count * channels_ + 1), Narrow<Element>(42));
+  }
+
+  void CheckResults(const KernelTable& table) const {
     for (int64_t r = 0; r < c_.count_rows; ++r) {
       for (int64_t t = 0; t < c_.count; ++t) {
         for (int64_t channel = 0; channel < channels_; ++channel) {
@@ -101,9 +116,6 @@ class RowsCheck {
     }
     ASSERT_EQ(Widen(out_.back()), 42) << "written beyond the last result";
   }
-
- private:
-  using Compute = ComputeType<Element>;
 
   static bool Same(double a, double b) {
     return std::isnan(a) || std::isnan(b) ? std::isnan(a) && std::isnan(b) && !std::signbit(a)
@@ -188,6 +200,8 @@ TEST(DepthwiseRowsKernels, AreThereForVectorsOfFloat) {
     const bool scalar = table.isa == Isa::kScalar;
     EXPECT_EQ(table.DepthwiseRows<float>().forward_rows == nullptr, scalar) << NameOf(table.isa);
     EXPECT_EQ(table.DepthwiseRows<double>().spread_rows == nullptr, scalar) << NameOf(table.isa);
+    EXPECT_EQ(table.DepthwiseRows<float>().strided_rows != nullptr, table.isa == Isa::kAvx2)
+        << NameOf(table.isa);
   }
 }
 

@@ -21,10 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-// Columns of results of a tile at most: with 32 registers, three rows of seven sums and all weights
-// are in them; else three rows of four.
-inline constexpr int64_t kWidestTile = kManyRegisters ? 7 : 4;
-
 template <class V>
 using RowsWeights = V[kRowsTaps][kRowsTaps];
 
@@ -240,44 +236,22 @@ HWY_NOINLINE void SpreadDownRows(const DepthwiseRows<T>& rows, int64_t first_col
   }
 }
 
-template <class Body>
-HWY_INLINE void WithWidth(int64_t width, const Body& body) {
-  if constexpr (kManyRegisters) {
-    switch (width) {
-      case 7: return body(std::integral_constant<int64_t, 7>());
-      case 6: return body(std::integral_constant<int64_t, 6>());
-      case 5: return body(std::integral_constant<int64_t, 5>());
-      default: return body(std::integral_constant<int64_t, 4>());
-    }
-  } else {
-    switch (width) {
-      case 4: return body(std::integral_constant<int64_t, 4>());
-      case 3: return body(std::integral_constant<int64_t, 3>());
-      default: return body(std::integral_constant<int64_t, 2>());
-    }
-  }
-}
-
 // Calls body(width as a constant, first column, first channel, how far the next vector's is) for
-// all of `count` columns and `channels`, in nearly equal tiles, so that none is narrow.
+// all of `count` columns and `channels`.
 template <class T, class Body>
 HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
   constexpr int64_t kSize = kRowsGroup<T>;
   constexpr int64_t kTogether =
       HWY_MAX(kSize, 4 * LinesAhead::kLineBytes / static_cast<int64_t>(sizeof(T)));
-  const int64_t num_tiles = (count + kWidestTile - 1) / kWidestTile;
   for (int64_t begin = 0; begin < channels; begin += kTogether) {
     const int64_t end = HWY_MIN(begin + kTogether, channels);
-    for (int64_t tile = 0; tile < num_tiles; ++tile) {
-      const int64_t first = count * tile / num_tiles;
-      WithWidth(count * (tile + 1) / num_tiles - first, [&](auto width) HWY_ATTR {
-        for (int64_t slot = begin; slot < end; slot += kSize) {
-          const int64_t channel = FirstChannel(slot / kSize, kSize, channels);
-          const int64_t next = FirstChannel(slot / kSize + 1, kSize, channels);
-          body(width, first, channel, slot + kSize < channels ? next - channel : 0);
-        }
-      });
-    }
+    ForColumns(count, [&](auto width, int64_t first) HWY_ATTR {
+      for (int64_t slot = begin; slot < end; slot += kSize) {
+        const int64_t channel = FirstChannel(slot / kSize, kSize, channels);
+        const int64_t next = FirstChannel(slot / kSize + 1, kSize, channels);
+        body(width, first, channel, slot + kSize < channels ? next - channel : 0);
+      }
+    });
   }
 }
 

@@ -144,6 +144,17 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
          CachesHold(TensorBytes(), num_threads) && CanMakeAllRows(rows, cols);
 }
 
+// Forward with stride 2, unless channels are so few that the first cache keeps what a column down
+// the rows reads.
+bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const {
+  constexpr int64_t kLeastVectors = 3;  // of channels
+  const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
+    return kernels.DepthwiseRows<typename decltype(tag)::Type>().strided_rows != nullptr;
+  });
+  return has_kernel && all_rows && forward && cols.stride == 2 &&
+         chunks.widest() >= kLeastVectors * lanes;
+}
+
 // In place, where results of a task are whole lines, and sources and results together are too large
 // for the caches; of several threads larger ones, since these share what memory takes around them.
 bool DepthwiseDataCut::StreamsResult(int num_threads) const {
@@ -302,6 +313,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   CutPixels();
   all_rows = MakesAllRows(problem, kernels, num_threads);
   FillThreads(num_channels, num_threads);
+  rows_in_turn = TakesRowsInTurn(problem, kernels);
   streams = !all_rows && StreamsResult(num_threads);
   fetches = TensorBytes() >= kTensorsLeaveTheCaches;
   chunks_of_image = ChunksOfImage();

@@ -53,6 +53,7 @@ struct DepthwiseDataCut {
   int64_t row_parts, col_parts;
   int64_t waiting_rows;          // of results that are stored together, where not in place
   bool all_rows;                 // one kernel call makes all rows of results of a task
+  bool rows_in_turn;             // one after the other
   bool streams;                  // results are written around the caches
   bool fetches;                  // sources in place are fetched ahead: they are in no near cache
   std::vector<ColPart> cols_of;  // each part of columns
@@ -90,6 +91,7 @@ struct DepthwiseDataCut {
   int64_t TensorBytes() const;
   bool StreamsResult(int num_threads) const;
   bool MakesAllRows(const Problem& problem, const KernelTable& kernels, int num_threads) const;
+  bool TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const;
   void ShareChannels(int64_t num_channels, int64_t num_threads, int64_t wanted);
   int64_t ChunksOfImage() const;
   int64_t ResiduesOf(const std::vector<TapLine>& lines) const;

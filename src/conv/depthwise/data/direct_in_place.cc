@@ -104,6 +104,7 @@ void InPlaceRunner<Stored>::RunRows(const DataTask& task) const {
   rows.count = cut_.result.w;
   rows.channels = task.channels.size();
   if (row.spread) return kernels_.spread_rows(rows);
+  if (cut_.rows_in_turn) return kernels_.strided_rows(rows);
   kernels_.forward_rows(rows);
 }
 

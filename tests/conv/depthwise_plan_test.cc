@@ -91,6 +91,19 @@ std::string RowsOfDirect(const std::string& op, int64_t cols, int64_t channels, 
   return tiles.substr(std::min(tiles.find(", all rows"), tiles.size()));
 }
 
+TEST(DepthwisePlan, MakesAllRowsOfFourColumnsAndMore) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
+    for (const int64_t stride : {1, 2}) {
+      for (const std::string op : {"depthwise_conv2d", "depthwise_conv2d_backprop_input"}) {
+        const int64_t spread = op == "depthwise_conv2d" ? stride : 1;
+        EXPECT_NE(RowsOfDirect(op, 4 * spread, 480, stride, kernels), "") << op;
+        EXPECT_EQ(RowsOfDirect(op, 3 * spread, 480, stride, kernels), "") << op;
+      }
+    }
+  }
+}
+
 // Pixels a multiple of 2 KiB apart share two sets of the first cache.
 TEST(DepthwisePlan, MakesAllRowsUnlessPixelsShareSets) {
   for (const KernelTable& kernels : SupportedKernels()) {

@@ -10,7 +10,7 @@ namespace convgrad {
 inline constexpr int64_t kRowsTaps = 3;
 
 // Columns of results that are worth such a call.
-inline constexpr int64_t kLeastRowsColumns = 7;
+inline constexpr int64_t kLeastRowsColumns = 4;
 
 // Results (r, t) for r < count_rows, t < count; each is one chain over the taps that are on the
 // source, rows of the source ascending, in a row columns ascending. Steps are in elements, and may

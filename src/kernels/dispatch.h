@@ -17,7 +17,7 @@ void FillDepthwiseKernels(KernelTable& table);
 void FillDepthwiseForwardKernels(KernelTable& table);
 void FillDepthwiseGradientKernels(KernelTable& table);
 void FillDepthwiseRowsKernels(KernelTable& table);
-void FillDepthwiseStridedRowsKernels(KernelTable& table);
+void FillDepthwiseRowsInTurnKernels(KernelTable& table);
 void FillPackKernels(KernelTable& table);
 void FillPackPairKernels(KernelTable& table);
 void FillPlaneKernels(KernelTable& table);

@@ -75,7 +75,7 @@ std::vector<KernelTable> MakeTables() {
     FillDepthwiseForwardKernels(table);
     FillDepthwiseGradientKernels(table);
     FillDepthwiseRowsKernels(table);
-    FillDepthwiseStridedRowsKernels(table);
+    FillDepthwiseRowsInTurnKernels(table);
     FillPackKernels(table);
     FillPackPairKernels(table);
     FillPlaneKernels(table);

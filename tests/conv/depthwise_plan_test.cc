@@ -80,25 +80,29 @@ std::string TilesOfDirect(const std::string& line, const KernelTable& kernels) {
   return "";
 }
 
-// How `direct` makes the rows of results of a 3x3 filter, "" or ", all rows" and how, of 14 rows.
+// How `direct` makes the rows of results of a square filter, "" or ", all rows" and how, of 14
+// rows.
 std::string RowsOfDirect(const std::string& op, int64_t cols, int64_t channels, int64_t stride,
-                         const KernelTable& kernels) {
+                         const KernelTable& kernels, int64_t kernel = 3) {
   const std::string tiles =
       TilesOfDirect(op + " float32 NHWC in=" + ListOf({1, 14, cols, channels}) +
-                        " filter=" + ListOf({3, 3, channels, 1}) +
+                        " filter=" + ListOf({kernel, kernel, channels, 1}) +
                         " strides=" + ListOf({stride, stride}) + " pads=1,1,1,1",
                     kernels);
   return tiles.substr(std::min(tiles.find(", all rows"), tiles.size()));
 }
 
-TEST(DepthwisePlan, MakesAllRowsOfFourColumnsAndMore) {
+TEST(DepthwisePlan, GoesDownTheRowsOfFourColumnsAndMore) {
   for (const KernelTable& kernels : SupportedKernels()) {
     if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
     for (const int64_t stride : {1, 2}) {
       for (const std::string op : {"depthwise_conv2d", "depthwise_conv2d_backprop_input"}) {
         const int64_t spread = op == "depthwise_conv2d" ? stride : 1;
-        EXPECT_NE(RowsOfDirect(op, 4 * spread, 480, stride, kernels), "") << op;
-        EXPECT_EQ(RowsOfDirect(op, 3 * spread, 480, stride, kernels), "") << op;
+        const auto rows = [&](int64_t cols) {
+          return RowsOfDirect(op, cols * spread, 480, stride, kernels);
+        };
+        EXPECT_NE(rows(4), "") << op;
+        EXPECT_NE(rows(3), ", all rows together") << op;
       }
     }
   }
@@ -121,18 +125,29 @@ TEST(DepthwisePlan, MakesAllRowsUnlessPixelsShareSets) {
   }
 }
 
-TEST(DepthwisePlan, TakesRowsInTurnWhereAStrideLeavesThemFewSums) {
+// 3x3 goes down the rows without a stride, or of one vector of channels; seven taps go along them.
+TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
+  const std::string forward = "depthwise_conv2d", input = "depthwise_conv2d_backprop_input";
   for (const KernelTable& kernels : SupportedKernels()) {
     const auto& rows = kernels.depthwise_rows_f32;
     if (rows.forward_rows == nullptr) continue;
-    const auto in_turn = [&](const char* op, int64_t vectors, int64_t stride) {
-      return RowsOfDirect(op, 14, vectors * rows.group, stride, kernels) == ", all rows in turn";
+    const auto takes = [&](const std::string& op, int64_t kernel, int64_t vectors, int64_t stride) {
+      return RowsOfDirect(op, 14, vectors * rows.group, stride, kernels, kernel) ==
+             ", all rows in turn";
     };
-    const bool few_registers = rows.strided_rows != nullptr;
-    EXPECT_EQ(in_turn("depthwise_conv2d", 3, 2), few_registers);
-    EXPECT_FALSE(in_turn("depthwise_conv2d", 2, 2));
-    EXPECT_FALSE(in_turn("depthwise_conv2d", 3, 1));
-    EXPECT_FALSE(in_turn("depthwise_conv2d_backprop_input", 3, 2));
+    const bool has_kernel = rows.rows_in_turn != nullptr;
+    for (const int64_t kernel : {2, 4, 5, 6}) {
+      EXPECT_EQ(takes(forward, kernel, 1, 1), has_kernel) << kernel;
+      EXPECT_EQ(takes(input, kernel, 1, 1), has_kernel) << kernel;
+      EXPECT_EQ(takes(forward, kernel, 1, 3), has_kernel) << kernel;
+      EXPECT_FALSE(takes(input, kernel, 1, 2)) << kernel;
+    }
+    EXPECT_EQ(takes(forward, 3, 2, 2), has_kernel);
+    EXPECT_FALSE(takes(forward, 3, 1, 2));
+    EXPECT_FALSE(takes(forward, 3, 2, 1));
+    EXPECT_FALSE(takes(forward, 7, 1, 1));
+    EXPECT_EQ(takes(forward, 7, 1, 2), has_kernel);
+    EXPECT_EQ(takes(forward, 7, 512 / (4 * rows.group), 1), has_kernel);
   }
 }
 

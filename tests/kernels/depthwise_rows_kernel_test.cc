@@ -1,6 +1,6 @@
 // The kernels of depthwise_rows.h of every table against the formula of that header, one lane at a
 // time: tiles of every width, rows and columns off the source, parts of the rows, overlapping
-// vectors, taps that descend.
+// vectors, taps that descend; in turn, filters of any size, strides and dilations.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,18 +16,26 @@
 namespace convgrad {
 namespace {
 
+enum class Kind { kForward, kSpread, kInTurn };
+
 struct RowsCase {
-  bool spread;
+  Kind kind;
   int64_t channels, source_rows, cols, first_row, count_rows, origin, count, stride;
+  int64_t num_tap_rows, num_taps, row_stride, row_dilation, dilation;
   bool descends;
 
   std::string Name() const {
-    std::string name = spread ? "spread" : "forward";
+    std::string name = kind == Kind::kSpread   ? "spread"
+                       : kind == Kind::kInTurn ? "in turn"
+                                               : "forward";
     for (const int64_t value :
-         {channels, source_rows, cols, first_row, count_rows, origin, count, stride}) {
+         {channels, source_rows, cols, first_row, count_rows, origin, count, stride, num_tap_rows,
+          num_taps, row_stride, row_dilation, dilation}) {
       name += " " + std::to_string(value);
     }
-    return name + " (channels, source rows, cols, first row, rows, origin, columns, stride)";
+    return name +
+           " (channels, source rows, cols, first row, rows, origin, columns, stride, rows of taps, "
+           "taps, stride and dilation of rows, dilation)";
   }
 };
 
@@ -36,14 +44,27 @@ RowsCase RandomRowsCase(std::mt19937_64& random) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
   };
   RowsCase c = {};
-  c.spread = draw(0, 1) == 1;
+  c.kind = static_cast<Kind>(draw(0, 2));
   c.channels = draw(0, 40);
+  c.num_tap_rows = c.num_taps = 3;
+  c.row_dilation = c.dilation = 1;
   c.count = draw(kLeastRowsColumns, 40);
-  c.stride = c.spread ? 1 : draw(1, 2);
+  c.stride = c.row_stride = c.kind == Kind::kSpread ? 1 : draw(1, 2);
   c.count_rows = draw(1, 8);
   c.source_rows = draw(1, 10);
   c.descends = draw(0, 1) == 1;
-  if (c.spread) {
+  if (c.kind == Kind::kInTurn) {
+    c.count = draw(0, 1) == 1 ? draw(1, 24) : draw(1, 3);
+    c.num_tap_rows = draw(1, 5);
+    c.num_taps = draw(0, 1) == 1 ? 3 : draw(1, 5);
+    c.stride = draw(1, 3);
+    c.row_stride = draw(1, 3);
+    c.dilation = draw(1, 3);
+    c.row_dilation = draw(1, 3);
+    c.first_row = draw(-20, 4);
+    c.origin = draw(-6, 2);
+    c.cols = draw(1, c.count * c.stride + 4);
+  } else if (c.kind == Kind::kSpread) {
     c.first_row = draw(0, 6);
     c.origin = draw(0, 3);
     c.cols = (c.origin + c.count - 1) / 2 + draw(0, 2);
@@ -76,33 +97,17 @@ class RowsCheck {
   RowsCheck(const RowsCase& c, int64_t least_channels, uint64_t seed)
       : c_(c), channels_(c.channels + least_channels), random_(seed) {
     source_ = Numbers<Element>(c.source_rows * c.cols * channels_, random_);
-    filter_ = Numbers<Element>(9 * channels_, random_);
-    Clear();
+    filter_ = Numbers<Element>(num_taps() * channels_, random_);
+    out_.assign(static_cast<size_t>(c.count_rows * c.count * channels_ + 1), Narrow<Element>(42));
   }
 
   void Run(const KernelTable& table) {
     const auto& kernels = table.DepthwiseRows<Element>();
-    const DepthwiseRows<Element> rows = Call();
-    if (c_.spread) {
-      kernels.spread_rows(rows);
-    } else {
-      kernels.forward_rows(rows);
+    switch (c_.kind) {
+      case Kind::kForward: kernels.forward_rows(Call()); break;
+      case Kind::kSpread: kernels.spread_rows(Call()); break;
+      case Kind::kInTurn: kernels.rows_in_turn(Call());
     }
-    CheckResults(table);
-    if (c_.spread || c_.stride == 1 || kernels.strided_rows == nullptr) return;
-    Clear();
-    kernels.strided_rows(rows);
-    CheckResults(table);
-  }
-
- private:
-  using Compute = ComputeType<Element>;
-
-  void Clear() {
-    out_.assign(static_cast<size_t>(c_.count_rows * c_.count * channels_ + 1), Narrow<Element>(42));
-  }
-
-  void CheckResults(const KernelTable& table) const {
     for (int64_t r = 0; r < c_.count_rows; ++r) {
       for (int64_t t = 0; t < c_.count; ++t) {
         for (int64_t channel = 0; channel < channels_; ++channel) {
@@ -117,6 +122,9 @@ class RowsCheck {
     ASSERT_EQ(Widen(out_.back()), 42) << "written beyond the last result";
   }
 
+ private:
+  using Compute = ComputeType<Element>;
+
   static bool Same(double a, double b) {
     return std::isnan(a) || std::isnan(b) ? std::isnan(a) && std::isnan(b) && !std::signbit(a)
                                           : a == b && std::signbit(a) == std::signbit(b);
@@ -130,8 +138,8 @@ class RowsCheck {
     rows.source_stride = rows.out_stride = rows.channels = channels_;
     rows.num_source_rows = c_.source_rows;
     rows.num_cols = c_.cols;
-    rows.filter = filter_.data() + (c_.descends ? 8 * channels_ : 0);
-    rows.filter_row_step = 3 * step;
+    rows.filter = filter_.data() + (c_.descends ? (num_taps() - 1) * channels_ : 0);
+    rows.filter_row_step = c_.num_taps * step;
     rows.filter_stride = step;
     rows.out = out_.data();
     rows.out_row_step = c_.count * channels_;
@@ -140,26 +148,36 @@ class RowsCheck {
     rows.origin = c_.origin;
     rows.count = c_.count;
     rows.stride = c_.stride;
+    rows.num_tap_rows = c_.num_tap_rows;
+    rows.num_taps = c_.num_taps;
+    rows.row_stride = c_.row_stride;
+    rows.row_dilation = c_.row_dilation;
+    rows.dilation = c_.dilation;
     return rows;
   }
 
-  // The position that tap `tap` of result `at` reads, or -1.
-  int64_t Position(int64_t first, int64_t at, int64_t tap, int64_t size) const {
-    const int64_t twice = first + at - tap;
-    const int64_t position =
-        c_.spread ? (twice % 2 == 0 ? twice / 2 : -1) : first + at * c_.stride + tap;
-    return position < size ? position : -1;
+  int64_t num_taps() const { return c_.num_tap_rows * c_.num_taps; }
+
+  // The position if it is one of `size`, or less than 0.
+  static int64_t Position(int64_t at, int64_t size) { return at < size ? at : -1; }
+  static int64_t Half(int64_t twice, int64_t size) {
+    return twice % 2 == 0 ? Position(twice / 2, size) : -1;
   }
 
   // Ascending positions: forward's taps ascend, spread's descend.
   Compute Expected(int64_t r, int64_t t, int64_t channel) const {
+    const bool spread = c_.kind == Kind::kSpread;
     Compute chain = 0;
-    for (int64_t n = 0; n < 9; ++n) {
-      const int64_t i = c_.spread ? 2 - n / 3 : n / 3, k = c_.spread ? 2 - n % 3 : n % 3;
-      const int64_t row = Position(c_.first_row, r, i, c_.source_rows);
-      const int64_t col = Position(c_.origin, t, k, c_.cols);
+    for (int64_t n = 0; n < num_taps(); ++n) {
+      const int64_t of_order = spread ? num_taps() - 1 - n : n;
+      const int64_t i = of_order / c_.num_taps, k = of_order % c_.num_taps;
+      const int64_t row =
+          spread ? Half(c_.first_row + r - i, c_.source_rows)
+                 : Position(c_.first_row + r * c_.row_stride + i * c_.row_dilation, c_.source_rows);
+      const int64_t col = spread ? Half(c_.origin + t - k, c_.cols)
+                                 : Position(c_.origin + t * c_.stride + k * c_.dilation, c_.cols);
       if (row < 0 || col < 0) continue;
-      const int64_t tap = c_.descends ? 8 - (i * 3 + k) : i * 3 + k;
+      const int64_t tap = c_.descends ? num_taps() - 1 - of_order : of_order;
       chain = std::fma(
           static_cast<Compute>(Widen(source_[(row * c_.cols + col) * channels_ + channel])),
           static_cast<Compute>(Widen(filter_[tap * channels_ + channel])), chain);
@@ -178,12 +196,13 @@ void Check(const KernelTable& table, const RowsCase& c, uint64_t seed) {
   const auto& kernels = table.DepthwiseRows<Element>();
   ASSERT_EQ(kernels.forward_rows == nullptr, kernels.spread_rows == nullptr);
   if (kernels.forward_rows == nullptr) return;
+  if (c.kind == Kind::kInTurn && kernels.rows_in_turn == nullptr) return;
   RowsCheck<Element>(c, kernels.group, seed).Run(table);
 }
 
 TEST(DepthwiseRowsKernels, FollowTheFormula) {
   std::mt19937_64 random(5);
-  for (uint64_t seed = 0; seed < 600 && !HasFailure(); ++seed) {
+  for (uint64_t seed = 0; seed < 900 && !HasFailure(); ++seed) {
     const RowsCase c = RandomRowsCase(random);
     for (const KernelTable& table : SupportedKernels()) {
       Check<Float16>(table, c, seed);
@@ -200,7 +219,7 @@ TEST(DepthwiseRowsKernels, AreThereForVectorsOfFloat) {
     const bool scalar = table.isa == Isa::kScalar;
     EXPECT_EQ(table.DepthwiseRows<float>().forward_rows == nullptr, scalar) << NameOf(table.isa);
     EXPECT_EQ(table.DepthwiseRows<double>().spread_rows == nullptr, scalar) << NameOf(table.isa);
-    EXPECT_EQ(table.DepthwiseRows<float>().strided_rows != nullptr, table.isa == Isa::kAvx2)
+    EXPECT_EQ(table.DepthwiseRows<float>().rows_in_turn != nullptr, table.isa == Isa::kAvx2)
         << NameOf(table.isa);
   }
 }

@@ -129,8 +129,8 @@ struct DepthwiseRowKernels {
   // All rows of results of a 3x3 filter, forward and spread; both null where there are none.
   void (*forward_rows)(const DepthwiseRows<Element>& rows);
   void (*spread_rows)(const DepthwiseRows<Element>& rows);
-  // Forward with stride 2, one row after the other; null where registers are many.
-  void (*strided_rows)(const DepthwiseRows<Element>& rows);
+  // Rows in turn; null where registers are many.
+  void (*rows_in_turn)(const DepthwiseRows<Element>& rows);
 };
 
 // The steps between rows, by the compute type.

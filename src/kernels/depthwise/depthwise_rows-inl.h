@@ -21,6 +21,10 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
+// Columns of results of a tile at least, and at most: with 32 registers, three rows of seven sums
+// and all weights are in them; else three rows of four.
+inline constexpr int64_t kNarrowestTile = 2, kWidestTile = kManyRegisters ? 7 : 4;
+
 template <class V>
 using RowsWeights = V[kRowsTaps][kRowsTaps];
 
@@ -245,7 +249,7 @@ HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
       HWY_MAX(kSize, 4 * LinesAhead::kLineBytes / static_cast<int64_t>(sizeof(T)));
   for (int64_t begin = 0; begin < channels; begin += kTogether) {
     const int64_t end = HWY_MIN(begin + kTogether, channels);
-    ForColumns(count, [&](auto width, int64_t first) HWY_ATTR {
+    ForColumns<kNarrowestTile, kWidestTile>(count, [&](auto width, int64_t first) HWY_ATTR {
       for (int64_t slot = begin; slot < end; slot += kSize) {
         const int64_t channel = FirstChannel(slot / kSize, kSize, channels);
         const int64_t next = FirstChannel(slot / kSize + 1, kSize, channels);

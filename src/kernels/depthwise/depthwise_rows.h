@@ -1,16 +1,19 @@
-// Depthwise kernels that make all rows of results of a 3x3 filter in one call, on
-// channels-innermost data; see depthwise.h.
+// Depthwise kernels that make all rows of results in one call, on channels-innermost data; see
+// depthwise.h.
 #pragma once
 
 #include <cstdint>
 
 namespace convgrad {
 
-// Rows of the filter, and taps of each.
+// Rows of the filter, and taps of each, but for rows in turn.
 inline constexpr int64_t kRowsTaps = 3;
 
 // Columns of results that are worth such a call.
 inline constexpr int64_t kLeastRowsColumns = 4;
+
+// Taps of a row in turn.
+inline constexpr int64_t kMostTapsInTurn = 64;
 
 // Results (r, t) for r < count_rows, t < count; each is one chain over the taps that are on the
 // source, rows of the source ascending, in a row columns ascending. Steps are in elements, and may
@@ -22,6 +25,11 @@ inline constexpr int64_t kLeastRowsColumns = 4;
 // Spread, the input gradient with stride 2: with u = first_row + r, v = origin + t, tap (i, k)
 // reads row (u - i) / 2 and column (v - k) / 2 where these are whole. u, v are not negative, and
 // only the last column of all may be off the source, behind its end.
+//
+// In turn, forward with any filter: tap (i, k), i < num_tap_rows, k < num_taps, at most
+// kMostTapsInTurn, reads row
+// first_row + r * row_stride + i * row_dilation and column origin + t * stride + k * dilation. All
+// may be off the source.
 template <class Element>
 struct DepthwiseRows {
   const Element* source;  // row 0, column 0
@@ -33,8 +41,11 @@ struct DepthwiseRows {
   int64_t out_row_step, out_stride;
   int64_t first_row, count_rows;
   int64_t origin, count;
-  int64_t stride;    // forward: 1 or 2; spread: not read
+  int64_t stride;    // forward: 1 or 2, of rows, too; spread: not read
   int64_t channels;  // no fewer than a group has
+  // In turn only.
+  int64_t num_tap_rows, num_taps;
+  int64_t row_stride, row_dilation, dilation;
 };
 
 }  // namespace convgrad

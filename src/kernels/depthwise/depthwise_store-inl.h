@@ -48,7 +48,7 @@ template <class D, class V, size_t kCount>
 HWY_INLINE bool MayHaveNaN(D d, const V (&results)[kCount]) {
   if constexpr (kEndsAtOnce) return false;
   V all = results[0];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (size_t p = 1; p < kCount; ++p) all = hn::Add(all, results[p]);
   return !hn::AllFalse(d, hn::IsNaN(all));
 }
@@ -132,11 +132,11 @@ HWY_INLINE void StoreTile(D d, const DepthwiseForwardRow<T>& row, int64_t first_
 // Ends the sums of some results.
 template <class T, class D, class V, size_t kCount>
 HWY_INLINE void EndSums(D d, V (&sums)[kCount]) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (size_t p = 0; p < kCount; ++p) sums[p] = EndedSum<T>(d, sums[p]);
   if constexpr (!kInStorage<T>) {
     if (HWY_LIKELY(!MayHaveNaN(d, sums))) return;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (size_t p = 0; p < kCount; ++p) sums[p] = CanonicalNaN(d, sums[p]);
   }
 }

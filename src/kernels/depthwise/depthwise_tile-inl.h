@@ -57,37 +57,24 @@ constexpr bool HasWholeTiles(int64_t num_taps, int64_t stride) {
   return num_taps <= 3 && stride <= 2;
 }
 
-// Columns of results of a tile of a kernel for all rows, at most: with 32 registers, three rows of
-// seven sums and all weights are in them; else three rows of four.
-inline constexpr int64_t kWidestTile = kManyRegisters ? 7 : 4;
-
-// Calls body(width as a constant) for 2 to kWidestTile columns.
-template <class Body>
+// Calls body(width as a constant) for a width of kLeast to kMost.
+template <int64_t kLeast, int64_t kMost, class Body>
 HWY_INLINE void WithWidth(int64_t width, const Body& body) {
-  if constexpr (kManyRegisters) {
-    switch (width) {
-      case 7: return body(std::integral_constant<int64_t, 7>());
-      case 6: return body(std::integral_constant<int64_t, 6>());
-      case 5: return body(std::integral_constant<int64_t, 5>());
-      default: break;
-    }
+  if constexpr (kMost > kLeast) {
+    if (width < kMost) return WithWidth<kLeast, kMost - 1>(width, body);
   }
-  switch (width) {
-    case 4: return body(std::integral_constant<int64_t, 4>());
-    case 3: return body(std::integral_constant<int64_t, 3>());
-    default: return body(std::integral_constant<int64_t, 2>());
-  }
+  body(std::integral_constant<int64_t, kMost>());
 }
 
-// Calls body(width as a constant, first column) for `count` columns, in nearly equal tiles, so that
-// none is narrow.
-template <class Body>
+// Calls body(width as a constant, first column) for `count` columns, no fewer than kLeast, in
+// nearly equal tiles of at most kMost.
+template <int64_t kLeast, int64_t kMost, class Body>
 HWY_INLINE void ForColumns(int64_t count, const Body& body) {
-  const int64_t num_tiles = (count + kWidestTile - 1) / kWidestTile;
+  const int64_t num_tiles = (count + kMost - 1) / kMost;
   for (int64_t tile = 0; tile < num_tiles; ++tile) {
     const int64_t first = count * tile / num_tiles;
-    WithWidth(count * (tile + 1) / num_tiles - first,
-              [&](auto width) HWY_ATTR { body(width, first); });
+    WithWidth<kLeast, kMost>(count * (tile + 1) / num_tiles - first,
+                             [&](auto width) HWY_ATTR { body(width, first); });
   }
 }
 

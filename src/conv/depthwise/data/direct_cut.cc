@@ -144,15 +144,22 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
          CachesHold(TensorBytes(), num_threads) && CanMakeAllRows(rows, cols);
 }
 
-// Forward with stride 2, unless channels are so few that the first cache keeps what a column down
-// the rows reads.
+// Wherever there is a kernel for it and nothing need be fetched, unless another is faster: of 3x3,
+// down the rows, without a stride, where each vector of the source meets many sums, or of one
+// vector of channels, which the first cache keeps; or along the row, of taps so many that loading
+// what they share pays, where pixels lie in more than eight sets of the first cache, which else
+// would lose the second half of a line.
 bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const {
-  constexpr int64_t kLeastVectors = 3;  // of channels
+  constexpr int64_t kEightSets = 512;  // bytes from pixel to pixel
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
-    return kernels.DepthwiseRows<typename decltype(tag)::Type>().strided_rows != nullptr;
+    return kernels.DepthwiseRows<typename decltype(tag)::Type>().rows_in_turn != nullptr;
   });
-  return has_kernel && all_rows && forward && cols.stride == 2 &&
-         chunks.widest() >= kLeastVectors * lanes;
+  const bool down = CanMakeAllRows(rows, cols) && (cols.stride == 1 || chunks.widest() < 2 * lanes);
+  const bool along = rows.kernel > 1 && cols.stride == 1 && cols.dilation == 1 &&
+                     SegmentTaps(cols.kernel) == kMaxSegmentTaps &&
+                     source.c * stored_bytes % kEightSets != 0;
+  return has_kernel && source_in_place && result_in_place && !fetches && !down && !along &&
+         CanTakeRowsInTurn(rows, cols);
 }
 
 // In place, where results of a task are whole lines, and sources and results together are too large
@@ -311,11 +318,11 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   const int64_t num_channels = by_plane ? g.batch * g.in_c : g.in_c;
   ChooseChunks(num_channels);
   CutPixels();
-  all_rows = MakesAllRows(problem, kernels, num_threads);
-  FillThreads(num_channels, num_threads);
-  rows_in_turn = TakesRowsInTurn(problem, kernels);
-  streams = !all_rows && StreamsResult(num_threads);
   fetches = TensorBytes() >= kTensorsLeaveTheCaches;
+  rows_in_turn = TakesRowsInTurn(problem, kernels);
+  all_rows = rows_in_turn || MakesAllRows(problem, kernels, num_threads);
+  FillThreads(num_channels, num_threads);
+  streams = !all_rows && StreamsResult(num_threads);
   chunks_of_image = ChunksOfImage();
   FindCols();
   MeasureWorker();

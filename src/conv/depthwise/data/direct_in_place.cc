@@ -94,17 +94,23 @@ void InPlaceRunner<Stored>::RunRows(const DataTask& task) const {
   rows.filter_row_step = row.tap_step * cut_.cols.kernel * filter_stride;
   rows.filter =
       filter_ + (row.first_tap * cut_.cols.kernel + col.first_tap) * filter_stride + channel;
-  rows.out = result_ + cut_.result.AtPixel(task.image, task.rows.begin, 0, channel);
+  const Range results = cut_.cols_of[static_cast<size_t>(task.col_part)].results;
+  rows.out = result_ + cut_.result.AtPixel(task.image, task.rows.begin, results.begin, channel);
   rows.out_stride = cut_.result.c;
   rows.out_row_step = cut_.result.w * cut_.result.c;
-  rows.stride = cut_.forward ? cut_.rows.stride : 1;
-  rows.first_row = row.first + task.rows.begin * rows.stride;
+  rows.stride = cut_.forward ? cut_.cols.stride : 1;
+  rows.row_stride = cut_.forward ? cut_.rows.stride : 1;
+  rows.first_row = row.first + task.rows.begin * rows.row_stride;
   rows.count_rows = task.rows.size();
-  rows.origin = col.first;
-  rows.count = cut_.result.w;
+  rows.origin = col.first + results.begin * rows.stride;
+  rows.count = results.size();
   rows.channels = task.channels.size();
+  rows.num_tap_rows = cut_.rows.kernel;
+  rows.num_taps = cut_.cols.kernel;
+  rows.row_dilation = cut_.rows.dilation;
+  rows.dilation = cut_.cols.dilation;
   if (row.spread) return kernels_.spread_rows(rows);
-  if (cut_.rows_in_turn) return kernels_.strided_rows(rows);
+  if (cut_.rows_in_turn) return kernels_.rows_in_turn(rows);
   kernels_.forward_rows(rows);
 }
 

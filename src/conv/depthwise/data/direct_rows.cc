@@ -1,6 +1,7 @@
 #include "conv/depthwise/data/direct_rows.h"
 
 #include "kernels/depthwise/depthwise_rows.h"
+#include "order/canonical_order.h"
 
 namespace convgrad {
 namespace {
@@ -17,8 +18,8 @@ RowsAxis::RowsAxis(const Dimension& dimension)
       spread(!dimension.forward && dimension.stride == 2),
       first(dimension.forward ? -dimension.pad
             : spread          ? dimension.pad
-                              : dimension.pad - (kRowsTaps - 1)),
-      first_tap(dimension.forward || spread ? 0 : kRowsTaps - 1),
+                              : dimension.pad - (dimension.kernel - 1) * dimension.dilation),
+      first_tap(dimension.forward || spread ? 0 : dimension.kernel - 1),
       tap_step(dimension.forward || spread ? 1 : -1) {}
 
 bool RowsAxis::HasNarrowEnds() const {
@@ -31,6 +32,11 @@ bool RowsAxis::HasNarrowEnds() const {
 bool CanMakeAllRows(const Dimension& rows, const Dimension& cols) {
   return Fits(rows) && Fits(cols) && rows.stride == cols.stride &&
          cols.num_results() >= kLeastRowsColumns && RowsAxis(cols).HasNarrowEnds();
+}
+
+bool CanTakeRowsInTurn(const Dimension& rows, const Dimension& cols) {
+  return (rows.forward || (rows.stride == 1 && cols.stride == 1)) &&
+         rows.kernel * cols.kernel <= kBlockTerms && cols.kernel <= kMostTapsInTurn;
 }
 
 }  // namespace convgrad

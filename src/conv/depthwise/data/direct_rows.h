@@ -8,7 +8,7 @@
 
 namespace convgrad {
 
-// One dimension of a 3x3 filter in the terms of depthwise_rows.h.
+// One dimension in the terms of depthwise_rows.h.
 struct RowsAxis {
   explicit RowsAxis(const Dimension& dimension);
 
@@ -21,6 +21,9 @@ struct RowsAxis {
   int64_t first_tap, tap_step;  // of the filter
 };
 
+// With the kernels for 3x3 filters.
 bool CanMakeAllRows(const Dimension& rows, const Dimension& cols);
+// With that for any.
+bool CanTakeRowsInTurn(const Dimension& rows, const Dimension& cols);
 
 }  // namespace convgrad

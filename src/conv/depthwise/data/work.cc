@@ -144,7 +144,7 @@ Work CountDirect(const DepthwiseDataCut& cut, const KernelTable& kernels) {
     filters += cut.SourceSize(cut.chunks[chunk].size());
   }
   vectors *= cut.num_images;
-  if (cut.all_rows) return CountAllRows(cut, vectors);
+  if (cut.all_rows && !cut.rows_in_turn) return CountAllRows(cut, vectors);
   const int64_t tap_rows = MetTaps(cut.rows), num_rows = cut.rows.num_results();
   work.Add(WorkKind::kRowFma, Product(vectors) * Product(tap_rows) * Product(row.terms));
   work.Add(WorkKind::kSegment, Product(vectors) * Product(tap_rows) * Product(row.segments));

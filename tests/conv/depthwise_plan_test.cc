@@ -125,7 +125,7 @@ TEST(DepthwisePlan, MakesAllRowsUnlessPixelsShareSets) {
   }
 }
 
-// 3x3 goes down the rows without a stride, or of one vector of channels; seven taps go along them.
+// 3x3 goes down the rows without a stride, or of few channels; seven taps go along them.
 TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
   const std::string forward = "depthwise_conv2d", input = "depthwise_conv2d_backprop_input";
   for (const KernelTable& kernels : SupportedKernels()) {
@@ -140,10 +140,12 @@ TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
       EXPECT_EQ(takes(forward, kernel, 1, 1), has_kernel) << kernel;
       EXPECT_EQ(takes(input, kernel, 1, 1), has_kernel) << kernel;
       EXPECT_EQ(takes(forward, kernel, 1, 3), has_kernel) << kernel;
-      EXPECT_FALSE(takes(input, kernel, 1, 2)) << kernel;
+      EXPECT_EQ(takes(input, kernel, 1, 2), has_kernel) << kernel;
     }
     EXPECT_EQ(takes(forward, 3, 2, 2), has_kernel);
     EXPECT_FALSE(takes(forward, 3, 1, 2));
+    EXPECT_EQ(takes(input, 3, 12, 2), has_kernel);
+    EXPECT_FALSE(takes(input, 3, 11, 2));
     EXPECT_FALSE(takes(forward, 3, 2, 1));
     EXPECT_FALSE(takes(forward, 7, 1, 1));
     EXPECT_EQ(takes(forward, 7, 1, 2), has_kernel);

@@ -1,6 +1,6 @@
 // The kernels of depthwise_rows.h of every table against the formula of that header, one lane at a
 // time: tiles of every width, rows and columns off the source, parts of the rows, overlapping
-// vectors, taps that descend; in turn, filters of any size, strides and dilations.
+// vectors, taps that descend; in turn, filters and strides of any size.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,21 +21,20 @@ enum class Kind { kForward, kSpread, kInTurn };
 struct RowsCase {
   Kind kind;
   int64_t channels, source_rows, cols, first_row, count_rows, origin, count, stride;
-  int64_t num_tap_rows, num_taps, row_stride, row_dilation, dilation;
+  int64_t num_tap_rows, num_taps, row_stride;
   bool descends;
 
   std::string Name() const {
     std::string name = kind == Kind::kSpread   ? "spread"
                        : kind == Kind::kInTurn ? "in turn"
                                                : "forward";
-    for (const int64_t value :
-         {channels, source_rows, cols, first_row, count_rows, origin, count, stride, num_tap_rows,
-          num_taps, row_stride, row_dilation, dilation}) {
+    for (const int64_t value : {channels, source_rows, cols, first_row, count_rows, origin, count,
+                                stride, num_tap_rows, num_taps, row_stride}) {
       name += " " + std::to_string(value);
     }
     return name +
            " (channels, source rows, cols, first row, rows, origin, columns, stride, rows of taps, "
-           "taps, stride and dilation of rows, dilation)";
+           "taps, stride of rows)";
   }
 };
 
@@ -47,7 +46,6 @@ RowsCase RandomRowsCase(std::mt19937_64& random) {
   c.kind = static_cast<Kind>(draw(0, 2));
   c.channels = draw(0, 40);
   c.num_tap_rows = c.num_taps = 3;
-  c.row_dilation = c.dilation = 1;
   c.count = draw(kLeastRowsColumns, 40);
   c.stride = c.row_stride = c.kind == Kind::kSpread ? 1 : draw(1, 2);
   c.count_rows = draw(1, 8);
@@ -55,13 +53,11 @@ RowsCase RandomRowsCase(std::mt19937_64& random) {
   c.descends = draw(0, 1) == 1;
   if (c.kind == Kind::kInTurn) {
     c.count = draw(0, 1) == 1 ? draw(1, 24) : draw(1, 3);
-    c.num_tap_rows = draw(1, 5);
+    c.num_tap_rows = draw(0, 5);
     c.num_taps = draw(0, 1) == 1 ? 3 : draw(1, 5);
     c.stride = draw(1, 3);
     c.row_stride = draw(1, 3);
-    c.dilation = draw(1, 3);
-    c.row_dilation = draw(1, 3);
-    c.first_row = draw(-20, 4);
+    c.first_row = draw(-8, 4);
     c.origin = draw(-6, 2);
     c.cols = draw(1, c.count * c.stride + 4);
   } else if (c.kind == Kind::kSpread) {
@@ -151,8 +147,6 @@ class RowsCheck {
     rows.num_tap_rows = c_.num_tap_rows;
     rows.num_taps = c_.num_taps;
     rows.row_stride = c_.row_stride;
-    rows.row_dilation = c_.row_dilation;
-    rows.dilation = c_.dilation;
     return rows;
   }
 
@@ -171,11 +165,10 @@ class RowsCheck {
     for (int64_t n = 0; n < num_taps(); ++n) {
       const int64_t of_order = spread ? num_taps() - 1 - n : n;
       const int64_t i = of_order / c_.num_taps, k = of_order % c_.num_taps;
-      const int64_t row =
-          spread ? Half(c_.first_row + r - i, c_.source_rows)
-                 : Position(c_.first_row + r * c_.row_stride + i * c_.row_dilation, c_.source_rows);
+      const int64_t row = spread ? Half(c_.first_row + r - i, c_.source_rows)
+                                 : Position(c_.first_row + r * c_.row_stride + i, c_.source_rows);
       const int64_t col = spread ? Half(c_.origin + t - k, c_.cols)
-                                 : Position(c_.origin + t * c_.stride + k * c_.dilation, c_.cols);
+                                 : Position(c_.origin + t * c_.stride + k, c_.cols);
       if (row < 0 || col < 0) continue;
       const int64_t tap = c_.descends ? num_taps() - 1 - of_order : of_order;
       chain = std::fma(

@@ -12,7 +12,7 @@ inline constexpr int64_t kRowsTaps = 3;
 // Columns of results that are worth such a call.
 inline constexpr int64_t kLeastRowsColumns = 4;
 
-// Taps of a row in turn.
+// Taps of a row, in turn, at most.
 inline constexpr int64_t kMostTapsInTurn = 64;
 
 // Results (r, t) for r < count_rows, t < count; each is one chain over the taps that are on the
@@ -26,10 +26,8 @@ inline constexpr int64_t kMostTapsInTurn = 64;
 // reads row (u - i) / 2 and column (v - k) / 2 where these are whole. u, v are not negative, and
 // only the last column of all may be off the source, behind its end.
 //
-// In turn, forward with any filter: tap (i, k), i < num_tap_rows, k < num_taps, at most
-// kMostTapsInTurn, reads row
-// first_row + r * row_stride + i * row_dilation and column origin + t * stride + k * dilation. All
-// may be off the source.
+// In turn, any filter: tap (i, k), i < num_tap_rows, k < num_taps, reads row
+// first_row + r * row_stride + i and column origin + t * stride + k. All may be off the source.
 template <class Element>
 struct DepthwiseRows {
   const Element* source;  // row 0, column 0
@@ -44,8 +42,7 @@ struct DepthwiseRows {
   int64_t stride;    // forward: 1 or 2, of rows, too; spread: not read
   int64_t channels;  // no fewer than a group has
   // In turn only.
-  int64_t num_tap_rows, num_taps;
-  int64_t row_stride, row_dilation, dilation;
+  int64_t num_tap_rows, num_taps, row_stride;
 };
 
 }  // namespace convgrad

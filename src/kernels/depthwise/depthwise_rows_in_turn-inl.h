@@ -25,7 +25,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kWidestInTurn = 7;  // columns
 
-// The columns of a tile that find one tap on the row; if none, end is 0.
+// The columns of a tile that find one tap on the row, from begin to end; if none, end is 0.
 struct ColumnsOfTap {
   bool Has(int64_t p) const { return begin <= p && p < end; }
 
@@ -50,7 +50,7 @@ struct TileColumns {
   static constexpr int64_t kOfBase = 3;
 
   HWY_INLINE TileColumns(const DepthwiseRows<T>& rows, const T* first)
-      : step(rows.stride * rows.source_stride), tap_step(rows.dilation * rows.source_stride) {
+      : step(rows.stride * rows.source_stride), tap_step(rows.source_stride) {
 #pragma GCC unroll 4
     for (const T*& base : bases) {
       base = Opaque(first);
@@ -100,9 +100,8 @@ HWY_INLINE void AddThreeTaps(D d, const DepthwiseRows<T>& rows, const TileInTurn
     LoadTap(d, filter, weights);
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kWidth; ++p) {
-      if (k == 0 && p == 0 && !tile.taps[0].Has(0)) continue;
-      if (k == kRowsTaps - 1 && p == kWidth - 1 && !tile.taps[kRowsTaps - 1].Has(kWidth - 1))
-        continue;
+      if (k == 0 && p == 0 && !tile.taps[k].Has(p)) continue;
+      if (k == kRowsTaps - 1 && p == kWidth - 1 && !tile.taps[k].Has(p)) continue;
       AddColumn(d, columns[p], weights, sums[p]);
     }
     columns.Move();
@@ -151,13 +150,8 @@ HWY_INLINE void AddSomeColumns(D d, const TileColumns<kWidth, T>& columns, Colum
         if (has.begin == 1) break;
       }
       [[fallthrough]];
-    case 1:
-      if constexpr (kWidth > 0) {
-        AddColumn(d, columns[0], weights, sums[0]);
-        if (has.begin == 0) break;
-      }
-      [[fallthrough]];
-    default: break;
+    case 1: AddColumn(d, columns[0], weights, sums[0]); break;
+    default: break;  // none
   }
 }
 
@@ -202,7 +196,7 @@ HWY_INLINE void ForwardVectors(const DepthwiseRows<T>& rows, TileInTurn<T> tile)
       } else {
         AddTaps<kWidth, kVectors>(d, rows, tile, sums);
       }
-      tile.source += rows.row_dilation * rows.source_row_step;
+      tile.source += rows.source_row_step;
       tile.filter += rows.filter_row_step;
     } while (--tile.num_rows > 0);
   }
@@ -219,7 +213,7 @@ HWY_INLINE void ForwardVectors(const DepthwiseRows<T>& rows, TileInTurn<T> tile)
 // For a tile whose first column meets first_col with the first tap.
 template <int64_t kWidth, class T>
 HWY_INLINE void FindColumns(const DepthwiseRows<T>& rows, int64_t first_col, ColumnsOfTap* taps) {
-  for (int64_t k = 0, col = first_col; k < rows.num_taps; ++k, col += rows.dilation) {
+  for (int64_t k = 0, col = first_col; k < rows.num_taps; ++k, ++col) {
     ColumnsOfTap has = {0, kWidth};
     while (has.begin < kWidth && col + has.begin * rows.stride < 0) ++has.begin;
     while (has.end > has.begin && col + (has.end - 1) * rows.stride >= rows.num_cols) --has.end;
@@ -240,11 +234,9 @@ HWY_NOINLINE void ForwardRowByRow(const DepthwiseRows<T>& given, int64_t first_o
   const T* const source = rows.source + first_col * rows.source_stride;
   T* out = rows.out + first_out * rows.out_stride;
   for (int64_t r = 0; r < rows.count_rows; ++r, out += rows.out_row_step) {
-    const int64_t top = rows.first_row + r * rows.row_stride, step = rows.row_dilation;
-    const int64_t first = top >= 0 ? 0 : (-top + step - 1) / step;  // row of taps on the source
-    const int64_t first_row = top + first * step;
-    const int64_t left = rows.num_source_rows - first_row;
-    tile.num_rows = HWY_MIN(rows.num_tap_rows - first, (left + step - 1) / step);
+    const int64_t top = rows.first_row + r * rows.row_stride, first_row = HWY_MAX(top, 0);
+    const int64_t first = first_row - top;  // row of taps on the source
+    tile.num_rows = HWY_MIN(rows.num_tap_rows, rows.num_source_rows - top) - first;
     const auto at = [&](int64_t channel) HWY_ATTR {
       tile.source = source + first_row * rows.source_row_step + channel;
       tile.filter = rows.filter + first * rows.filter_row_step + channel;
@@ -265,9 +257,8 @@ HWY_NOINLINE void ForwardRowByRow(const DepthwiseRows<T>& given, int64_t first_o
 // are off the row.
 template <class T>
 bool HasThreeTaps(const DepthwiseRows<T>& rows) {
-  const int64_t last = rows.origin + (rows.count - 1) * rows.stride + rows.dilation;  // middle tap
-  return rows.num_taps == kRowsTaps && rows.dilation <= rows.stride &&
-         rows.origin + rows.dilation >= 0 && last < rows.num_cols;
+  const int64_t last_middle = rows.origin + (rows.count - 1) * rows.stride + 1;
+  return rows.num_taps == kRowsTaps && rows.origin + 1 >= 0 && last_middle < rows.num_cols;
 }
 
 template <class T>

@@ -145,16 +145,18 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
 }
 
 // Wherever there is a kernel for it and nothing need be fetched, unless another is faster: of 3x3,
-// down the rows, without a stride, where each vector of the source meets many sums, or of one
-// vector of channels, which the first cache keeps; or along the row, of taps so many that loading
-// what they share pays, where pixels lie in more than eight sets of the first cache, which else
-// would lose the second half of a line.
+// down the rows, without a stride, where each vector of the source meets many sums, or of channels
+// so few that the first cache keeps them; or along the row, of taps so many that loading what they
+// share pays, where pixels lie in more than eight sets of the first cache, which else would lose
+// the second half of a line.
 bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const {
   constexpr int64_t kEightSets = 512;  // bytes from pixel to pixel
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().rows_in_turn != nullptr;
   });
-  const bool down = CanMakeAllRows(rows, cols) && (cols.stride == 1 || chunks.widest() < 2 * lanes);
+  const int64_t least_vectors = forward ? 2 : 12;
+  const bool down =
+      CanMakeAllRows(rows, cols) && (cols.stride == 1 || chunks.widest() < least_vectors * lanes);
   const bool along = rows.kernel > 1 && cols.stride == 1 && cols.dilation == 1 &&
                      SegmentTaps(cols.kernel) == kMaxSegmentTaps &&
                      source.c * stored_bytes % kEightSets != 0;
@@ -298,8 +300,9 @@ DataTask DepthwiseDataCut::TaskAt(int64_t index) const {
     chunk = chunk % source.batch * chunks_of_image + chunk / source.batch;
   }
   const int64_t part = chunks_inside ? index / num_chunks % num_parts : index % num_parts;
+  const int64_t row_part = part / col_parts;
   return {index / (num_chunks * num_parts), chunks[chunk],
-          ShareOf(rows.num_results(), row_parts, part / col_parts), part % col_parts};
+          ShareOf(rows.num_results(), row_parts, row_part), row_part, part % col_parts};
 }
 
 DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& kernels,
@@ -325,6 +328,10 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   streams = !all_rows && StreamsResult(num_threads);
   chunks_of_image = ChunksOfImage();
   FindCols();
+  for (int64_t part = 0; rows_in_turn && part < row_parts; ++part) {
+    const Range results = ShareOf(rows.num_results(), row_parts, part);
+    rows_of.push_back(LinesOf(rows, results, {0, rows.num_sources()}));
+  }
   MeasureWorker();
 }
 

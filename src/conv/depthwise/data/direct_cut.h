@@ -30,7 +30,7 @@ struct ColPart {
 struct DataTask {
   int64_t image;  // 0 by plane
   Range channels, rows;
-  int64_t col_part;
+  int64_t row_part, col_part;
 };
 
 // The tasks, how they are dealt out, and how much memory a thread needs.
@@ -57,6 +57,8 @@ struct DepthwiseDataCut {
   bool streams;                  // results are written around the caches
   bool fetches;                  // sources in place are fetched ahead: they are in no near cache
   std::vector<ColPart> cols_of;  // each part of columns
+  // Each part of rows, where they are taken in turn.
+  std::vector<std::vector<TapLine>> rows_of;
   std::vector<int64_t> packed_taps;  // columns of the filter, as strips need them
   // Chunks of an image, where those of the same channels of all images follow each other; else 0.
   int64_t chunks_of_image;

@@ -36,6 +36,7 @@ class InPlaceRunner {
   };
 
   void RunRows(const DataTask& task) const;
+  void RunRowsInTurn(const DataTask& task, const TapLine& row, const TapLine& col) const;
   void FindPlace(const DataTask& task, RowPlace<Stored>* place) const;
   DepthwiseNextRows<Stored> NextRows(const RowPlace<Stored>& place, int64_t image,
                                      const TapLine& line, int64_t sources_end) const;
@@ -99,24 +100,57 @@ void InPlaceRunner<Stored>::RunRows(const DataTask& task) const {
   rows.out_stride = cut_.result.c;
   rows.out_row_step = cut_.result.w * cut_.result.c;
   rows.stride = cut_.forward ? cut_.cols.stride : 1;
-  rows.row_stride = cut_.forward ? cut_.rows.stride : 1;
-  rows.first_row = row.first + task.rows.begin * rows.row_stride;
+  rows.first_row = row.first + task.rows.begin * rows.stride;
   rows.count_rows = task.rows.size();
   rows.origin = col.first + results.begin * rows.stride;
   rows.count = results.size();
   rows.channels = task.channels.size();
-  rows.num_tap_rows = cut_.rows.kernel;
-  rows.num_taps = cut_.cols.kernel;
-  rows.row_dilation = cut_.rows.dilation;
-  rows.dilation = cut_.cols.dilation;
   if (row.spread) return kernels_.spread_rows(rows);
-  if (cut_.rows_in_turn) return kernels_.rows_in_turn(rows);
   kernels_.forward_rows(rows);
+}
+
+// All results of one line of rows and one of columns in one call.
+template <class Stored>
+void InPlaceRunner<Stored>::RunRowsInTurn(const DataTask& task, const TapLine& row,
+                                          const TapLine& col) const {
+  const int64_t channel = task.channels.begin, filter_stride = cut_.result.c;
+  DepthwiseRows<Stored> rows = {};
+  rows.source =
+      source_ + cut_.source.AtPixel(task.image, row.source_first, col.source_first, channel);
+  rows.source_stride = col.source_step * cut_.source.c;
+  rows.source_row_step = row.source_step * cut_.source.w * cut_.source.c;
+  rows.num_source_rows = row.num_sources;
+  rows.num_cols = col.num_sources;
+  rows.filter_stride = col.tap_step * filter_stride;
+  rows.filter_row_step = row.tap_step * cut_.cols.kernel * filter_stride;
+  rows.filter =
+      filter_ + (row.tap_first * cut_.cols.kernel + col.tap_first) * filter_stride + channel;
+  rows.out = result_ + cut_.result.AtPixel(task.image, row.result_first, col.result_first, channel);
+  rows.out_stride = col.result_step * cut_.result.c;
+  rows.out_row_step = row.result_step * cut_.result.w * cut_.result.c;
+  rows.row_stride = row.stride;
+  rows.stride = col.stride;
+  rows.first_row = row.origin;
+  rows.count_rows = row.count;
+  rows.origin = col.origin;
+  rows.count = col.count;
+  rows.channels = task.channels.size();
+  rows.num_tap_rows = col.num_taps == 0 ? 0 : row.num_taps;
+  rows.num_taps = col.num_taps;
+  kernels_.rows_in_turn(rows);
 }
 
 template <class Stored>
 void InPlaceRunner<Stored>::RunTask(int64_t index) {
   const DataTask task = cut_.TaskAt(index);
+  if (cut_.rows_in_turn) {
+    for (const TapLine& row : cut_.rows_of[static_cast<size_t>(task.row_part)]) {
+      for (const TapLine& col : cut_.cols_of[static_cast<size_t>(task.col_part)].lines) {
+        RunRowsInTurn(task, row, col);
+      }
+    }
+    return;
+  }
   if (cut_.all_rows) return RunRows(task);
   Worker& worker = workers_.Own(cut_);
   FindPlace(task, &worker.place);

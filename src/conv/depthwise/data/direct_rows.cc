@@ -18,8 +18,8 @@ RowsAxis::RowsAxis(const Dimension& dimension)
       spread(!dimension.forward && dimension.stride == 2),
       first(dimension.forward ? -dimension.pad
             : spread          ? dimension.pad
-                              : dimension.pad - (dimension.kernel - 1) * dimension.dilation),
-      first_tap(dimension.forward || spread ? 0 : dimension.kernel - 1),
+                              : dimension.pad - (kRowsTaps - 1)),
+      first_tap(dimension.forward || spread ? 0 : kRowsTaps - 1),
       tap_step(dimension.forward || spread ? 1 : -1) {}
 
 bool RowsAxis::HasNarrowEnds() const {
@@ -35,8 +35,7 @@ bool CanMakeAllRows(const Dimension& rows, const Dimension& cols) {
 }
 
 bool CanTakeRowsInTurn(const Dimension& rows, const Dimension& cols) {
-  return (rows.forward || (rows.stride == 1 && cols.stride == 1)) &&
-         rows.kernel * cols.kernel <= kBlockTerms && cols.kernel <= kMostTapsInTurn;
+  return rows.kernel * cols.kernel <= kBlockTerms && cols.kernel <= kMostTapsInTurn;
 }
 
 }  // namespace convgrad

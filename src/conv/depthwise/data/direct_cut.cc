@@ -328,7 +328,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   streams = !all_rows && StreamsResult(num_threads);
   chunks_of_image = ChunksOfImage();
   FindCols();
-  for (int64_t part = 0; rows_in_turn && part < row_parts; ++part) {
+  for (int64_t part = 0; all_rows && part < row_parts; ++part) {
     const Range results = ShareOf(rows.num_results(), row_parts, part);
     rows_of.push_back(LinesOf(rows, results, {0, rows.num_sources()}));
   }

@@ -57,7 +57,7 @@ struct DepthwiseDataCut {
   bool streams;                  // results are written around the caches
   bool fetches;                  // sources in place are fetched ahead: they are in no near cache
   std::vector<ColPart> cols_of;  // each part of columns
-  // Each part of rows, where they are taken in turn.
+  // Each part of rows, where one call makes all.
   std::vector<std::vector<TapLine>> rows_of;
   std::vector<int64_t> packed_taps;  // columns of the filter, as strips need them
   // Chunks of an image, where those of the same channels of all images follow each other; else 0.

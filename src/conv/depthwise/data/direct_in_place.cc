@@ -35,8 +35,9 @@ class InPlaceRunner {
     RowCalls<Stored> calls;
   };
 
-  void RunRows(const DataTask& task) const;
-  void RunRowsInTurn(const DataTask& task, const TapLine& row, const TapLine& col) const;
+  DepthwiseRows<Stored> RowsOf(const DataTask& task, const TapLine& row, const TapLine& col) const;
+  DepthwiseRows<Stored> SpreadRows(const DataTask& task) const;
+  void RunAllRows(const DataTask& task) const;
   void FindPlace(const DataTask& task, RowPlace<Stored>* place) const;
   DepthwiseNextRows<Stored> NextRows(const RowPlace<Stored>& place, int64_t image,
                                      const TapLine& line, int64_t sources_end) const;
@@ -80,39 +81,10 @@ DepthwiseNextRows<Stored> InPlaceRunner<Stored>::NextRows(const RowPlace<Stored>
   return next;
 }
 
-// All rows of the task in one call.
+// All results of one line of rows and one of columns.
 template <class Stored>
-void InPlaceRunner<Stored>::RunRows(const DataTask& task) const {
-  const int64_t channel = task.channels.begin, filter_stride = cut_.result.c;
-  const RowsAxis row(cut_.rows), col(cut_.cols);
-  DepthwiseRows<Stored> rows = {};
-  rows.source = source_ + cut_.source.AtPixel(task.image, 0, 0, channel);
-  rows.source_stride = cut_.source.c;
-  rows.source_row_step = cut_.source.w * cut_.source.c;
-  rows.num_source_rows = cut_.source.h;
-  rows.num_cols = cut_.source.w;
-  rows.filter_stride = col.tap_step * filter_stride;
-  rows.filter_row_step = row.tap_step * cut_.cols.kernel * filter_stride;
-  rows.filter =
-      filter_ + (row.first_tap * cut_.cols.kernel + col.first_tap) * filter_stride + channel;
-  const Range results = cut_.cols_of[static_cast<size_t>(task.col_part)].results;
-  rows.out = result_ + cut_.result.AtPixel(task.image, task.rows.begin, results.begin, channel);
-  rows.out_stride = cut_.result.c;
-  rows.out_row_step = cut_.result.w * cut_.result.c;
-  rows.stride = cut_.forward ? cut_.cols.stride : 1;
-  rows.first_row = row.first + task.rows.begin * rows.stride;
-  rows.count_rows = task.rows.size();
-  rows.origin = col.first + results.begin * rows.stride;
-  rows.count = results.size();
-  rows.channels = task.channels.size();
-  if (row.spread) return kernels_.spread_rows(rows);
-  kernels_.forward_rows(rows);
-}
-
-// All results of one line of rows and one of columns in one call.
-template <class Stored>
-void InPlaceRunner<Stored>::RunRowsInTurn(const DataTask& task, const TapLine& row,
-                                          const TapLine& col) const {
+DepthwiseRows<Stored> InPlaceRunner<Stored>::RowsOf(const DataTask& task, const TapLine& row,
+                                                    const TapLine& col) const {
   const int64_t channel = task.channels.begin, filter_stride = cut_.result.c;
   DepthwiseRows<Stored> rows = {};
   rows.source =
@@ -128,30 +100,59 @@ void InPlaceRunner<Stored>::RunRowsInTurn(const DataTask& task, const TapLine& r
   rows.out = result_ + cut_.result.AtPixel(task.image, row.result_first, col.result_first, channel);
   rows.out_stride = col.result_step * cut_.result.c;
   rows.out_row_step = row.result_step * cut_.result.w * cut_.result.c;
-  rows.row_stride = row.stride;
-  rows.stride = col.stride;
   rows.first_row = row.origin;
   rows.count_rows = row.count;
   rows.origin = col.origin;
   rows.count = col.count;
+  rows.row_stride = row.stride;
+  rows.stride = col.stride;
   rows.channels = task.channels.size();
   rows.num_tap_rows = col.num_taps == 0 ? 0 : row.num_taps;
   rows.num_taps = col.num_taps;
-  kernels_.rows_in_turn(rows);
+  return rows;
+}
+
+// All results of an input gradient with a stride, of all phases.
+template <class Stored>
+DepthwiseRows<Stored> InPlaceRunner<Stored>::SpreadRows(const DataTask& task) const {
+  const Range cols = cut_.cols_of[static_cast<size_t>(task.col_part)].results;
+  const int64_t channel = task.channels.begin;
+  DepthwiseRows<Stored> rows = {};
+  rows.source = source_ + cut_.source.AtPixel(task.image, 0, 0, channel);
+  rows.source_stride = cut_.source.c;
+  rows.source_row_step = cut_.source.w * cut_.source.c;
+  rows.num_source_rows = cut_.source.h;
+  rows.num_cols = cut_.source.w;
+  rows.filter = filter_ + channel;
+  rows.filter_stride = cut_.result.c;
+  rows.filter_row_step = cut_.cols.kernel * cut_.result.c;
+  rows.out = result_ + cut_.result.AtPixel(task.image, task.rows.begin, cols.begin, channel);
+  rows.out_stride = cut_.result.c;
+  rows.out_row_step = cut_.result.w * cut_.result.c;
+  rows.first_row = cut_.rows.pad + task.rows.begin;
+  rows.count_rows = task.rows.size();
+  rows.origin = cut_.cols.pad + cols.begin;
+  rows.count = cols.size();
+  rows.channels = task.channels.size();
+  return rows;
+}
+
+// Few calls of kernels that make all rows.
+template <class Stored>
+void InPlaceRunner<Stored>::RunAllRows(const DataTask& task) const {
+  if (IsSpread(cut_.rows) && !cut_.rows_in_turn) return kernels_.spread_rows(SpreadRows(task));
+  const auto run = cut_.rows_in_turn ? kernels_.rows_in_turn : kernels_.forward_rows;
+  for (const TapLine& row : cut_.rows_of[static_cast<size_t>(task.row_part)]) {
+    for (const TapLine& col : cut_.cols_of[static_cast<size_t>(task.col_part)].lines) {
+      run(RowsOf(task, row, col));
+    }
+  }
 }
 
 template <class Stored>
 void InPlaceRunner<Stored>::RunTask(int64_t index) {
   const DataTask task = cut_.TaskAt(index);
-  if (cut_.rows_in_turn) {
-    for (const TapLine& row : cut_.rows_of[static_cast<size_t>(task.row_part)]) {
-      for (const TapLine& col : cut_.cols_of[static_cast<size_t>(task.col_part)].lines) {
-        RunRowsInTurn(task, row, col);
-      }
-    }
-    return;
-  }
-  if (cut_.all_rows) return RunRows(task);
+  if (cut_.all_rows) return RunAllRows(task);
   Worker& worker = workers_.Own(cut_);
   FindPlace(task, &worker.place);
   const ColPart& cols = *worker.place.cols;

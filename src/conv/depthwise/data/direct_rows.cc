@@ -1,5 +1,7 @@
 #include "conv/depthwise/data/direct_rows.h"
 
+#include <cstdint>
+
 #include "kernels/depthwise/depthwise_rows.h"
 #include "order/canonical_order.h"
 
@@ -10,28 +12,25 @@ bool Fits(const Dimension& dimension) {
   return dimension.kernel == kRowsTaps && dimension.dilation == 1 && dimension.stride <= 2;
 }
 
-}  // namespace
-
-// An input gradient without a stride is a forward whose taps descend.
-RowsAxis::RowsAxis(const Dimension& dimension)
-    : of(dimension),
-      spread(!dimension.forward && dimension.stride == 2),
-      first(dimension.forward ? -dimension.pad
-            : spread          ? dimension.pad
-                              : dimension.pad - (kRowsTaps - 1)),
-      first_tap(dimension.forward || spread ? 0 : kRowsTaps - 1),
-      tap_step(dimension.forward || spread ? 1 : -1) {}
-
-bool RowsAxis::HasNarrowEnds() const {
-  if (spread) return (first + of.num_results() - 1) / 2 <= of.num_sources();
+// At most the first and the last position that results read are off the source. An input gradient
+// without a stride is a forward whose taps descend.
+bool HasNarrowEnds(const Dimension& of) {
+  if (IsSpread(of)) return (of.pad + of.num_results() - 1) / 2 <= of.num_sources();
+  const int64_t first = of.forward ? -of.pad : of.pad - (kRowsTaps - 1);
   const int64_t step = of.forward ? of.stride : 1;
   const int64_t last = first + (of.num_results() - 1) * step + kRowsTaps - 1;
   return first >= -1 && last <= of.num_sources();
 }
 
+}  // namespace
+
+bool IsSpread(const Dimension& dimension) {
+  return !dimension.forward && dimension.stride == 2;
+}
+
 bool CanMakeAllRows(const Dimension& rows, const Dimension& cols) {
   return Fits(rows) && Fits(cols) && rows.stride == cols.stride &&
-         cols.num_results() >= kLeastRowsColumns && RowsAxis(cols).HasNarrowEnds();
+         cols.num_results() >= kLeastRowsColumns && HasNarrowEnds(cols);
 }
 
 bool CanTakeRowsInTurn(const Dimension& rows, const Dimension& cols) {

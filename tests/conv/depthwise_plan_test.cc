@@ -150,6 +150,16 @@ TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
     EXPECT_FALSE(takes(forward, 7, 1, 1));
     EXPECT_EQ(takes(forward, 7, 1, 2), has_kernel);
     EXPECT_EQ(takes(forward, 7, 512 / (4 * rows.group), 1), has_kernel);
+    const auto of_one_row = [&](int64_t cols, int64_t taps) {
+      return TilesOfDirect(forward + " float32 NHWC in=" + ListOf({1, 1, cols, 64}) +
+                               " filter=" + ListOf({1, taps, 64, 1}) + " strides=1,1 pads=0,0,0,0",
+                           kernels)
+          .ends_with("in turn");
+    };
+    EXPECT_EQ(of_one_row(100, 64), has_kernel);
+    EXPECT_FALSE(of_one_row(100, 65));
+    EXPECT_EQ(of_one_row(16000, 5), has_kernel);
+    EXPECT_FALSE(of_one_row(17000, 5)) << "of 8 MiB, fetched";
   }
 }
 

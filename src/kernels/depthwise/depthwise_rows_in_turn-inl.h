@@ -32,7 +32,7 @@ struct ColumnsOfTap {
   int32_t begin, end;
 };
 
-// What a tile meets in one row of results.
+// A tile in one row of results.
 template <class T>
 struct TileInTurn {
   const T* source;   // what the first column meets with the first tap, in the first row of taps
@@ -109,7 +109,7 @@ HWY_INLINE void AddThreeTaps(D d, const DepthwiseRows<T>& rows, const TileInTurn
   }
 }
 
-// What one tap meets of the columns that it has, from the last one on.
+// Adds one tap to the columns that have it, from the last one on.
 template <int64_t kWidth, int64_t kVectors, class D, class T, class V>
 HWY_INLINE void AddSomeColumns(D d, const TileColumns<kWidth, T>& columns, ColumnsOfTap has,
                                const V (&weights)[kVectors], V (&sums)[kWidth][kVectors]) {
@@ -155,7 +155,7 @@ HWY_INLINE void AddSomeColumns(D d, const TileColumns<kWidth, T>& columns, Colum
   }
 }
 
-// Adds any row of taps.
+// Adds any row of taps to the sums of kWidth columns of kVectors vectors.
 template <int64_t kWidth, int64_t kVectors, class D, class T, class V>
 HWY_INLINE void AddTaps(D d, const DepthwiseRows<T>& rows, const TileInTurn<T>& tile,
                         V (&sums)[kWidth][kVectors]) {
@@ -182,7 +182,7 @@ HWY_INLINE void AddTaps(D d, const DepthwiseRows<T>& rows, const TileInTurn<T>& 
   } while (++has != end);
 }
 
-// The results of kVectors vectors of channels.
+// Makes a tile's results, of kVectors vectors of channels.
 template <bool kThree, int64_t kWidth, int64_t kVectors, class T>
 HWY_INLINE void ForwardVectors(const DepthwiseRows<T>& rows, TileInTurn<T> tile) {
   const hn::ScalableTag<ComputeType<T> > d;
@@ -210,7 +210,7 @@ HWY_INLINE void ForwardVectors(const DepthwiseRows<T>& rows, TileInTurn<T> tile)
   }
 }
 
-// For a tile whose first column meets first_col with the first tap.
+// Finds the columns of each tap, of a tile whose first column meets first_col with the first tap.
 template <int64_t kWidth, class T>
 HWY_INLINE void FindColumns(const DepthwiseRows<T>& rows, int64_t first_col, ColumnsOfTap* taps) {
   for (int64_t k = 0, col = first_col; k < rows.num_taps; ++k, ++col) {
@@ -221,7 +221,7 @@ HWY_INLINE void FindColumns(const DepthwiseRows<T>& rows, int64_t first_col, Col
   }
 }
 
-// All rows of kWidth columns of results from first_out on.
+// Makes all rows of kWidth columns of results, from first_out on.
 template <bool kThree, int64_t kWidth, class T>
 HWY_NOINLINE void ForwardRowByRow(const DepthwiseRows<T>& given, int64_t first_out) {
   constexpr int64_t kSize = kRowsGroup<T>;

@@ -144,11 +144,11 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
          CachesHold(TensorBytes(), num_threads) && CanMakeAllRows(rows, cols);
 }
 
-// Wherever there is a kernel for it and nothing need be fetched, unless another is faster: of 3x3,
-// down the rows, without a stride, where each vector of the source meets many sums, or of channels
-// so few that the first cache keeps them; or along the row, of taps so many that loading what they
-// share pays, where pixels lie in more than eight sets of the first cache, which else would lose
-// the second half of a line.
+// Rows are taken in turn wherever there is a kernel for it and nothing need be fetched, unless
+// another way is faster: down the rows of 3x3, without a stride, where each vector of the source
+// meets many sums, or of channels so few that the first cache keeps them; or along each row, of
+// taps so many that loading what they share pays, where pixels lie in more than eight sets of the
+// first cache, which else would lose the second half of a line.
 bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const {
   constexpr int64_t kEightSets = 512;  // bytes from pixel to pixel
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {

@@ -9,9 +9,9 @@ namespace convgrad {
 // True for an input gradient whose sources are spread, with stride 2.
 bool IsSpread(const Dimension& dimension);
 
-// With the kernels for 3x3 filters.
+// True if the kernels for 3x3 filters can make all rows of such results.
 bool CanMakeAllRows(const Dimension& rows, const Dimension& cols);
-// With that for any.
+// True if the kernel for any filter can.
 bool CanTakeRowsInTurn(const Dimension& rows, const Dimension& cols);
 
 }  // namespace convgrad

@@ -151,6 +151,7 @@ TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
     EXPECT_FALSE(takes(forward, 7, 1, 1));
     EXPECT_EQ(takes(forward, 7, 1, 2), has_kernel);
     EXPECT_EQ(takes(forward, 7, 512 / (4 * rows.group), 1), has_kernel);
+    EXPECT_EQ(RowsOfDirect(forward, 100, 1024, 1, kernels) == ", all rows in turn", has_kernel);
     const auto of_one_row = [&](int64_t cols, int64_t taps) {
       return TilesOfDirect(forward + " float32 NHWC in=" + ListOf({1, 1, cols, 64}) +
                                " filter=" + ListOf({1, taps, 64, 1}) + " strides=1,1 pads=0,0,0,0",

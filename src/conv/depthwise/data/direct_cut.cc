@@ -150,7 +150,7 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
 // taps so many that loading what they share pays, where pixels lie in more than eight sets of the
 // first cache, which else would lose the second half of a line.
 bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const {
-  constexpr int64_t kEightSets = 512;  // bytes from pixel to pixel
+  constexpr int64_t kEightSets = 512, kOneSet = 4096;  // bytes from pixel to pixel
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().rows_in_turn != nullptr;
   });
@@ -160,8 +160,9 @@ bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable
   const bool along = rows.kernel > 1 && cols.stride == 1 && cols.dilation == 1 &&
                      SegmentTaps(cols.kernel) == kMaxSegmentTaps &&
                      source.c * stored_bytes % kEightSets != 0;
-  return has_kernel && source_in_place && result_in_place && !fetches && !down && !along &&
-         CanTakeRowsInTurn(rows, cols);
+  const bool one_set = source.c * stored_bytes % kOneSet == 0;
+  return has_kernel && source_in_place && result_in_place &&
+         (one_set || (!fetches && !down && !along)) && CanTakeRowsInTurn(rows, cols);
 }
 
 // In place, where results of a task are whole lines, and sources and results together are too large

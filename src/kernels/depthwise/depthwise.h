@@ -129,7 +129,7 @@ struct DepthwiseRowKernels {
   // All rows of results of a 3x3 filter, forward and spread; both null where there are none.
   void (*forward_rows)(const DepthwiseRows<Element>& rows);
   void (*spread_rows)(const DepthwiseRows<Element>& rows);
-  // Rows in turn; null where registers are many.
+  // Rows in turn; null where registers are many, and of bfloat16.
   void (*rows_in_turn)(const DepthwiseRows<Element>& rows);
 };
 

@@ -28,6 +28,7 @@ inline constexpr int64_t kMostTapsInTurn = 64;
 //
 // In turn, any filter: tap (i, k), i < num_tap_rows, k < num_taps, reads row
 // first_row + r * row_stride + i and column origin + t * stride + k. All may be off the source.
+// There is a tap, unless there is no row of them.
 template <class Element>
 struct DepthwiseRows {
   const Element* source;  // row 0, column 0

@@ -130,8 +130,8 @@ Work CountAllRows(const DepthwiseDataCut& cut, int64_t vectors) {
 
 }  // namespace
 
-// Left out: where a cut fetches ahead or writes around the caches, that terms off the row are
-// sometimes skipped, and that a row's last tile may be half as wide.
+// Left out: that rows in turn are few calls, where a cut fetches ahead or writes around the caches,
+// that terms off the row are sometimes skipped, and that a row's last tile may be half as wide.
 Work CountDirect(const DepthwiseDataCut& cut, const KernelTable& kernels) {
   Work work;
   const RowTiles row(cut);

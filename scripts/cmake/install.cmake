@@ -38,6 +38,7 @@ list(APPEND CONVGRAD_HEADERS
   kernels/gemm/compensated.h
   kernels/gemm/indirect_gemm.h
   kernels/gemm/plane_squares.h
+  kernels/gemm/few_rows.h
   kernels/gemm/tap_row.h
   kernels/kernel_table.h
   kernels/limits/machine_limits.h

@@ -13,6 +13,7 @@ void FillVectorGemmKernels(KernelTable& table);
 void FillVectorOuterKernels(KernelTable& table);
 void FillTapRowKernels(KernelTable& table);
 void FillPlaneSquareKernels(KernelTable& table);
+void FillFewRowsKernels(KernelTable& table);
 void FillDepthwiseKernels(KernelTable& table);
 void FillDepthwiseForwardKernels(KernelTable& table);
 void FillDepthwiseGradientKernels(KernelTable& table);

@@ -71,6 +71,7 @@ std::vector<KernelTable> MakeTables() {
     FillVectorOuterKernels(table);
     FillTapRowKernels(table);
     FillPlaneSquareKernels(table);
+    FillFewRowsKernels(table);
     FillDepthwiseKernels(table);
     FillDepthwiseForwardKernels(table);
     FillDepthwiseGradientKernels(table);

@@ -10,6 +10,7 @@
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/depthwise/plane.h"
 #include "kernels/gemm/compensated.h"
+#include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/indirect_gemm.h"
 #include "kernels/gemm/plane_squares.h"
 #include "kernels/gemm/tap_row.h"
@@ -50,6 +51,8 @@ struct KernelTable {
   TapRowKernels<double> tap_row_f64;
   PlaneSquareKernels<float> plane_squares_f32;
   PlaneSquareKernels<double> plane_squares_f64;
+  FewRowsKernels<float> few_rows_f32;
+  FewRowsKernels<double> few_rows_f64;
   DepthwiseKernels<float> depthwise_f32;
   DepthwiseKernels<double> depthwise_f64;
   DepthwiseRowKernels<Float16> depthwise_rows_f16;
@@ -86,6 +89,10 @@ struct KernelTable {
   template <class Compute>
   const PlaneSquareKernels<Compute>& PlaneSquares() const {
     return OneOf<PlaneSquareKernels<Compute>>(plane_squares_f32, plane_squares_f64);
+  }
+  template <class Compute>
+  const FewRowsKernels<Compute>& FewRows() const {
+    return OneOf<FewRowsKernels<Compute>>(few_rows_f32, few_rows_f64);
   }
   template <class Compute>
   const DepthwiseKernels<Compute>& Depthwise() const {

@@ -1,0 +1,285 @@
+// The micro-kernel of matrix products with few rows or terms; see few_rows.h. Included once per
+// target.
+#if defined(CONVGRAD_KERNELS_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CONVGRAD_KERNELS_FEW_ROWS_INL_H_
+#undef CONVGRAD_KERNELS_FEW_ROWS_INL_H_
+#else
+#define CONVGRAD_KERNELS_FEW_ROWS_INL_H_
+#endif
+
+#include "kernels/gemm/few_rows.h"
+#include "kernels/kernel_table.h"
+#include "kernels/pack/transpose-inl.h"
+#include "kernels/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace convgrad {
+namespace HWY_NAMESPACE {
+
+#if HWY_TARGET != HWY_SCALAR
+
+// kRows rows at a time, whose sums are in registers for all terms of a call.
+// The sums of a tile, which go to rows from a column on: whole vectors, or some lanes of one.
+template <bool kWhole, class V, class Compute, int kRows, int kVectors>
+HWY_INLINE void LoadSums(bool begins, Compute* const (&rows)[kRows], int64_t col, int64_t num_cols,
+                         V (&sums)[kRows][kVectors]) {
+  const hn::ScalableTag<Compute> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  }
+  if (begins) return;
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      const Compute* from = rows[i] + col + v * kLanes;
+      sums[i][v] = kWhole ? hn::LoadU(d, from) : LoadFirst(d, from, num_cols);
+    }
+  }
+}
+
+template <bool kWhole, class V, class Compute, int kRows, int kVectors>
+HWY_INLINE void StoreSums(bool ends, Compute* const (&rows)[kRows], int64_t col, int64_t num_cols,
+                          V (&sums)[kRows][kVectors]) {
+  const hn::ScalableTag<Compute> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  Compute* to[kRows];  // the compiler takes no store for one to these
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) to[i] = rows[i] + col;
+  if (ends) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = CanonicalSum(d, sums[i][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (kWhole) {
+        hn::StoreU(sums[i][v], d, to[i] + v * kLanes);
+      } else {
+        StoreFirst(d, sums[i][v], to[i], num_cols);
+      }
+    }
+  }
+}
+
+// With a single row each multiply-add reads its column from memory, else the registers hold a
+// term's columns, too.
+inline constexpr FewRowsTile kTilesOfManyRegisters[] = {{1, 8}, {2, 8}, {3, 6}, {4, 5}};
+inline constexpr FewRowsTile kTilesOfFewRegisters[] = {{1, 8}, {2, 4}, {3, 4}, {4, 3}};
+inline constexpr const auto& kInOrderTiles =
+    kManyRegisters ? kTilesOfManyRegisters : kTilesOfFewRegisters;
+
+template <class Compute, int kRows>
+class FewRowsTiles {
+ public:
+  FewRowsTiles(const FewRowsArgs<Compute>& args, const FewRow* rows) : args_(args) {
+    for (int i = 0; i < kRows; ++i) {
+      a_[i] = args.a + rows[i].a;
+      sums_[i] = args.sums + rows[i].sums;
+    }
+  }
+
+  HWY_INLINE void Run() const {
+    int64_t col = 0;
+    for (; col + kMostVectors * kLanes <= args_.num_cols; col += kMostVectors * kLanes) {
+      RunTile<kMostVectors, true>(col);
+    }
+    RunRest<kMostVectors - 1>(col);
+    col += (args_.num_cols - col) / kLanes * kLanes;
+    if (col < args_.num_cols) RunTile<1, false>(col, args_.num_cols - col);
+  }
+
+ private:
+  using D = hn::ScalableTag<Compute>;
+  using V = hn::Vec<D>;
+  static constexpr int64_t kLanes = hn::MaxLanes(D());
+  static constexpr int kMostVectors = kInOrderTiles[kRows - 1].vectors;
+
+  // The whole vectors from `col` on, kVectors at most.
+  template <int kVectors>
+  HWY_INLINE void RunRest(int64_t col) const {
+    if constexpr (kVectors > 0) {
+      if (args_.num_cols - col >= kVectors * kLanes) return RunTile<kVectors, true>(col);
+      RunRest<kVectors - 1>(col);
+    }
+  }
+
+  // So many vectors of columns, or, if not whole, some columns of one.
+  template <int kVectors, bool kWhole>
+  HWY_NOINLINE void RunTile(int64_t col, int64_t num_cols = kLanes) const {
+    const D d;
+    V sums[kRows][kVectors];
+    LoadSums<kWhole>(args_.begins, sums_, col, num_cols, sums);
+    const Compute* b = args_.b + col;
+    const int64_t a_step = args_.a_step, b_step = args_.b_step;
+    for (int64_t k = 0, at = 0; k < args_.num_terms; ++k, at += a_step, b += b_step) {
+      V columns[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        columns[v] = kWhole ? hn::LoadU(d, b + v * kLanes) : LoadFirst(d, b, num_cols);
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        const V factor = hn::Set(d, a_[i][at]);
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = Fma(factor, columns[v], sums[i][v]);
+      }
+    }
+    StoreSums<kWhole>(args_.ends, sums_, col, num_cols, sums);
+  }
+
+  const FewRowsArgs<Compute>& args_;
+  const Compute* a_[kRows];
+  Compute* sums_[kRows];
+};
+
+template <class Compute>
+void RunFewRows(const FewRowsArgs<Compute>& args) {
+  constexpr int kMostRows = 4;
+  const FewRow *row = args.rows, *end = args.rows + args.num_rows;
+  for (; end - row >= kMostRows; row += kMostRows) {
+    FewRowsTiles<Compute, kMostRows>(args, row).Run();
+  }
+  switch (end - row) {
+    case 3: return FewRowsTiles<Compute, 3>(args, row).Run();
+    case 2: return FewRowsTiles<Compute, 2>(args, row).Run();
+    case 1: return FewRowsTiles<Compute, 1>(args, row).Run();
+    default: return;
+  }
+}
+
+// Columns whose terms lie side by side are taken so many at a time: their terms stay in the first
+// cache from rows to rows.
+template <class Compute>
+inline constexpr int64_t kColsAtOnce = 3 * hn::MaxLanes(hn::ScalableTag<Compute>());
+
+inline constexpr FewRowsTile kTurnedTiles[] = {{1, 3}, {2, 3}, {3, 2}, {4, 1}, {5, 1}, {6, 1}};
+
+// Columns whose terms lie side by side: squares of them are transposed in registers, which with the
+// sums they must fit. A chain is as long as a square is wide, and so are its waits: tiles have six
+// sums, which are enough to fill them.
+template <class Compute, int kRows>
+class TurnedTiles {
+ public:
+  static constexpr int kVectors = kTurnedTiles[kRows - 1].vectors;
+
+  TurnedTiles(const FewRowsArgs<Compute>& args, const FewRow* rows) : args_(args) {
+    for (int i = 0; i < kRows; ++i) {
+      a_[i] = args.a + rows[i].a;
+      sums_[i] = args.sums + rows[i].sums;
+    }
+  }
+
+  HWY_INLINE void Run(int64_t col, int64_t end) const {
+    for (; col + kVectors * kLanes <= end; col += kVectors * kLanes) RunTile<kVectors, true>(col);
+    for (; col + kLanes <= end; col += kLanes) RunTile<1, true>(col);
+    if (col < end) RunTile<1, false>(col, end - col);
+  }
+
+ private:
+  using D = hn::ScalableTag<Compute>;
+  using V = hn::Vec<D>;
+  static constexpr int64_t kLanes = hn::MaxLanes(D());
+
+  // So many vectors of columns, or, if not whole, some columns of one.
+  template <int kTileVectors, bool kWhole>
+  HWY_NOINLINE void RunTile(int64_t col, int64_t num_cols = kLanes) const {
+    const D d;
+    V sums[kRows][kTileVectors];
+    LoadSums<kWhole>(args_.begins, sums_, col, num_cols, sums);
+    const Compute* b = args_.b + col * args_.b_step;
+    int64_t k = 0;
+    for (; k + kLanes <= args_.num_terms; k += kLanes) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileVectors; ++v) {
+        const int64_t step = Opaque(args_.b_step);
+        const Compute* corner = Opaque(b + v * kLanes * step + k);
+        if (args_.fetches && k * int64_t{sizeof(Compute)} % 64 == 0) {
+          FetchLines(corner, step, num_cols, kColsAtOnce<Compute> * step);
+        }
+        TransposeSquare<kWhole>(
+            d, num_cols, kLanes,
+            [&](int64_t j) HWY_ATTR { return hn::LoadU(d, corner + j * step); },
+            [&](int64_t t, V terms) HWY_ATTR { AddTerm(k + t, terms, v, sums); });
+      }
+    }
+    if (k < args_.num_terms) {
+      const int64_t count = args_.num_terms - k;
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileVectors; ++v) {
+        const Compute* corner = b + v * kLanes * args_.b_step + k;
+        TransposeSquare<false>(
+            d, num_cols, count,
+            [&](int64_t j) HWY_ATTR { return LoadFirst(d, corner + j * args_.b_step, count); },
+            [&](int64_t t, V terms) HWY_ATTR { AddTerm(k + t, terms, v, sums); });
+      }
+    }
+    StoreSums<kWhole>(args_.ends, sums_, col, num_cols, sums);
+  }
+
+  template <int kTileVectors>
+  HWY_INLINE void AddTerm(int64_t k, V terms, int v, V (&sums)[kRows][kTileVectors]) const {
+    const int64_t at = k * args_.a_step;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      sums[i][v] = Fma(hn::Set(D(), a_[i][at]), terms, sums[i][v]);
+    }
+  }
+
+  const FewRowsArgs<Compute>& args_;
+  const Compute* a_[kRows];
+  Compute* sums_[kRows];
+};
+
+template <class Compute>
+void RunFewRowsTurned(const FewRowsArgs<Compute>& args) {
+  constexpr int kMostRows = 6;
+  for (int64_t col = 0; col < args.num_cols; col += kColsAtOnce<Compute>) {
+    const int64_t end_col = HWY_MIN(col + kColsAtOnce<Compute>, args.num_cols);
+    const FewRow *row = args.rows, *end = args.rows + args.num_rows;
+    for (; end - row >= kMostRows; row += kMostRows) {
+      TurnedTiles<Compute, kMostRows>(args, row).Run(col, end_col);
+    }
+    switch (end - row) {
+      case 5: TurnedTiles<Compute, 5>(args, row).Run(col, end_col); break;
+      case 4: TurnedTiles<Compute, 4>(args, row).Run(col, end_col); break;
+      case 3: TurnedTiles<Compute, 3>(args, row).Run(col, end_col); break;
+      case 2: TurnedTiles<Compute, 2>(args, row).Run(col, end_col); break;
+      case 1: TurnedTiles<Compute, 1>(args, row).Run(col, end_col); break;
+      default: break;
+    }
+  }
+}
+
+#endif  // HWY_TARGET
+
+template <class Compute>
+FewRowsKernels<Compute> MakeFewRowsKernels() {
+  FewRowsKernels<Compute> kernels{};
+#if HWY_TARGET != HWY_SCALAR
+  kernels.lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<Compute>()));
+  kernels.tiles = kInOrderTiles;
+  kernels.turned_tiles = kTurnedTiles;
+  kernels.run = RunFewRows<Compute>;
+  kernels.run_turned = RunFewRowsTurned<Compute>;
+#endif
+  return kernels;
+}
+
+inline void FillFewRows(KernelTable& table) {
+  table.few_rows_f32 = MakeFewRowsKernels<float>();
+  table.few_rows_f64 = MakeFewRowsKernels<double>();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace convgrad
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

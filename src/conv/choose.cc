@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "conv/axes/flattened.h"
 #include "conv/conv2d/data/algorithms.h"
+#include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/filter/algorithms.h"
 #include "conv/cost_coefficients.h"
 #include "conv/depthwise/algorithms.h"
@@ -145,19 +146,18 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
   static const std::vector<Algorithm> conv2d = {ForGrouped<kDepthwiseWholePlanesAlgorithm>(),
                                                 ForGrouped<kDepthwisePlanesAlgorithm>(),
                                                 ForGrouped<kDepthwiseDataAlgorithm>(),
+                                                OfFlattened<kConv2DFewPixels>(),
+                                                OfFlattened<kConv2DFewTerms>(),
                                                 OfFlattened<kConv2DImageLanes>(),
                                                 OfFlattened<kConv2DPixelLanes>(),
                                                 OfFlattened<kConv2DChannelLanes>(),
                                                 kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {OfFlattened<kConv2DFilterTapRows>(),
-                                                       OfFlattened<kConv2DFilterPlaneSquares>(),
-                                                       OfFlattened<kFilterBlockLanes>(),
-                                                       ForGrouped<kDepthwiseFilterAlgorithm>(),
-                                                       OfFlattened<kConv2DFilterInputLanesJoined>(),
-                                                       OfFlattened<kConv2DFilterInputLanes>(),
-                                                       OfFlattened<kConv2DFilterTapsJoined>(),
-                                                       OfFlattened<kConv2DFilterTapsApart>(),
-                                                       kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {
+      OfFlattened<kConv2DFilterTapRows>(),      OfFlattened<kConv2DFilterFewPixels>(),
+      OfFlattened<kConv2DFilterPlaneSquares>(), OfFlattened<kFilterBlockLanes>(),
+      ForGrouped<kDepthwiseFilterAlgorithm>(),  OfFlattened<kConv2DFilterInputLanesJoined>(),
+      OfFlattened<kConv2DFilterInputLanes>(),   OfFlattened<kConv2DFilterTapsJoined>(),
+      OfFlattened<kConv2DFilterTapsApart>(),    kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
                                                    kDepthwiseDataAlgorithm, kReferenceAlgorithm};

@@ -105,7 +105,10 @@ TEST(FilterGradientWork, CountsEveryTermOfEveryImage) {
   for (const KernelTable& kernels : SupportedKernels()) {
     for (const Algorithm& algorithm : AlgorithmsOf(Op::kConv2DBackpropFilter)) {
       const std::string name = algorithm.name;
-      if (name == "direct" || name == "reference" || name == "plane-squares") continue;
+      if (name == "direct" || name == "reference" || name == "plane-squares" ||
+          name == "few-pixels") {
+        continue;
+      }
       const Work once = WorkOf(algorithm, "NCHW in=16" + sizes, kernels);
       const Work twice = WorkOf(algorithm, "NCHW in=32" + sizes, kernels);
       EXPECT_GE(multiply_adds(once) * kernels.vector_bytes / 4, terms) << name;

@@ -114,6 +114,11 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
   if (!cut.in_place) {
     AddFilter<Stored>(work, sum, packings * Product(cut.NumPanels(), cut.PanelElements()),
                       packings * Product(cut.NumPanels()));
+  } else {
+    // Panels of rows of the filter come from beyond the first cache, a line or two more than whole
+    // ones a term.
+    const int64_t lines = cut.panels.cols * int64_t{sizeof(Element)} / kLineBytes + 1;
+    work.Add(WorkKind::kFarLine, Product(cut.NumPanels(), TermsOf(sum, cut.phases), lines));
   }
   for (size_t i = 0; i < cut.phases.size(); ++i) {
     const TapPhase& phase = cut.phases[i];

@@ -1,0 +1,236 @@
+// Forward convolutions and input gradients of few pixels: what takes time is to read the filter,
+// so that happens once, in the order of memory, and all pixels meet what is read. An input
+// gradient's filter is transposed a few terms at a time, in the first cache.
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "base/memory.h"
+#include "conv/conv2d/few/algorithms.h"
+#include "conv/conv2d/few/few_pixels_cut.h"
+#include "conv/conv2d/few/few_rows.h"
+
+namespace convgrad {
+namespace {
+
+// Rows of the filter that are fetched while those before them are transposed.
+constexpr int64_t kFilterRowsAhead = 16;
+
+template <class Compute>
+class FewPixelsRunner {
+ public:
+  FewPixelsRunner(const ConvArgs& args, const FewPixelsCut<Compute>& cut)
+      : args_(args),
+        cut_(cut),
+        run_(cut.sum.forward || cut.copies_filter ? args.kernels.FewRows<Compute>().run
+                                                  : args.kernels.FewRows<Compute>().run_turned),
+        folds_(args.kernels.Depthwise<Compute>()),
+        pack_(args.kernels.Pack<Compute>()),
+        source_(static_cast<const Compute*>(args.Source(cut.sum.forward))),
+        filter_(static_cast<const Compute*>(args.filter)),
+        result_(static_cast<Compute*>(args.result)),
+        scratch_(args.parallel) {}
+
+  void Run() {
+    args_.parallel.For(cut_.NumTasks(), [&](int64_t i) {
+      const int64_t first = i % cut_.NumStrips() * cut_.strip_cols;
+      RunStrip({i / cut_.NumStrips(), first, std::min(cut_.strip_cols, cut_.sum.result_c - first)});
+    });
+  }
+
+ private:
+  // Some channels of the result, of a group.
+  struct Strip {
+    int64_t group, first, cols;
+  };
+  struct Scratch {
+    explicit Scratch(const FewPixelsCut<Compute>& cut)
+        : sums(cut.NumSums()),
+          turned(cut.NumTurned()),
+          folded(cut.NumSums() * (sizeof(Compute) == sizeof(double) ? 2 : 1)) {
+      std::fill_n(turned.data(), turned.size(), Compute{0});  // behind the last column, too
+    }
+
+    AlignedArray<Compute> sums, turned;
+    AlignedArray<double> folded;  // and errors behind them
+  };
+
+  void RunStrip(const Strip& strip);
+  void AddBlock(const Strip& strip, const FewPixelsPhase& phase, const TapBlock& block,
+                Scratch& scratch) const;
+  void RunTerms(const Strip& strip, int64_t tap, int64_t channel, Scratch& scratch,
+                FewRowsArgs<Compute>& rows) const;
+  void FoldBlock(const FewPixelsPhase& phase, bool first, Scratch& scratch) const;
+  void Finish(const FewPixelsPhase& phase, Scratch& scratch) const;
+  void Store(const Strip& strip, const Scratch& scratch) const;
+
+  Compute* FirstOf(const Strip& strip) const {
+    return result_ + strip.group * cut_.sum.result_c + strip.first;
+  }
+
+  const ConvArgs& args_;
+  const FewPixelsCut<Compute>& cut_;
+  void (*const run_)(const FewRowsArgs<Compute>& args);
+  const DepthwiseKernels<Compute>& folds_;
+  const PackKernels<Compute>& pack_;
+  const Compute *source_, *filter_;
+  Compute* result_;
+  PerThread<Scratch> scratch_;
+};
+
+template <class Compute>
+void FewPixelsRunner<Compute>::RunStrip(const Strip& strip) {
+  Scratch& scratch = scratch_.Own(cut_);
+  for (const FewPixelsPhase& phase : cut_.phases) {
+    for (size_t i = 0; i < phase.blocks.size(); ++i) {
+      AddBlock(strip, phase, phase.blocks[i], scratch);
+      if (phase.blocks.size() > 1) FoldBlock(phase, i == 0, scratch);
+    }
+    if (!cut_.in_place) Finish(phase, scratch);
+  }
+  if (!cut_.in_place) Store(strip, scratch);
+}
+
+// The terms of a tap from a channel on: columns of the filter, where they lie or transposed.
+template <class Compute>
+void FewPixelsRunner<Compute>::RunTerms(const Strip& strip, int64_t tap, int64_t channel,
+                                        Scratch& scratch, FewRowsArgs<Compute>& rows) const {
+  const TapSum& sum = cut_.sum;
+  const int64_t outputs = cut_.FilterOutputs();
+  if (sum.forward) {
+    rows.b = filter_ + (tap * sum.source_c + channel) * outputs + strip.group * sum.result_c +
+             strip.first;
+    rows.b_step = outputs;
+  } else {
+    rows.b = filter_ + (tap * sum.result_c + strip.first) * outputs + strip.group * sum.source_c +
+             channel;
+    rows.b_step = outputs;
+    if (cut_.copies_filter) {
+      pack_.transpose_widen(rows.b, outputs, scratch.turned.data(), cut_.strip_cols, strip.cols,
+                            rows.num_terms, cut_.fetches ? kFilterRowsAhead * outputs : 0);
+      rows.b = scratch.turned.data();
+      rows.b_step = cut_.strip_cols;
+    }
+  }
+  rows.a = source_ + (strip.group * sum.source_c + channel) * cut_.a_step;
+  run_(rows);
+}
+
+template <class Compute>
+void FewPixelsRunner<Compute>::AddBlock(const Strip& strip, const FewPixelsPhase& phase,
+                                        const TapBlock& block, Scratch& scratch) const {
+  FewRowsArgs<Compute> rows{};
+  rows.a_step = cut_.a_step;
+  rows.num_cols = cut_.copies_filter ? RoundUp(strip.cols, cut_.lanes) : strip.cols;
+  rows.fetches = cut_.fetches;
+  rows.sums = cut_.in_place ? FirstOf(strip) : scratch.sums.data();
+  rows.begins = phase.taps[static_cast<size_t>(block.tap_begin)].rows.size() == phase.pixels.size();
+  if (!rows.begins) {
+    for (const int64_t pixel : phase.pixels) {
+      std::fill_n(rows.sums + pixel * cut_.sums_step, cut_.strip_cols, Compute{0});
+    }
+  }
+  for (int64_t i = block.tap_begin; i < block.tap_end; ++i) {
+    const FewPixelsTap& tap = phase.taps[static_cast<size_t>(i)];
+    if (tap.rows.empty()) continue;
+    rows.rows = tap.rows.data();
+    rows.num_rows = std::ssize(tap.rows);
+    for (int64_t at = block.channel_begin; at < block.channel_end; at += cut_.chunk_terms) {
+      rows.num_terms = std::min(cut_.chunk_terms, block.channel_end - at);
+      rows.ends = cut_.in_place && at + rows.num_terms == block.channel_end;
+      RunTerms(strip, tap.tap, at, scratch, rows);
+      rows.begins = false;
+    }
+  }
+}
+
+template <class Compute>
+void FewPixelsRunner<Compute>::FoldBlock(const FewPixelsPhase& phase, bool first,
+                                         Scratch& scratch) const {
+  double* const errors = scratch.folded.data() + cut_.NumSums();
+  for (const int64_t pixel : phase.pixels) {
+    const int64_t at = pixel * cut_.strip_cols;
+    if (first) {
+      std::fill_n(scratch.folded.data() + at, cut_.strip_cols, 0.0);
+      if (sizeof(Compute) == sizeof(double)) std::fill_n(errors + at, cut_.strip_cols, 0.0);
+    }
+    folds_.fold_block(scratch.sums.data() + at, scratch.folded.data() + at, errors + at,
+                      cut_.strip_cols);
+  }
+}
+
+template <class Compute>
+void FewPixelsRunner<Compute>::Finish(const FewPixelsPhase& phase, Scratch& scratch) const {
+  double* const errors = scratch.folded.data() + cut_.NumSums();
+  for (const int64_t pixel : phase.pixels) {
+    const int64_t at = pixel * cut_.strip_cols;
+    Compute* sums = scratch.sums.data() + at;
+    if (phase.blocks.empty()) {
+      std::fill_n(sums, cut_.strip_cols, Compute{0});
+    } else if (phase.blocks.size() == 1) {
+      folds_.finish_block(sums, cut_.strip_cols);
+    } else {
+      folds_.finish(scratch.folded.data() + at, errors + at, sums, cut_.strip_cols, /*odd=*/false);
+    }
+  }
+}
+
+template <class Compute>
+void FewPixelsRunner<Compute>::Store(const Strip& strip, const Scratch& scratch) const {
+  const int64_t plane = cut_.result.h * cut_.result.w, step = cut_.strip_cols;
+  const Compute* sums = scratch.sums.data();
+  if (cut_.result.format == DataFormat::kNHWC) {
+    for (int64_t pixel = 0; pixel < cut_.num_pixels; ++pixel) {
+      pack_.narrow(sums + pixel * step, FirstOf(strip) + pixel * cut_.result.c, strip.cols);
+    }
+    return;
+  }
+  const int64_t channel = strip.group * cut_.sum.result_c + strip.first;
+  for (int64_t image = 0; image < cut_.sum.batch; ++image) {
+    pack_.transpose_narrow(sums + image * plane * step, step,
+                           result_ + image * cut_.result.Image() + channel * plane, plane, plane,
+                           strip.cols, /*ahead=*/0);
+  }
+}
+
+template <class Compute>
+class FewPixelsPlan final : public Plan {
+ public:
+  FewPixelsPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
+      : cut_(problem, kernels, num_threads) {}
+
+  int64_t ScratchBytes() const override { return cut_.ScratchBytes(); }
+  Work CountWork() const override { return cut_.CountWork(); }
+  std::string Tiles() const override { return cut_.Tiles(); }
+  bool Run(const ConvArgs& args) const override {
+    FewPixelsRunner<Compute>(args, cut_).Run();
+    return true;
+  }
+
+ private:
+  const FewPixelsCut<Compute> cut_;
+};
+
+bool CanTakeFewPixels(const Problem& problem, const KernelTable& kernels) {
+  return HasFewRowsKernel(problem, kernels) && TapSum::Describes(problem) &&
+         HasFewPixels(TapSum(problem));
+}
+
+std::unique_ptr<Plan> PlanFewPixels(const Problem& problem, const KernelTable& kernels,
+                                    int num_threads) {
+  if (problem.dtype == DType::kFloat64) {
+    return std::make_unique<FewPixelsPlan<double>>(problem, kernels, num_threads);
+  }
+  return std::make_unique<FewPixelsPlan<float>>(problem, kernels, num_threads);
+}
+
+}  // namespace
+
+const Algorithm kConv2DFewPixels = {
+    .name = "few-pixels",
+    .summary = "few pixels of the result, whose filter is read once, where it lies",
+    .can = CanTakeFewPixels,
+    .plan = PlanFewPixels,
+};
+
+}  // namespace convgrad

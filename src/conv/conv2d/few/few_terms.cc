@@ -1,0 +1,165 @@
+// Forward convolutions and input gradients of 1x1 filters in NCHW whose sums have few terms: what
+// takes time is to read the source and to write the result, so both happen once, where they lie.
+// Rows of the product are channels of the result, columns pixels of a plane.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/checked.h"
+#include "conv/axes/tap_sum.h"
+#include "conv/conv2d/few/algorithms.h"
+#include "conv/conv2d/few/few_rows.h"
+#include "conv/plan/plan.h"
+
+namespace convgrad {
+namespace {
+
+constexpr int64_t kStripBytes = int64_t{16} << 10;  // of the source, in the first cache
+constexpr int64_t kPartChannels = 64;               // of the result, a task's
+
+int64_t TermsOfSum(const Problem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  return InfoOf(problem.op).direction == Direction::kForward ? g.group_in_c : g.group_out_c;
+}
+
+template <class Compute>
+class FewTermsPlan final : public Plan {
+ public:
+  FewTermsPlan(const Problem& problem, const KernelTable& table, int num_threads);
+
+  int64_t ScratchBytes() const override { return 0; }
+  Work CountWork() const override;
+  std::string Tiles() const override {
+    return fmt::format("{} parts of {} channels by {} pixels", NumTasks(), part_channels_,
+                       strip_pixels_);
+  }
+  bool Run(const ConvArgs& args) const override;
+
+ private:
+  int64_t NumParts() const { return CeilDiv(channels_, part_channels_); }
+  int64_t NumStrips() const { return CeilDiv(plane_, strip_pixels_); }
+  int64_t NumTasks() const { return images_ * groups_ * NumParts() * NumStrips(); }
+  int64_t StripPixels(int num_threads) const;
+
+  const bool forward_;
+  const bool wide_;  // vectors are 64 bytes
+  const FewRowsKernels<Compute>& kernels_;
+  const int64_t images_, plane_, groups_;
+  const int64_t terms_, channels_;  // of a group: those of the source and of the result
+  const int64_t outputs_;           // of the filter
+  const int64_t part_channels_, strip_pixels_;
+  std::vector<FewRow> rows_;  // of a part
+};
+
+template <class Compute>
+FewTermsPlan<Compute>::FewTermsPlan(const Problem& problem, const KernelTable& table,
+                                    int num_threads)
+    : forward_(InfoOf(problem.op).direction == Direction::kForward),
+      wide_(table.vector_bytes >= 64),
+      kernels_(table.FewRows<Compute>()),
+      images_(problem.geometry.batch),
+      plane_(problem.geometry.out_h * problem.geometry.out_w),
+      groups_(problem.geometry.groups),
+      terms_(TermsOfSum(problem)),
+      channels_(forward_ ? problem.geometry.group_out_c : problem.geometry.group_in_c),
+      outputs_(problem.geometry.out_c),
+      part_channels_(std::min(channels_, kPartChannels)),
+      strip_pixels_(StripPixels(num_threads)) {
+  for (int64_t i = 0; i < part_channels_; ++i) {
+    rows_.push_back({forward_ ? i : i * outputs_, i * plane_});
+  }
+}
+
+// Whole tiles, and a task for each thread.
+template <class Compute>
+int64_t FewTermsPlan<Compute>::StripPixels(int num_threads) const {
+  const int64_t cached = kStripBytes / int64_t{sizeof(Compute)} / terms_;
+  const int64_t threads = CeilDiv(num_threads, images_ * groups_ * NumParts());
+  const int64_t pixels = std::min(cached, CeilDiv(plane_, threads));
+  return std::min(plane_, RoundUp(pixels, 3 * kernels_.lanes));
+}
+
+// Each term of a tile takes its multiply-adds, and no less than a sum waits for its last term.
+template <class Compute>
+Work FewTermsPlan<Compute>::CountWork() const {
+  constexpr double kStored = 0.5;  // of what it takes to fold a sum, too
+  const FewRowsTile tile = kernels_.TileOf(channels_, /*turned=*/false);
+  const int64_t vectors = CeilDiv(plane_, kernels_.lanes);
+  const int64_t tile_vectors = std::min<int64_t>(tile.vectors, vectors);
+  const double tiles = Product(images_, groups_, CeilDiv(channels_, int64_t{tile.rows}),
+                               CeilDiv(vectors, tile_vectors));
+  const int64_t sums = tile.rows * tile_vectors;
+  Work work;
+  work.Add(WorkKind::kGemmFma, tiles * Product(terms_, std::max(sums, WaitingSlots(wide_))));
+  work.Add(WorkKind::kGemmLoad, tiles * Product(terms_, tile_vectors));
+  work.Add(WorkKind::kGemmSingle, tiles * Product(terms_, tile.rows));
+  work.Add(WorkKind::kSegment, tiles);
+  work.Add(WorkKind::kFold, kStored * tiles * Product(sums));
+  work.Add(WorkKind::kCall, Product(NumTasks()));
+  work.Add(WorkKind::kTask, Product(NumTasks()));
+  return work;
+}
+
+template <class Compute>
+bool FewTermsPlan<Compute>::Run(const ConvArgs& args) const {
+  const auto* source = static_cast<const Compute*>(args.Source(forward_));
+  const auto* filter = static_cast<const Compute*>(args.filter);
+  auto* result = static_cast<Compute*>(args.result);
+  args.parallel.For(NumTasks(), [&](int64_t i) {
+    const int64_t pixel = i % NumStrips() * strip_pixels_;
+    const int64_t first = i / NumStrips() % NumParts() * part_channels_;
+    const int64_t image_group = i / NumStrips() / NumParts(), group = image_group % groups_;
+    FewRowsArgs<Compute> part{};
+    part.a = filter + (forward_ ? group * channels_ + first : first * outputs_ + group * terms_);
+    part.a_step = forward_ ? outputs_ : 1;
+    part.b = source + image_group * terms_ * plane_ + pixel;
+    part.b_step = plane_;
+    part.num_terms = terms_;
+    part.num_cols = std::min(strip_pixels_, plane_ - pixel);
+    part.rows = rows_.data();
+    part.num_rows = std::min(part_channels_, channels_ - first);
+    part.sums = result + (image_group * channels_ + first) * plane_ + pixel;
+    part.begins = part.ends = true;
+    kernels_.run(part);
+  });
+  return true;
+}
+
+// A strip reads as many planes as sums have terms: many of them where all are near, else few, which
+// the machine fetches by itself.
+bool HasFewTerms(const Problem& problem) {
+  constexpr int64_t kMostTerms = 16, kMostNearTerms = 64, kNearBytes = int64_t{2} << 20;
+  const bool near = problem.OperandBytes() + problem.ResultBytes() <= kNearBytes;
+  return TermsOfSum(problem) <= (near ? kMostNearTerms : kMostTerms);
+}
+
+// Planes stay as they are, and a sum is one block.
+bool CanTakeFewTerms(const Problem& problem, const KernelTable& kernels) {
+  const ConvGeometry& g = problem.geometry;
+  return HasFewRowsKernel(problem, kernels) && TapSum::Describes(problem) &&
+         problem.data_format == DataFormat::kNCHW && g.kernel_h * g.kernel_w == 1 &&
+         g.in_h == g.out_h && g.in_w == g.out_w && g.stride_h == 1 && g.stride_w == 1 &&
+         g.pad_top == 0 && g.pad_left == 0 && HasFewTerms(problem);
+}
+
+std::unique_ptr<Plan> PlanFewTerms(const Problem& problem, const KernelTable& kernels,
+                                   int num_threads) {
+  if (problem.dtype == DType::kFloat64) {
+    return std::make_unique<FewTermsPlan<double>>(problem, kernels, num_threads);
+  }
+  return std::make_unique<FewTermsPlan<float>>(problem, kernels, num_threads);
+}
+
+}  // namespace
+
+const Algorithm kConv2DFewTerms = {
+    .name = "few-terms",
+    .summary = "1x1 filters in NCHW whose sums have few terms, nothing copied",
+    .can = CanTakeFewTerms,
+    .plan = PlanFewTerms,
+};
+
+}  // namespace convgrad

@@ -1,0 +1,168 @@
+// The algorithm "few-pixels" against the reference, bit for bit: all directions, layouts, both
+// types and every target; one pixel to as many as it takes, padding, strides, dilations, groups,
+// blocks of several taps and parts of one, strips that are not full; how it is cut, and when it is
+// chosen.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "conv/conv2d/few/few_pixels_cut.h"
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+struct Layer {
+  int64_t batch, h, w, in_c, out_c;
+  int64_t kernel = 1;
+  int64_t pad = 0;
+};
+
+std::string LineOf(const std::string& op, const std::string& type, const std::string& format,
+                   const Layer& layer, int64_t stride = 1, int64_t dilation = 1,
+                   int64_t groups = 1) {
+  const std::string in = format == "NHWC" ? ListOf({layer.batch, layer.h, layer.w, layer.in_c})
+                                          : ListOf({layer.batch, layer.in_c, layer.h, layer.w});
+  return op + " " + type + " " + format + " in=" + in +
+         " filter=" + ListOf({layer.kernel, layer.kernel, layer.in_c / groups, layer.out_c}) +
+         " strides=" + ListOf({stride, stride}) + " dilations=" + ListOf({dilation, dilation}) +
+         " pads=" + ListOf({layer.pad, layer.pad, layer.pad, layer.pad}) + " padding=EXPLICIT";
+}
+
+Problem ForwardOf(const Layer& layer) {
+  return ParseProblem(LineOf("conv2d", "float32", "NHWC", layer));
+}
+Problem InputGradientOf(const Layer& layer) {
+  return ParseProblem(LineOf("conv2d_backprop_input", "float32", "NHWC", layer));
+}
+
+std::string DrawType(Draw& draw) {
+  return draw(0, 2) == 0 ? "float64" : "float32";
+}
+std::string DrawFormat(Draw& draw) {
+  return draw(0, 1) == 0 ? "NHWC" : "NCHW";
+}
+
+std::string DrawData(Draw& draw) {
+  const std::string op = draw(0, 1) == 0 ? "conv2d" : "conv2d_backprop_input";
+  const int64_t h = draw(1, 4), w = draw(1, 4), kernel = draw(0, 1) == 0 ? 1 : draw(2, 3);
+  const int64_t groups = draw(0, 4) == 0 ? draw(2, 3) : 1;
+  const int64_t dilation = kernel > 1 && draw(0, 3) == 0 ? 2 : 1;
+  const bool long_sums = draw(0, 3) == 0;
+  return LineOf(
+      op, DrawType(draw), DrawFormat(draw),
+      {draw(1, 4), h, w, groups * (long_sums ? draw(250, 600) : draw(1, 70)),
+       groups * (draw(0, 3) == 0 ? draw(250, 600) : draw(1, 70)), kernel, dilation * (kernel - 1)},
+      draw(0, 3) == 0 ? 2 : 1, dilation, groups);
+}
+
+std::string DrawFilter(Draw& draw) {
+  const int64_t groups = draw(0, 4) == 0 ? draw(2, 3) : 1;
+  return LineOf("conv2d_backprop_filter", DrawType(draw), DrawFormat(draw),
+                {draw(1, 4), draw(1, 4), draw(1, 4), groups * draw(1, 150), groups * draw(1, 150)},
+                1, 1, groups);
+}
+
+class FewPixelsBits : public ::testing::TestWithParam<Values> {};
+
+TEST_P(FewPixelsBits, OfRandomData) {
+  CheckOnRandomProblems("few-pixels", 250, 23, DrawData, RandomOperands, GetParam());
+}
+
+TEST_P(FewPixelsBits, OfRandomFilters) {
+  CheckOnRandomProblems("few-pixels", 150, 29, DrawFilter, RandomOperands, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, FewPixelsBits,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+// The filter has 9 MB, whose lines are fetched ahead.
+TEST(FewPixels, BeyondTheCaches) {
+  for (const int64_t pixels : {1, 9}) {
+    const Problem problem = InputGradientOf({pixels, 1, 1, 1500, 1530});
+    for (const KernelTable& kernels : SupportedKernels()) {
+      if (kernels.few_rows_f32.run == nullptr) continue;
+      EXPECT_TRUE(FewPixelsCut<float>(problem, kernels, 1).fetches);
+    }
+    CheckAlgorithm("few-pixels", problem, RandomOperands(problem, 5, Values::kOrdinary));
+  }
+}
+
+TEST(FewPixels, TakesSoManyPixelsAndNoMore) {
+  for (const char* op : {"conv2d", "conv2d_backprop_input", "conv2d_backprop_filter"}) {
+    const auto can = [&](int64_t batch) {
+      const Problem problem = ParseProblem(LineOf(op, "float32", "NHWC", {batch, 4, 4, 8, 8}));
+      for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+        if (std::string(algorithm.name) == "few-pixels") {
+          return algorithm.can(problem, SupportedKernels().front());
+        }
+      }
+      return false;
+    };
+    const bool has_vectors = SupportedKernels().front().isa != Isa::kScalar;
+    EXPECT_EQ(can(4), has_vectors) << op;
+    EXPECT_FALSE(can(5)) << op;
+  }
+}
+
+// Sums wait in the result where one block of one tap makes them; a copy of the filter is for more
+// pixels than transposing tiles have rows.
+TEST(FewPixels, CutByPixelsAndTerms) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.few_rows_f32.run == nullptr) continue;
+    const auto cut = [&](const Problem& problem) {
+      return FewPixelsCut<float>(problem, kernels, 1).Tiles();
+    };
+    EXPECT_EQ(cut(ForwardOf({1, 1, 1, 256, 960})),
+              "1 pixels, 1 strips of 960 channels, 16 terms at a time, in place");
+    EXPECT_EQ(cut(ForwardOf({1, 1, 1, 257, 960})),
+              "1 pixels, 1 strips of 960 channels, 16 terms at a time");
+    EXPECT_EQ(cut(ForwardOf({8, 1, 1, 64, 1024})),
+              "8 pixels, 2 strips of 512 channels, 16 terms at a time, in place");
+    const auto copies = [&](int64_t pixels) {
+      return FewPixelsCut<float>(InputGradientOf({pixels, 1, 1, 64, 64}), kernels, 1).copies_filter;
+    };
+    EXPECT_FALSE(copies(6));
+    EXPECT_TRUE(copies(7));
+  }
+}
+
+TEST(FewPixels, SharesChannelsAmongThreads) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.few_rows_f32.run == nullptr) continue;
+    EXPECT_EQ(FewPixelsCut<float>(ForwardOf({1, 1, 1, 512, 1024}), kernels, 4).NumTasks(), 4);
+    EXPECT_EQ(FewPixelsCut<float>(ForwardOf({1, 1, 1, 512, 128}), kernels, 4).NumTasks(), 2);
+  }
+}
+
+TEST(FewPixels, CountsEveryTerm) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.few_rows_f32.run == nullptr) continue;
+    for (const Problem& problem :
+         {ForwardOf({12, 1, 1, 300, 960}), InputGradientOf({12, 1, 1, 960, 300}),
+          InputGradientOf({6, 1, 1, 960, 300})}) {
+      const Work work = FewPixelsCut<float>(problem, kernels, 1).CountWork();
+      const double terms = Product(problem.geometry.batch, 300, 960);
+      EXPECT_GE(work.Of(WorkKind::kGemmFma) * kernels.vector_bytes / 4, terms);
+      EXPECT_LE(work.Of(WorkKind::kGemmFma) * kernels.vector_bytes / 4, 2 * terms);
+    }
+  }
+}
+
+// One or a few pixels of any channels; not maps that fill large tiles.
+TEST(FewPixels, ChosenForFewPixels) {
+  const Isa isa = SupportedKernels().front().isa;
+  if (isa != Isa::kAvx512 && isa != Isa::kAvx2) GTEST_SKIP() << "coefficients are of x86-64";
+  for (const char* op : {"conv2d", "conv2d_backprop_input", "conv2d_backprop_filter"}) {
+    const auto chosen = [&](const Layer& layer) {
+      return PlanRun(ParseProblem(LineOf(op, "float32", "NHWC", layer)), {}).algorithm;
+    };
+    EXPECT_EQ(chosen({1, 1, 1, 96, 480}), "few-pixels") << op;
+    EXPECT_EQ(chosen({1, 1, 1, 1280, 1000}), "few-pixels") << op;
+    EXPECT_EQ(chosen({4, 1, 1, 512, 384}), "few-pixels") << op;
+    EXPECT_NE(chosen({1, 14, 14, 96, 480}), "few-pixels") << op;
+  }
+}
+
+}  // namespace
+}  // namespace convgrad::testing

@@ -18,8 +18,8 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
-// kRows rows at a time, whose sums are in registers for all terms of a call.
-// The sums of a tile, which go to rows from a column on: whole vectors, or some lanes of one.
+// The sums of a tile begin as zeros, or as what the rows hold from a column on: whole vectors, or
+// some lanes of one.
 template <bool kWhole, class V, class Compute, int kRows, int kVectors>
 HWY_INLINE void LoadSums(bool begins, Compute* const (&rows)[kRows], int64_t col, int64_t num_cols,
                          V (&sums)[kRows][kVectors]) {
@@ -41,12 +41,13 @@ HWY_INLINE void LoadSums(bool begins, Compute* const (&rows)[kRows], int64_t col
   }
 }
 
+// They go back to the rows, as results if they end.
 template <bool kWhole, class V, class Compute, int kRows, int kVectors>
 HWY_INLINE void StoreSums(bool ends, Compute* const (&rows)[kRows], int64_t col, int64_t num_cols,
                           V (&sums)[kRows][kVectors]) {
   const hn::ScalableTag<Compute> d;
   constexpr int64_t kLanes = hn::MaxLanes(d);
-  Compute* to[kRows];  // the compiler takes no store for one to these
+  Compute* to[kRows];  // a store can not change these, for all that the compiler knows
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) to[i] = rows[i] + col;
   if (ends) {
@@ -76,6 +77,7 @@ inline constexpr FewRowsTile kTilesOfFewRegisters[] = {{1, 8}, {2, 4}, {3, 4}, {
 inline constexpr const auto& kInOrderTiles =
     kManyRegisters ? kTilesOfManyRegisters : kTilesOfFewRegisters;
 
+// Tiles of kRows rows, whose sums are in registers for all terms of a call.
 template <class Compute, int kRows>
 class FewRowsTiles {
  public:

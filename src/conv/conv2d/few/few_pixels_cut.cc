@@ -60,7 +60,7 @@ bool FewPixelsCut<Compute>::ServesInPlace() const {
          source.w == result.w && (!copies_filter || sum.result_c % lanes == 0);
 }
 
-// Whole vectors, and a part for each thread.
+// A strip is of whole vectors, and leaves each thread a task.
 template <class Compute>
 int64_t FewPixelsCut<Compute>::StripCols() const {
   constexpr int64_t kSize = sizeof(Compute), kFewestCols = 64, kFewestNumbers = int64_t{24} << 10;
@@ -76,7 +76,7 @@ int64_t FewPixelsCut<Compute>::StripCols() const {
   return RoundUp(CeilDiv(sum.result_c, strips), lanes);
 }
 
-// Terms of a strip that all pixels meet before the next ones.
+// All pixels meet so many terms of a strip before the next ones.
 template <class Compute>
 int64_t FewPixelsCut<Compute>::ChunkTerms() const {
   constexpr int64_t kReadBytes = int64_t{8} << 10, kCopiedBytes = int64_t{32} << 10, kFewest = 16;

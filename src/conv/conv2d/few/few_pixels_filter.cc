@@ -45,10 +45,9 @@ class FewPixelsFilterPlan final : public Plan {
 
   const ConvGeometry geometry_;
   const bool planar_;  // NCHW: out_backprop is transposed, and images are taken one by one
-  const bool wide_;    // vectors are 64 bytes
   const FewRowsKernels<Compute>& kernels_;
   const int64_t pixels_, strip_cols_, part_rows_;
-  std::vector<FewRow> rows_;  // of a group
+  std::vector<FewRow> rows_;  // of a task
 };
 
 template <class Compute>
@@ -56,7 +55,6 @@ FewPixelsFilterPlan<Compute>::FewPixelsFilterPlan(const Problem& problem, const 
                                                   int)
     : geometry_(problem.geometry),
       planar_(problem.data_format == DataFormat::kNCHW),
-      wide_(table.vector_bytes >= 64),
       kernels_(table.FewRows<Compute>()),
       pixels_(geometry_.batch * Plane()),
       strip_cols_(
@@ -64,29 +62,18 @@ FewPixelsFilterPlan<Compute>::FewPixelsFilterPlan(const Problem& problem, const 
                    RoundUp(kColumnsBytes / int64_t{sizeof(Compute)} / pixels_, kernels_.lanes))),
       part_rows_(
           std::max(kFewestRows, kPartBytes / int64_t{sizeof(Compute)} / geometry_.group_out_c)) {
-  for (int64_t i = 0; i < geometry_.group_in_c; ++i) {
+  for (int64_t i = 0; i < std::min(part_rows_, geometry_.group_in_c); ++i) {
     rows_.push_back({i * (planar_ ? Plane() : 1), i * geometry_.out_c});
   }
 }
 
-// Each term of a tile takes its multiply-adds, and no less than a sum waits for its last term.
 template <class Compute>
 Work FewPixelsFilterPlan<Compute>::CountWork() const {
   const ConvGeometry& g = geometry_;
-  const FewRowsTile tile = kernels_.TileOf(g.group_in_c, /*turned=*/false);
-  const int64_t vectors = CeilDiv(g.group_out_c, kernels_.lanes);
-  const int64_t tile_vectors = std::min<int64_t>(tile.vectors, vectors);
-  const double tiles =
-      Product(g.groups, CeilDiv(g.group_in_c, int64_t{tile.rows}), CeilDiv(vectors, tile_vectors));
-  const int64_t sums = tile.rows * tile_vectors;
-  constexpr double kStored = 0.5;  // of what it takes to fold a sum, too
-  Work work;
-  work.Add(WorkKind::kGemmFma, tiles * Product(pixels_, std::max(sums, WaitingSlots(wide_))));
-  work.Add(WorkKind::kGemmLoad, tiles * Product(pixels_, tile_vectors));
-  work.Add(WorkKind::kGemmSingle, tiles * Product(pixels_, tile.rows));
   const int64_t calls = planar_ ? g.batch : 1;
-  work.Add(WorkKind::kSegment, tiles * Product(calls));
-  work.Add(WorkKind::kFold, kStored * Product(g.in_c, vectors, calls));
+  Work work;
+  AddProducts(work, kernels_, Product(g.groups, calls),
+              {g.group_in_c, g.group_out_c, pixels_ / calls});
   work.Add(WorkKind::kCall, Product(NumTasks(), calls, CeilDiv(g.group_out_c, strip_cols_)));
   if (planar_) {
     work.Add(WorkKind::kTransposed, Product(pixels_, g.out_c, int64_t{sizeof(Compute)}) / 4);
@@ -100,18 +87,18 @@ void FewPixelsFilterPlan<Compute>::RunPart(const ConvArgs& args, const Compute* 
                                            int64_t group, const Range& rows) const {
   const ConvGeometry& g = geometry_;
   const int64_t images = planar_ ? g.batch : 1;
-  const auto* input =
-      static_cast<const Compute*>(args.input) + group * g.group_in_c * (planar_ ? Plane() : 1);
+  const auto* input = static_cast<const Compute*>(args.input) +
+                      (group * g.group_in_c + rows.begin) * (planar_ ? Plane() : 1);
   FewRowsArgs<Compute> part{};
   part.a_step = planar_ ? 1 : g.in_c;
   part.b_step = g.out_c;
   part.num_terms = pixels_ / images;
-  part.rows = rows_.data() + rows.begin;
+  part.rows = rows_.data();
   part.num_rows = rows.end - rows.begin;
   for (int64_t first = 0; first < g.group_out_c; first += strip_cols_) {
     const int64_t column = group * g.group_out_c + first;
     part.num_cols = std::min(strip_cols_, g.group_out_c - first);
-    part.sums = static_cast<Compute*>(args.result) + column;
+    part.sums = static_cast<Compute*>(args.result) + rows.begin * g.out_c + column;
     for (int64_t image = 0; image < images; ++image) {
       part.a = input + image * g.in_c * Plane();
       part.b = out_backprop + image * Plane() * g.out_c + column;
@@ -145,9 +132,7 @@ bool CanTakeFilter(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   return HasFewRowsKernel(problem, kernels) &&
          InfoOf(problem.op).direction == Direction::kBackpropFilter && problem.ValidTerms() > 0 &&
-         g.kernel_h * g.kernel_w == 1 && g.in_h == g.out_h && g.in_w == g.out_w &&
-         g.stride_h == 1 && g.stride_w == 1 && g.pad_top == 0 && g.pad_left == 0 &&
-         Product(g.batch, g.out_h, g.out_w) <= double{kFewPixels};
+         KeepsPixels(g) && Product(g.batch, g.out_h, g.out_w) <= double{kFewPixels};
 }
 
 std::unique_ptr<Plan> PlanFilter(const Problem& problem, const KernelTable& kernels,

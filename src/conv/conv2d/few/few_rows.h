@@ -1,8 +1,12 @@
-// Which problems go to the micro-kernel of few rows (kernels/gemm/few_rows.h).
+// What the forms on the micro-kernel of few rows (kernels/gemm/few_rows.h) share: which problems
+// they take, and what a product is counted to take.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "base/checked.h"
+#include "conv/plan/work.h"
 #include "kernels/kernel_table.h"
 #include "problem/geometry.h"
 
@@ -15,6 +19,36 @@ inline constexpr int64_t kFewPixels = 64;
 inline bool HasFewRowsKernel(const Problem& problem, const KernelTable& kernels) {
   const bool is_computed = problem.dtype == DType::kFloat32 || problem.dtype == DType::kFloat64;
   return is_computed && kernels.few_rows_f32.run != nullptr;
+}
+
+// True of a filter of one tap that meets every pixel where it is.
+inline bool KeepsPixels(const ConvGeometry& g) {
+  return g.kernel_h * g.kernel_w == 1 && g.in_h == g.out_h && g.in_w == g.out_w &&
+         g.stride_h == 1 && g.stride_w == 1 && g.pad_top == 0 && g.pad_left == 0;
+}
+
+struct ProductSizes {
+  int64_t rows, cols, terms;
+};
+
+// Adds `times` products whose sums are stored once. Each term of a tile takes its multiply-adds,
+// and no less than a sum waits for its last term.
+template <class Compute>
+void AddProducts(Work& work, const FewRowsKernels<Compute>& kernels, double times,
+                 const ProductSizes& sizes) {
+  constexpr double kStored = 0.5;  // of what it takes to fold a sum, too
+  const bool wide = kernels.lanes * int64_t{sizeof(Compute)} == 64;
+  const FewRowsTile tile = kernels.TileOf(sizes.rows, /*turned=*/false);
+  const int64_t vectors = CeilDiv(sizes.cols, kernels.lanes);
+  const int64_t tile_vectors = std::min<int64_t>(tile.vectors, vectors);
+  const double tiles =
+      times * Product(CeilDiv(sizes.rows, int64_t{tile.rows}), CeilDiv(vectors, tile_vectors));
+  const int64_t sums = tile.rows * tile_vectors;
+  work.Add(WorkKind::kGemmFma, tiles * Product(sizes.terms, std::max(sums, WaitingSlots(wide))));
+  work.Add(WorkKind::kGemmLoad, tiles * Product(sizes.terms, tile_vectors));
+  work.Add(WorkKind::kGemmSingle, tiles * Product(sizes.terms, tile.rows));
+  work.Add(WorkKind::kSegment, tiles);
+  work.Add(WorkKind::kFold, kStored * times * Product(sizes.rows, vectors));
 }
 
 }  // namespace convgrad

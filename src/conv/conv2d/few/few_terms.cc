@@ -45,7 +45,6 @@ class FewTermsPlan final : public Plan {
   int64_t StripPixels(int num_threads) const;
 
   const bool forward_;
-  const bool wide_;  // vectors are 64 bytes
   const FewRowsKernels<Compute>& kernels_;
   const int64_t images_, plane_, groups_;
   const int64_t terms_, channels_;  // of a group: those of the source and of the result
@@ -58,7 +57,6 @@ template <class Compute>
 FewTermsPlan<Compute>::FewTermsPlan(const Problem& problem, const KernelTable& table,
                                     int num_threads)
     : forward_(InfoOf(problem.op).direction == Direction::kForward),
-      wide_(table.vector_bytes >= 64),
       kernels_(table.FewRows<Compute>()),
       images_(problem.geometry.batch),
       plane_(problem.geometry.out_h * problem.geometry.out_w),
@@ -73,7 +71,7 @@ FewTermsPlan<Compute>::FewTermsPlan(const Problem& problem, const KernelTable& t
   }
 }
 
-// Whole tiles, and a task for each thread.
+// A strip is of whole tiles, and leaves each thread a task.
 template <class Compute>
 int64_t FewTermsPlan<Compute>::StripPixels(int num_threads) const {
   const int64_t cached = kStripBytes / int64_t{sizeof(Compute)} / terms_;
@@ -82,22 +80,10 @@ int64_t FewTermsPlan<Compute>::StripPixels(int num_threads) const {
   return std::min(plane_, RoundUp(pixels, 3 * kernels_.lanes));
 }
 
-// Each term of a tile takes its multiply-adds, and no less than a sum waits for its last term.
 template <class Compute>
 Work FewTermsPlan<Compute>::CountWork() const {
-  constexpr double kStored = 0.5;  // of what it takes to fold a sum, too
-  const FewRowsTile tile = kernels_.TileOf(channels_, /*turned=*/false);
-  const int64_t vectors = CeilDiv(plane_, kernels_.lanes);
-  const int64_t tile_vectors = std::min<int64_t>(tile.vectors, vectors);
-  const double tiles = Product(images_, groups_, CeilDiv(channels_, int64_t{tile.rows}),
-                               CeilDiv(vectors, tile_vectors));
-  const int64_t sums = tile.rows * tile_vectors;
   Work work;
-  work.Add(WorkKind::kGemmFma, tiles * Product(terms_, std::max(sums, WaitingSlots(wide_))));
-  work.Add(WorkKind::kGemmLoad, tiles * Product(terms_, tile_vectors));
-  work.Add(WorkKind::kGemmSingle, tiles * Product(terms_, tile.rows));
-  work.Add(WorkKind::kSegment, tiles);
-  work.Add(WorkKind::kFold, kStored * tiles * Product(sums));
+  AddProducts(work, kernels_, Product(images_, groups_), {channels_, plane_, terms_});
   work.Add(WorkKind::kCall, Product(NumTasks()));
   work.Add(WorkKind::kTask, Product(NumTasks()));
   return work;
@@ -136,13 +122,11 @@ bool HasFewTerms(const Problem& problem) {
   return TermsOfSum(problem) <= (near ? kMostNearTerms : kMostTerms);
 }
 
-// Planes stay as they are, and a sum is one block.
+// So few terms are one block.
 bool CanTakeFewTerms(const Problem& problem, const KernelTable& kernels) {
-  const ConvGeometry& g = problem.geometry;
   return HasFewRowsKernel(problem, kernels) && TapSum::Describes(problem) &&
-         problem.data_format == DataFormat::kNCHW && g.kernel_h * g.kernel_w == 1 &&
-         g.in_h == g.out_h && g.in_w == g.out_w && g.stride_h == 1 && g.stride_w == 1 &&
-         g.pad_top == 0 && g.pad_left == 0 && HasFewTerms(problem);
+         problem.data_format == DataFormat::kNCHW && KeepsPixels(problem.geometry) &&
+         HasFewTerms(problem);
 }
 
 std::unique_ptr<Plan> PlanFewTerms(const Problem& problem, const KernelTable& kernels,

@@ -119,11 +119,50 @@ TEST(FewPixels, CutByPixelsAndTerms) {
               "1 pixels, 1 strips of 960 channels, 16 terms at a time");
     EXPECT_EQ(cut(ForwardOf({8, 1, 1, 64, 1024})),
               "8 pixels, 2 strips of 512 channels, 16 terms at a time, in place");
+    if (kernels.vector_bytes >= 32) {
+      EXPECT_EQ(cut(InputGradientOf({1, 1, 1, 2016, 960})),
+                "1 pixels, 42 strips of 48 channels, 256 terms at a time");
+      EXPECT_EQ(cut(InputGradientOf({20, 1, 1, 1024, 256})),
+                "20 pixels, 11 strips of 96 channels, 80 terms at a time, in place");
+      EXPECT_EQ(cut(InputGradientOf({20, 1, 1, 1020, 256})),
+                "20 pixels, 10 strips of 104 channels, 64 terms at a time");
+    }
     const auto copies = [&](int64_t pixels) {
       return FewPixelsCut<float>(InputGradientOf({pixels, 1, 1, 64, 64}), kernels, 1).copies_filter;
     };
     EXPECT_FALSE(copies(6));
     EXPECT_TRUE(copies(7));
+  }
+}
+
+// Rows that make 32 KiB of the filter's gradient, 32 at least, and columns of which the first cache
+// holds all pixels' output gradients.
+TEST(FewPixels, CutsFilterGradientsByRows) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.few_rows_f32.run == nullptr) continue;
+    const auto tiles = [&](const Layer& layer) {
+      const Problem problem =
+          ParseProblem(LineOf("conv2d_backprop_filter", "float32", "NHWC", layer));
+      for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+        if (std::string(algorithm.name) == "few-pixels") {
+          return algorithm.plan(problem, kernels, 1)->Tiles();
+        }
+      }
+      return std::string();
+    };
+    EXPECT_EQ(tiles({4, 1, 1, 96, 480}),
+              "4 pixels, 3 parts of 32 input channels, strips of 480 output channels");
+    EXPECT_EQ(tiles({1, 8, 8, 1024, 480}),
+              "64 pixels, 32 parts of 32 input channels, strips of 64 output channels");
+    EXPECT_EQ(tiles({4, 1, 1, 1024, 16}),
+              "4 pixels, 2 parts of 512 input channels, strips of 16 output channels");
+  }
+}
+
+TEST(FewPixels, FetchesWhatLeavesTheCaches) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.few_rows_f32.run == nullptr) continue;
+    EXPECT_FALSE(FewPixelsCut<float>(InputGradientOf({1, 1, 1, 1280, 1280}), kernels, 1).fetches);
   }
 }
 

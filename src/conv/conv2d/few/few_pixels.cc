@@ -2,7 +2,6 @@
 // so that happens once, in the order of memory, and all pixels meet what is read. An input
 // gradient's filter is transposed a few terms at a time, in the first cache.
 #include <algorithm>
-#include <memory>
 #include <string>
 
 #include "base/memory.h"
@@ -216,21 +215,13 @@ bool CanTakeFewPixels(const Problem& problem, const KernelTable& kernels) {
          HasFewPixels(TapSum(problem));
 }
 
-std::unique_ptr<Plan> PlanFewPixels(const Problem& problem, const KernelTable& kernels,
-                                    int num_threads) {
-  if (problem.dtype == DType::kFloat64) {
-    return std::make_unique<FewPixelsPlan<double>>(problem, kernels, num_threads);
-  }
-  return std::make_unique<FewPixelsPlan<float>>(problem, kernels, num_threads);
-}
-
 }  // namespace
 
 const Algorithm kConv2DFewPixels = {
     .name = "few-pixels",
     .summary = "few pixels of the result, whose filter is read once, where it lies",
     .can = CanTakeFewPixels,
-    .plan = PlanFewPixels,
+    .plan = PlanFewRows<FewPixelsPlan>,
 };
 
 }  // namespace convgrad

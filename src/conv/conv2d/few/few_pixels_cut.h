@@ -51,8 +51,8 @@ struct FewPixelsCut {
   const FewRowsKernels<Compute>& kernels;
   const bool wide;  // vectors are 64 bytes
   const int64_t lanes, num_pixels;
-  // Of an input gradient: more pixels than a tile of the transposing kernel has rows meet a copy
-  // of the filter that is transposed, a few terms at a time.
+  // More pixels than a tile of the transposing kernel has rows meet, in an input gradient, a copy
+  // of the filter that is transposed a few terms at a time.
   const bool copies_filter;
   const bool in_place;  // sums wait where the result lies: one block of one tap, which all meet
   const int64_t strip_cols, chunk_terms;

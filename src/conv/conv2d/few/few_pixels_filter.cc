@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -135,21 +134,13 @@ bool CanTakeFilter(const Problem& problem, const KernelTable& kernels) {
          KeepsPixels(g) && Product(g.batch, g.out_h, g.out_w) <= double{kFewPixels};
 }
 
-std::unique_ptr<Plan> PlanFilter(const Problem& problem, const KernelTable& kernels,
-                                 int num_threads) {
-  if (problem.dtype == DType::kFloat64) {
-    return std::make_unique<FewPixelsFilterPlan<double>>(problem, kernels, num_threads);
-  }
-  return std::make_unique<FewPixelsFilterPlan<float>>(problem, kernels, num_threads);
-}
-
 }  // namespace
 
 const Algorithm kConv2DFilterFewPixels = {
     .name = "few-pixels",
     .summary = "filter gradient of 1x1 filters that few pixels meet, written once, row by row",
     .can = CanTakeFilter,
-    .plan = PlanFilter,
+    .plan = PlanFewRows<FewPixelsFilterPlan>,
 };
 
 }  // namespace convgrad

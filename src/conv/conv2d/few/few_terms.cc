@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -129,21 +128,13 @@ bool CanTakeFewTerms(const Problem& problem, const KernelTable& kernels) {
          HasFewTerms(problem);
 }
 
-std::unique_ptr<Plan> PlanFewTerms(const Problem& problem, const KernelTable& kernels,
-                                   int num_threads) {
-  if (problem.dtype == DType::kFloat64) {
-    return std::make_unique<FewTermsPlan<double>>(problem, kernels, num_threads);
-  }
-  return std::make_unique<FewTermsPlan<float>>(problem, kernels, num_threads);
-}
-
 }  // namespace
 
 const Algorithm kConv2DFewTerms = {
     .name = "few-terms",
     .summary = "1x1 filters in NCHW whose sums have few terms, nothing copied",
     .can = CanTakeFewTerms,
-    .plan = PlanFewTerms,
+    .plan = PlanFewRows<FewTermsPlan>,
 };
 
 }  // namespace convgrad

@@ -92,6 +92,14 @@ TEST(ChannelLanesOf, StridesBeyondTheFilter) {
         "dilations=1,1 pads=0,0,0,0 ",
         "conv2d_backprop_input float32 NCHW in=2,20,1,9 filter=1,1,20,9 strides=3,2 "
         "dilations=1,1 pads=1,1,1,1 ",
+        "conv2d_backprop_input float32 NHWC in=2,58,75,131 filter=1,1,131,24 strides=2,2 "
+        "dilations=1,1 pads=0,0,0,0 ",
+        "conv2d_backprop_input float64 NHWC in=3,37,40,34 filter=1,2,34,20 strides=3,3 "
+        "dilations=1,1 pads=0,2,1,0 ",
+        "conv2d_backprop_input bfloat16 NHWC in=2,31,18,64 filter=2,1,64,30 strides=3,2 "
+        "dilations=1,1 pads=1,0,0,0 ",
+        "conv2d_backprop_input float32 NHWC in=2,1,1,8 filter=1,1,8,8 strides=3,3 "
+        "dilations=1,1 pads=1,1,1,1 ",
         "conv2d float32 NCHW in=3,130,56,56 filter=1,1,130,40 strides=2,2 dilations=1,1 "
         "pads=0,0,0,0 ",
         "conv2d float16 NCHW in=2,35,41,62 filter=2,2,35,20 strides=4,3 dilations=3,1 "
@@ -168,10 +176,16 @@ TEST(ChannelLanesStages, HoldTheResultsThatTapsAddTo) {
   EXPECT_EQ(cut.result.w, 20);
   EXPECT_EQ(cut.phases.size(), 2u);
   EXPECT_TRUE(cut.source_kept.all());
-  // Where it is not copied, the kernel writes the zeros.
-  EXPECT_TRUE(StridedCut("conv2d_backprop_input float32 NHWC in=1,41,40,8 filter=2,1,8,8 "
-                         "strides=3,2 dilations=1,1")
-                  .result_kept.all());
+}
+
+TEST(ChannelLanesStages, LeaveZerosToBeWrittenWhereTheResultLies) {
+  const std::string image = "conv2d_backprop_input float32 NHWC in=1,41,40,8 filter=2,1,8,8 ";
+  const auto cut = StridedCut(image + "strides=3,2 dilations=1,1");
+  EXPECT_TRUE(cut.result_kept.all());
+  EXPECT_EQ(cut.summed.rows.residues, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(cut.summed.cols.residues, (std::vector<int64_t>{0}));
+  EXPECT_EQ(cut.phases.size(), 2u);
+  EXPECT_TRUE(StridedCut(image + "strides=2,1 dilations=1,1").summed.all());
 }
 
 // The rows that a thread puts together of long ones are counted, and have a limit.

@@ -63,6 +63,22 @@ TEST(LanesWork, IsNoLessThanTheProblems) {
   EXPECT_GT(counted, 500);
 }
 
+// Three pixels of four meet no tap; the fourth ones are all pixels of a layer without a stride.
+TEST(LanesWork, CopiesZerosWhereNothingIsAdded) {
+  const auto problem = [](const std::string& sizes) {
+    return ParseProblem("conv2d_backprop_input float32 NHWC " + sizes +
+                        " filter=1,1,64,48 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+  };
+  for (const KernelTable& kernels : SupportedKernels()) {
+    const Work strided = CountOf("channel-lanes", problem("in=2,12,16,64 strides=2,2"), kernels);
+    const Work plain = CountOf("channel-lanes", problem("in=2,6,8,64 strides=1,1"), kernels);
+    EXPECT_EQ(plain.Of(WorkKind::kCopied), 0);
+    EXPECT_EQ(strided.Of(WorkKind::kCopied), 2 * 12 * 16 * 64 * 3 / 4);
+    EXPECT_EQ(strided.Of(WorkKind::kFold), plain.Of(WorkKind::kFold));
+    EXPECT_EQ(strided.Of(WorkKind::kGemmFma), plain.Of(WorkKind::kGemmFma));
+  }
+}
+
 // 192 pixels are 32 tiles of 6 pixels by 4 vectors, in two calls; of one block of terms each.
 TEST(LanesWork, IsThatOfItsTiles) {
   const KernelTable* kernels = FindKernels(Isa::kAvx512);

@@ -72,6 +72,14 @@ int64_t KeptPositions::CountOf(size_t rank) const {
   return std::max<int64_t>(0, CeilDiv(size - residues[rank], period));
 }
 
+std::vector<int64_t> KeptPositions::DroppedResidues() const {
+  std::vector<int64_t> dropped;
+  for (int64_t residue = 0; residue < period; ++residue) {
+    if (!std::ranges::binary_search(residues, residue)) dropped.push_back(residue);
+  }
+  return dropped;
+}
+
 KeptPixels KeepMetSource(TapSum& sum) {
   KeptPixels kept{MetPositions(sum.row_phases, sum.source_h),
                   MetPositions(sum.col_phases, sum.source_w)};
@@ -85,11 +93,16 @@ KeptPixels KeepMetSource(TapSum& sum) {
   return kept;
 }
 
+KeptPixels SummedResult(const TapSum& sum) {
+  KeptPixels summed{SummedPositions(sum.row_phases, sum.result_h),
+                    SummedPositions(sum.col_phases, sum.result_w)};
+  if (!summed.rows.residues.empty() && !summed.cols.residues.empty()) return summed;
+  return {AllPositions(sum.result_h), AllPositions(sum.result_w)};
+}
+
 KeptPixels KeepSummedResult(TapSum& sum) {
-  KeptPixels kept{SummedPositions(sum.row_phases, sum.result_h),
-                  SummedPositions(sum.col_phases, sum.result_w)};
-  if (kept.rows.residues.empty() || kept.cols.count() < kFewestKeptCols ||
-      sum.result_w > kMostApartCols) {
+  const KeptPixels kept = SummedResult(sum);
+  if (kept.cols.count() < kFewestKeptCols || sum.result_w > kMostApartCols) {
     return {AllPositions(sum.result_h), AllPositions(sum.result_w)};
   }
   NumberResult(kept.rows, sum.row_phases);

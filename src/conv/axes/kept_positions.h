@@ -20,8 +20,11 @@ struct KeptPositions {
   // How many lie before `position`: the number of the first one that does not.
   int64_t CountBefore(int64_t position) const;
   int64_t count() const { return CountBefore(size); }
+  bool Has(int64_t position) const { return CountBefore(position + 1) > CountBefore(position); }
   // How many have the residue of this rank.
   int64_t CountOf(size_t rank) const;
+  // The residues that are not kept.
+  std::vector<int64_t> DroppedResidues() const;
 };
 
 struct KeptPixels {
@@ -38,7 +41,9 @@ inline KeptPositions AllPositions(int64_t size) {
 // The source's pixels that taps meet, by which `sum` from now on numbers its source. All where few
 // columns would be left.
 KeptPixels KeepMetSource(TapSum& sum);
-// The result's pixels whose phases have taps, by which `sum` from now on numbers its result. All
+// The result's pixels whose phases have taps; all where no phase has any.
+KeptPixels SummedResult(const TapSum& sum);
+// These pixels, by which `sum` from now on numbers its result. All
 // where few columns would be left, or no row, or where rows are too long.
 KeptPixels KeepSummedResult(TapSum& sum);
 

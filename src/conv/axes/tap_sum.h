@@ -44,6 +44,8 @@ struct TapSum {
   int64_t source_h, source_w, source_c;
   int64_t kernel_h, kernel_w;
   std::vector<AxisPhase> row_phases, col_phases;
+
+  int64_t num_phases() const { return static_cast<int64_t>(row_phases.size() * col_phases.size()); }
 };
 
 // A phase of rows with a phase of columns: one set of taps, one canonical list of blocks.

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <numeric>
 #include <type_traits>
+#include <vector>
 
 #include "base/checked.h"
 #include "base/memory.h"
@@ -73,6 +74,29 @@ void LoadKept(const Parallel& parallel, const PackKernels<Stored>& kernels,
   });
 }
 
+// Zeros where a slab's pixels, which lie one behind the other in a row, are not kept. The slab
+// counts all rows.
+template <class Number>
+void ZeroDropped(const Parallel& parallel, const KeptPixels& kept, const Slab& slab,
+                 const PixelOffsets& offsets, Number* first) {
+  if (kept.all()) return;
+  const std::vector<int64_t> dropped = kept.cols.DroppedResidues();
+  const int64_t pixel = offsets.col_stride, width = kept.cols.size;
+  parallel.For(slab.num_images() * slab.num_rows(), [&](int64_t i) {
+    const int64_t row = slab.row_begin + i % slab.num_rows();
+    Number* const to = first + offsets.At(slab.image_begin + i / slab.num_rows(), row, 0);
+    if (!kept.rows.Has(row)) {
+      std::fill_n(to, width * pixel, Number{});
+      return;
+    }
+    for (const int64_t residue : dropped) {
+      for (int64_t col = residue; col < width; col += kept.cols.period) {
+        std::fill_n(to + col * pixel, pixel, Number{});
+      }
+    }
+  });
+}
+
 // Where kept rows of a result's image come from, and where they go.
 template <class Stored>
 struct KeptRows {
@@ -92,8 +116,8 @@ void StorePixelRows(const PackKernels<Stored>& kernels, const KeptTensor& tensor
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     Stored* to = rows.image + row * whole.w * whole.c;
     std::fill_n(to, whole.w * whole.c, Stored{});
+    if (!kept.Has(row)) continue;
     const int64_t index = kept.CountBefore(row);
-    if (kept.CountBefore(row + 1) == index) continue;
     const auto* from = rows.from.first + (index - rows.first) * num_cols * rows.from.distance;
     for (int64_t col = 0; col < num_cols; ++col, from += rows.from.distance) {
       kernels.narrow(from, to + cols.PositionOf(col) * whole.c, whole.c);

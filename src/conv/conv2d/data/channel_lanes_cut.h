@@ -119,12 +119,13 @@ struct ChannelLanesCut {
   TapSum sum;
   const bool source_staged, result_staged;    // else used where they lie
   const KeptPixels source_kept, result_kept;  // all, if it is not staged; `sum` knows no others
-  const std::vector<TapPhase> phases;
-  const DataShape source, result;  // of kept pixels; channels of the source as elements
-  const Panels panels;             // of one group
-  const bool source_is_far;        // it is read where it lies, beyond the caches
-  const bool caches_result;        // if it is not staged, it is never written around them
-  const bool groups_apart;         // a task copies and computes the channels of one group
+  const KeptPixels summed;             // of those pixels; where no phase has taps zeros are written
+  const std::vector<TapPhase> phases;  // of summed pixels
+  const DataShape source, result;      // of kept pixels; channels of the source as elements
+  const Panels panels;                 // of one group
+  const bool source_is_far;            // it is read where it lies, beyond the caches
+  const bool caches_result;            // if it is not staged, it is never written around them
+  const bool groups_apart;             // a task copies and computes the channels of one group
   const int64_t cached_pixels, panels_per_pass;
   const ChannelLanesStages stages;
   const SegmentTable segments;                 // of packed panels
@@ -132,6 +133,7 @@ struct ChannelLanesCut {
 
  private:
   static bool Crowds(const TapSum& sum);
+  std::vector<TapPhase> SummedPhases();
   bool FilterServesInPlace() const;
   SegmentSteps Steps(int64_t b) const {
     return {source.w * SourcePixel(), SourcePixel(), sum.source_c, b};
@@ -159,21 +161,29 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       result_kept(result_staged
                       ? KeepSummedResult(sum)
                       : KeptPixels{AllPositions(sum.result_h), AllPositions(sum.result_w)}),
-      phases(kPairs ? PhasesInPairs(sum) : PhasesOf(sum)),
+      summed(SummedResult(sum)),
+      phases(SummedPhases()),
       source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
       result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
       panels(CutPanels(kernels, sum.result_c)),
       source_is_far(!source_staged &&
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
-      caches_result(phases.size() == 1 && PaysToCache(problem, num_threads)),
+      caches_result(sum.num_phases() == 1 && PaysToCache(problem, num_threads)),
       groups_apart(TakesGroupsApart()),
-      cached_pixels(MostChunkPixels(source.c, std::ssize(phases))),
+      cached_pixels(MostChunkPixels(source.c, sum.num_phases())),
       panels_per_pass(PanelsPerPass()),
       stages(CutStages(sum, Needs())),
       segments(phases, Steps(panels.cols), Parts()),
       in_place(FilterServesInPlace() ? std::make_optional<SegmentTable>(
                                            phases, Steps(sum.result_c * sum.groups), Parts())
                                      : std::nullopt) {}
+
+template <class Stored, class Element>
+std::vector<TapPhase> ChannelLanesCut<Stored, Element>::SummedPhases() {
+  auto of_summed = kPairs ? PhasesInPairs(sum) : PhasesOf(sum);
+  if (!summed.all()) std::erase_if(of_summed, [](const auto& p) { return p.num_taps() == 0; });
+  return of_summed;
+}
 
 // A group's part of a tile's pixels meets in the same few sets of a cache where they are a large
 // power of two apart, and takes few of their lines.
@@ -234,7 +244,7 @@ ChannelLanesNeeds ChannelLanesCut<Stored, Element>::Needs() const {
           .num_panels = NumPanels(),
           .panels_per_pass = panels_per_pass,
           .cached_pixels = cached_pixels,
-          .num_phases = std::ssize(phases),
+          .num_phases = sum.num_phases(),
           .num_threads = num_threads};
 }
 

@@ -77,6 +77,7 @@ class ChannelLanesRunner {
       const int64_t task = i % tasks;
       ThreadScratch& scratch = Scratch();
       const Operands operands = Load(stage, task, scratch.slabs);
+      ZeroUnsummed(stage.result, operands);
       for (int64_t c = 0; c < stage.chunks.size(); ++c) {
         const Slab chunk = stage.chunks[c];
         for (int64_t panel = task * panels; panel < (task + 1) * panels; ++panel) {
@@ -94,6 +95,7 @@ class ChannelLanesRunner {
     for (int64_t i = 0; i < cut_.stages.size(); ++i) {
       const ChannelLanesStage stage = cut_.stages[i];
       const Operands operands = Load(stage, 0, slabs);
+      ZeroUnsummed(stage.result, operands);
       const int64_t num_panels = cut_.NumPanels();
       for (int64_t first = 0; first < num_panels; first += cut_.panels_per_pass) {
         const int64_t count = std::min(cut_.panels_per_pass, num_panels - first);
@@ -139,6 +141,7 @@ class ChannelLanesRunner {
   Operands Load(const ChannelLanesStage& stage, int64_t task, Slabs& slabs) const;
   void LoadSource(const Slab& slab, int64_t task, Element* to) const;
   void Store(const ChannelLanesStage& stage, int64_t task, const Operands& operands) const;
+  void ZeroUnsummed(const Slab& slab, const Operands& operands) const;
   void RunPass(const Operands& operands, const SlabCuts& chunks, int64_t first_panel,
                int64_t num_panels);
   void RunTask(const Operands& operands, const Slab& chunk, const TileShare& share,
@@ -229,6 +232,15 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
                      {task * cut_.sum.result_c, cut_.sum.result_c}, copied, to, stream);
   }
   StoreKept(args_.parallel, args_.kernels, result, stage.result, copied, to, stream);
+}
+
+template <class Stored, class Element>
+void ChannelLanesRunner<Stored, Element>::ZeroUnsummed(const Slab& slab,
+                                                       const Operands& operands) const {
+  const auto zero = [&](auto* result) {
+    ZeroDropped(args_.parallel, cut_.summed, slab, operands.result_offsets, result);
+  };
+  operands.narrowed != nullptr ? zero(operands.narrowed) : zero(operands.result);
 }
 
 template <class Stored, class Element>

@@ -96,6 +96,10 @@ void AddStages(Work& work, const ChannelLanesCut<Stored, Element>& cut) {
     const double all =
         Product(cut.sum.batch, cut.result_kept.rows.size, cut.result_kept.cols.size, cut.result.c);
     work.Add(WorkKind::kCopied, Moved<Stored>(all - ResultNumbers(cut.sum)));
+  } else {
+    const double summed =
+        Product(cut.sum.batch, cut.summed.rows.count(), cut.summed.cols.count(), cut.result.c);
+    work.Add(WorkKind::kCopied, Moved<Stored>(ResultNumbers(cut.sum) - summed));
   }
 }
 

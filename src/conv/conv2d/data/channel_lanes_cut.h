@@ -70,8 +70,9 @@ struct ChannelLanesStages {
 };
 
 // Pixels of a chunk: enough for every class to fill its tiles and for a panel's way into the cache
-// to pay, few enough for the source, of all groups, to stay in a cache from panel to panel.
-int64_t MostChunkPixels(int64_t source_c, int64_t num_phases);
+// to pay, few enough for the source that they meet, of all groups, to stay in a cache from panel to
+// panel.
+int64_t MostChunkPixels(const TapSum& sum, int64_t source_c);
 // `sum` must outlive them.
 ChannelLanesStages CutStages(const TapSum& sum, const ChannelLanesNeeds& needs);
 
@@ -170,7 +171,7 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
       caches_result(sum.num_phases() == 1 && PaysToCache(problem, num_threads)),
       groups_apart(TakesGroupsApart()),
-      cached_pixels(MostChunkPixels(source.c, sum.num_phases())),
+      cached_pixels(MostChunkPixels(sum, source.c)),
       panels_per_pass(PanelsPerPass()),
       stages(CutStages(sum, Needs())),
       segments(phases, Steps(panels.cols), Parts()),

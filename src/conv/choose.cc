@@ -148,6 +148,7 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
                                                 ForGrouped<kDepthwiseDataAlgorithm>(),
                                                 OfFlattened<kConv2DFewPixels>(),
                                                 OfFlattened<kConv2DFewTerms>(),
+                                                OfFlattened<kConv2DIm2Col>(),
                                                 OfFlattened<kConv2DImageLanes>(),
                                                 OfFlattened<kConv2DPixelLanes>(),
                                                 OfFlattened<kConv2DChannelLanes>(),

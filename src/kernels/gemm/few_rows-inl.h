@@ -18,10 +18,17 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
+// A vector's numbers, of the last one of a tile that is not whole its first `last_cols`.
+template <bool kWhole, int kVectors, class D, class T>
+HWY_INLINE hn::Vec<D> LoadOfTile(D d, int v, const T* from, int64_t last_cols) {
+  const bool whole = kWhole || v + 1 < kVectors;
+  return whole ? hn::LoadU(d, from) : LoadFirst(d, from, last_cols);
+}
+
 // The sums of a tile begin as zeros, or as what the rows hold from a column on: whole vectors, or
-// some lanes of one.
+// some lanes of the last one.
 template <bool kWhole, class V, class Compute, int kRows, int kVectors>
-HWY_INLINE void LoadSums(bool begins, Compute* const (&rows)[kRows], int64_t col, int64_t num_cols,
+HWY_INLINE void LoadSums(bool begins, Compute* const (&rows)[kRows], int64_t col, int64_t last_cols,
                          V (&sums)[kRows][kVectors]) {
   const hn::ScalableTag<Compute> d;
   constexpr int64_t kLanes = hn::MaxLanes(d);
@@ -35,15 +42,14 @@ HWY_INLINE void LoadSums(bool begins, Compute* const (&rows)[kRows], int64_t col
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
-      const Compute* from = rows[i] + col + v * kLanes;
-      sums[i][v] = kWhole ? hn::LoadU(d, from) : LoadFirst(d, from, num_cols);
+      sums[i][v] = LoadOfTile<kWhole, kVectors>(d, v, rows[i] + col + v * kLanes, last_cols);
     }
   }
 }
 
 // They go back to the rows, as results if they end.
 template <bool kWhole, class V, class Compute, int kRows, int kVectors>
-HWY_INLINE void StoreSums(bool ends, Compute* const (&rows)[kRows], int64_t col, int64_t num_cols,
+HWY_INLINE void StoreSums(bool ends, Compute* const (&rows)[kRows], int64_t col, int64_t last_cols,
                           V (&sums)[kRows][kVectors]) {
   const hn::ScalableTag<Compute> d;
   constexpr int64_t kLanes = hn::MaxLanes(d);
@@ -61,10 +67,10 @@ HWY_INLINE void StoreSums(bool ends, Compute* const (&rows)[kRows], int64_t col,
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
-      if constexpr (kWhole) {
+      if (kWhole || v + 1 < kVectors) {
         hn::StoreU(sums[i][v], d, to[i] + v * kLanes);
       } else {
-        StoreFirst(d, sums[i][v], to[i], num_cols);
+        StoreFirst(d, sums[i][v], to[i] + v * kLanes, last_cols);
       }
     }
   }
@@ -88,14 +94,19 @@ class FewRowsTiles {
     }
   }
 
+  // The last tiles share what is left of whole ones: a narrow tile takes as long as one twice as
+  // wide.
   HWY_INLINE void Run() const {
     int64_t col = 0;
-    for (; col + kMostVectors * kLanes <= args_.num_cols; col += kMostVectors * kLanes) {
+    const auto left = [&] { return (args_.num_cols - col + kLanes - 1) / kLanes; };
+    for (; left() > kMostVectors + 1; col += kMostVectors * kLanes) {
       RunTile<kMostVectors, true>(col);
     }
-    RunRest<kMostVectors - 1>(col);
-    col += (args_.num_cols - col) / kLanes * kLanes;
-    if (col < args_.num_cols) RunTile<1, false>(col, args_.num_cols - col);
+    if (left() > kMostVectors) {
+      RunTile<kMostVectors / 2, true>(col);
+      col += kMostVectors / 2 * kLanes;
+    }
+    RunLast<kMostVectors>(col);
   }
 
  private:
@@ -104,28 +115,30 @@ class FewRowsTiles {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   static constexpr int kMostVectors = kInOrderTiles[kRows - 1].vectors;
 
-  // The whole vectors from `col` on, kVectors at most.
+  // The columns from `col` on, of kVectors vectors at most.
   template <int kVectors>
-  HWY_INLINE void RunRest(int64_t col) const {
+  HWY_INLINE void RunLast(int64_t col) const {
     if constexpr (kVectors > 0) {
-      if (args_.num_cols - col >= kVectors * kLanes) return RunTile<kVectors, true>(col);
-      RunRest<kVectors - 1>(col);
+      const int64_t last_cols = args_.num_cols - col - (kVectors - 1) * kLanes;
+      if (last_cols == kLanes) return RunTile<kVectors, true>(col);
+      if (last_cols > 0) return RunTile<kVectors, false>(col, last_cols);
+      RunLast<kVectors - 1>(col);
     }
   }
 
-  // So many vectors of columns, or, if not whole, some columns of one.
+  // So many vectors of columns, of the last one, if not all are whole, some.
   template <int kVectors, bool kWhole>
-  HWY_NOINLINE void RunTile(int64_t col, int64_t num_cols = kLanes) const {
+  HWY_NOINLINE void RunTile(int64_t col, int64_t last_cols = kLanes) const {
     const D d;
     V sums[kRows][kVectors];
-    LoadSums<kWhole>(args_.begins, sums_, col, num_cols, sums);
+    LoadSums<kWhole>(args_.begins, sums_, col, last_cols, sums);
     const Compute* b = args_.b + col;
     const int64_t a_step = args_.a_step, b_step = args_.b_step;
     for (int64_t k = 0, at = 0; k < args_.num_terms; ++k, at += a_step, b += b_step) {
       V columns[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
-        columns[v] = kWhole ? hn::LoadU(d, b + v * kLanes) : LoadFirst(d, b, num_cols);
+        columns[v] = LoadOfTile<kWhole, kVectors>(d, v, b + v * kLanes, last_cols);
       }
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
@@ -134,7 +147,7 @@ class FewRowsTiles {
         for (int v = 0; v < kVectors; ++v) sums[i][v] = Fma(factor, columns[v], sums[i][v]);
       }
     }
-    StoreSums<kWhole>(args_.ends, sums_, col, num_cols, sums);
+    StoreSums<kWhole>(args_.ends, sums_, col, last_cols, sums);
   }
 
   const FewRowsArgs<Compute>& args_;

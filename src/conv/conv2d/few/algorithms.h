@@ -9,6 +9,7 @@ namespace convgrad {
 // Forward and input gradient.
 extern const Algorithm kConv2DFewPixels;
 extern const Algorithm kConv2DFewTerms;
+extern const Algorithm kConv2DIm2Col;
 // Filter gradient.
 extern const Algorithm kConv2DFilterFewPixels;
 

@@ -1,0 +1,338 @@
+// Forward convolutions and input gradients in NCHW whose sums have few terms, under filters of any
+// size: what some pixels of the result meet is copied as a matrix of terms by pixels that stays in
+// the first cache while all channels of the result meet it. So their planes are written once, where
+// they lie. Padding is multiplied, so a filter with an infinity or a NaN goes the other way.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "conv/axes/tap_sum.h"
+#include "conv/conv2d/few/algorithms.h"
+#include "conv/conv2d/few/few_rows.h"
+#include "conv/move/filter_panel.h"
+#include "conv/move/grid_columns.h"
+#include "conv/plan/plan.h"
+
+namespace convgrad {
+namespace {
+
+constexpr int64_t kColumnBytes = int64_t{24} << 10;  // of columns, in the first cache
+constexpr int64_t kBlockRows = 4;  // channels of the result that lie side by side in the filter
+constexpr int64_t kPartRows = 64;  // of one call
+
+// Neighbouring rows of a plane of the result, or a part of one row.
+struct Strip {
+  int64_t plane_group;  // image x group
+  Range rows, cols;
+
+  int64_t pixels() const { return rows.size() * cols.size(); }
+};
+
+Range Within(const Range& all, const Range& part) {
+  const int64_t begin = std::clamp(part.begin, all.begin, all.end);
+  return {begin, std::clamp(part.end, begin, all.end)};
+}
+
+// Of the positions in `part`, those that meet the source with each tap of the axis.
+void FindOnSource(const AxisPhase& axis, int64_t source_size, const Range& part,
+                  std::vector<Range>& of_taps) {
+  const GridColumns grid{axis.source_first, axis.source_step, /*apart=*/0, source_size, axis.count};
+  for (size_t i = 0; i < of_taps.size(); ++i) {
+    of_taps[i] = Within(part, grid.OnRow(axis.offsets[i]));
+  }
+}
+
+bool MeetsPadding(const AxisPhase& axis) {
+  return std::ranges::any_of(axis.classes, [&](const AxisClass& c) {
+    return c.tap_end - c.tap_begin < std::ssize(axis.taps);
+  });
+}
+
+template <class Compute>
+class Im2ColPlan final : public Plan {
+ public:
+  Im2ColPlan(const Problem& problem, const KernelTable& table, int num_threads);
+
+  int64_t ScratchBytes() const override {
+    return (FilterElements() + num_threads_ * (ColumnElements() + StagedElements())) *
+           int64_t{sizeof(Compute)};
+  }
+  Work CountWork() const override;
+  std::string Tiles() const override {
+    return fmt::format("{} strips of {}x{} pixels", NumTasks(), strip_rows_, strip_cols_);
+  }
+  bool Run(const ConvArgs& args) const override;
+
+ private:
+  struct Scratch {
+    explicit Scratch(const Im2ColPlan& plan)
+        : columns(plan.ColumnElements()),
+          staged(plan.StagedElements()),
+          rows_on_source(plan.rows().taps.size()),
+          cols_on_source(plan.cols().taps.size()) {}
+
+    AlignedArray<Compute> columns;  // [term][pixel of a strip]
+    AlignedArray<Compute> staged;   // [row of the source][residue of the column by the step]
+    // Rows and columns of the strip that meet the source with each tap.
+    std::vector<Range> rows_on_source, cols_on_source;
+  };
+  // Rows of one channel of the source: as they lie, or with their columns apart by the step.
+  struct SourceRows {
+    const Compute* data;
+    int64_t row_stride, residue_stride;
+    int64_t first_row, first_col;
+  };
+
+  const AxisPhase& rows() const { return sum_.row_phases[0]; }
+  const AxisPhase& cols() const { return sum_.col_phases[0]; }
+  int64_t NumBlocks() const { return CeilDiv(sum_.result_c, kBlockRows); }
+  int64_t BlockElements() const { return terms_ * kBlockRows; }
+  int64_t FilterElements() const { return sum_.groups * NumBlocks() * BlockElements(); }
+  int64_t ColumnElements() const { return terms_ * strip_rows_ * strip_cols_; }
+  // So many columns of a strip's source have the same residue, at most.
+  int64_t ResidueSize() const {
+    const int64_t taps = (cols().offsets.back() - cols().offsets.front()) / cols().source_step;
+    return std::min(strip_cols_ + taps, sum_.source_w / cols().source_step) + 2;
+  }
+  int64_t StagedRows() const {
+    const int64_t taps = rows().offsets.back() - rows().offsets.front() + 1;
+    return std::min((strip_rows_ - 1) * rows().source_step + taps, sum_.source_h);
+  }
+  int64_t StagedElements() const {
+    return cols().source_step == 1 ? 0 : StagedRows() * cols().source_step * ResidueSize();
+  }
+  int64_t StripsOfRows() const { return CeilDiv(sum_.result_h, strip_rows_); }
+  int64_t StripsOfCols() const { return CeilDiv(sum_.result_w, strip_cols_); }
+  int64_t NumTasks() const { return sum_.batch * sum_.groups * StripsOfRows() * StripsOfCols(); }
+  Strip StripAt(int64_t task) const;
+  void CutStrips();
+
+  void PackFilterBlocks(const ConvArgs& args, Compute* to) const;
+  SourceRows StageChannel(const Strip& strip, const Compute* plane, Scratch& scratch) const;
+  void CopyTerm(const Strip& strip, const SourceRows& source, size_t row_tap, size_t col_tap,
+                const Scratch& scratch, Compute* to) const;
+  void Gather(const Strip& strip, const Compute* source, Scratch& scratch) const;
+  void MultiplyStrip(const Strip& strip, const Scratch& scratch, const Compute* filter,
+                     Compute* result) const;
+
+  const TapSum sum_;
+  const FewRowsKernels<Compute>& kernels_;
+  const PackKernels<Compute>& pack_;
+  const PlaneKernels<Compute>& planes_;
+  const int num_threads_;
+  const std::vector<TapPhase> phases_;  // one
+  const int64_t terms_;
+  int64_t strip_rows_, strip_cols_;
+  std::vector<FewRow> rows_;  // of a part of the result's channels
+};
+
+template <class Compute>
+Im2ColPlan<Compute>::Im2ColPlan(const Problem& problem, const KernelTable& table, int num_threads)
+    : sum_(problem),
+      kernels_(table.FewRows<Compute>()),
+      pack_(table.Pack<Compute>()),
+      planes_(table.Plane<Compute>()),
+      num_threads_(num_threads),
+      phases_(PhasesOf(sum_)),
+      terms_(TermsOf(sum_, phases_)) {
+  CutStrips();
+  const int64_t plane = sum_.result_h * sum_.result_w;
+  for (int64_t i = 0; i < std::min(kPartRows, sum_.result_c); ++i) {
+    rows_.push_back({i / kBlockRows * BlockElements() + i % kBlockRows, i * plane});
+  }
+}
+
+// A strip's columns stay in the first cache. Each thread gets some.
+template <class Compute>
+void Im2ColPlan<Compute>::CutStrips() {
+  const int64_t width = sum_.result_w;
+  const int64_t pixels =
+      std::max(3 * kernels_.lanes, kColumnBytes / int64_t{sizeof(Compute)} / terms_);
+  const int64_t parts = CeilDiv(width, pixels);
+  strip_cols_ =
+      parts == 1 ? width : std::min(width, RoundUp(CeilDiv(width, parts), kernels_.lanes));
+  const int64_t shared = CeilDiv(sum_.batch * sum_.groups * sum_.result_h, int64_t{num_threads_});
+  strip_rows_ = std::clamp<int64_t>(pixels / width, 1, std::min(sum_.result_h, shared));
+}
+
+template <class Compute>
+Strip Im2ColPlan<Compute>::StripAt(int64_t task) const {
+  const int64_t col = task % StripsOfCols() * strip_cols_;
+  const int64_t row = task / StripsOfCols() % StripsOfRows() * strip_rows_;
+  return {task / StripsOfCols() / StripsOfRows(),
+          {row, std::min(row + strip_rows_, sum_.result_h)},
+          {col, std::min(col + strip_cols_, sum_.result_w)}};
+}
+
+// Columns fill most of the first cache, which filter and result pass through: so their lines are
+// counted as if they came from the next one for every block of rows.
+template <class Compute>
+Work Im2ColPlan<Compute>::CountWork() const {
+  constexpr double kStored = sizeof(Compute) / 4.0, kLine = kLineBytes / sizeof(Compute);
+  const double planes = Product(sum_.batch, sum_.groups);
+  const double columns = planes * Product(sum_.result_h, sum_.result_w, terms_);
+  Work work;
+  AddProducts(work, kernels_, planes, {sum_.result_c, sum_.result_h * sum_.result_w, terms_});
+  work.Add(WorkKind::kFarLine, columns / kLine * Product(NumBlocks()));
+  work.Add(WorkKind::kCopied, kStored * columns);
+  work.Add(WorkKind::kCall, Product(NumTasks(), terms_));
+  if (cols().source_step > 1) {
+    const double rows = Product(sum_.source_c, StagedRows(), cols().source_step, ResidueSize());
+    work.Add(WorkKind::kTransposed, kStored * Product(NumTasks()) * rows);
+  }
+  work.Add(WorkKind::kTask, Product(NumTasks()));
+  return work;
+}
+
+template <class Compute>
+void Im2ColPlan<Compute>::PackFilterBlocks(const ConvArgs& args, Compute* to) const {
+  ForPanelParts(
+      args.parallel, sum_.groups * NumBlocks(), terms_, [&](int64_t i, const Range& terms) {
+        const int64_t first = i % NumBlocks() * kBlockRows;
+        PackFilter(
+            pack_, sum_, phases_, static_cast<const Compute*>(args.filter),
+            {i / NumBlocks(), first, std::min(kBlockRows, sum_.result_c - first), kBlockRows},
+            terms, to + i * BlockElements());
+      });
+}
+
+template <class Compute>
+auto Im2ColPlan<Compute>::StageChannel(const Strip& strip, const Compute* plane,
+                                       Scratch& scratch) const -> SourceRows {
+  const int64_t width = sum_.source_w, step = cols().source_step;
+  if (step == 1) return {plane, width, 0, 0, 0};
+  const int64_t low = cols().source_first + strip.cols.begin * step + cols().offsets.front();
+  const int64_t first_col = std::max<int64_t>(0, low) / step * step;
+  const int64_t end_col = std::min(width, first_col + step * ResidueSize());
+  const auto row_at = [&](int64_t y, int64_t offset) {
+    return rows().source_first + y * rows().source_step + offset;
+  };
+  const int64_t first_row = std::max<int64_t>(0, row_at(strip.rows.begin, rows().offsets.front()));
+  const int64_t end_row =
+      std::min(sum_.source_h, row_at(strip.rows.end - 1, rows().offsets.back()) + 1);
+  const int64_t row_stride = step * ResidueSize();
+  for (int64_t row = first_row; row < end_row; ++row) {
+    planes_.split(plane + row * width + first_col,
+                  scratch.staged.data() + (row - first_row) * row_stride, ResidueSize(), step,
+                  end_col - first_col);
+  }
+  return {scratch.staged.data(), row_stride, ResidueSize(), first_row, first_col};
+}
+
+template <class Compute>
+void Im2ColPlan<Compute>::CopyTerm(const Strip& strip, const SourceRows& source, size_t row_tap,
+                                   size_t col_tap, const Scratch& scratch, Compute* to) const {
+  const Range &ys = scratch.rows_on_source[row_tap], &xs = scratch.cols_on_source[col_tap];
+  const int64_t width = strip.cols.size();
+  if (ys.size() == 0 || xs.size() == 0) {
+    std::fill_n(to, strip.pixels(), Compute{0});
+    return;
+  }
+  const int64_t before = xs.begin - strip.cols.begin, after = strip.cols.end - xs.end;
+  Compute* const begin = to + (ys.begin - strip.rows.begin) * width;
+  Compute* const end = begin + ys.size() * width;
+  std::fill(to, begin, Compute{0});
+  std::fill(end, to + strip.pixels(), Compute{0});
+  if (before + after > 0) {
+    for (Compute* row = begin; row != end; row += width) {
+      std::fill_n(row, before, Compute{0});
+      std::fill_n(row + width - after, after, Compute{0});
+    }
+  }
+  const int64_t step = cols().source_step;
+  const int64_t row = rows().source_first + ys.begin * rows().source_step + rows().offsets[row_tap];
+  const int64_t col = cols().source_first + xs.begin * step + cols().offsets[col_tap];
+  const int64_t of_col =
+      (col - source.first_col) / step + (col - source.first_col) % step * source.residue_stride;
+  pack_.copy_widen(source.data + (row - source.first_row) * source.row_stride + of_col,
+                   rows().source_step * source.row_stride, begin + before, width, ys.size(),
+                   xs.size());
+}
+
+template <class Compute>
+void Im2ColPlan<Compute>::Gather(const Strip& strip, const Compute* source,
+                                 Scratch& scratch) const {
+  const int64_t plane = sum_.source_h * sum_.source_w;
+  FindOnSource(rows(), sum_.source_h, strip.rows, scratch.rows_on_source);
+  FindOnSource(cols(), sum_.source_w, strip.cols, scratch.cols_on_source);
+  const size_t num_cols = cols().taps.size();
+  for (int64_t c = 0; c < sum_.source_c; ++c) {
+    const SourceRows staged =
+        StageChannel(strip, source + (strip.plane_group * sum_.source_c + c) * plane, scratch);
+    for (size_t r = 0; r < rows().taps.size(); ++r) {
+      for (size_t t = 0; t < num_cols; ++t) {
+        const int64_t term = static_cast<int64_t>(r * num_cols + t) * sum_.source_c + c;
+        CopyTerm(strip, staged, r, t, scratch, scratch.columns.data() + term * strip.pixels());
+      }
+    }
+  }
+}
+
+template <class Compute>
+void Im2ColPlan<Compute>::MultiplyStrip(const Strip& strip, const Scratch& scratch,
+                                        const Compute* filter, Compute* result) const {
+  const int64_t plane = sum_.result_h * sum_.result_w;
+  FewRowsArgs<Compute> product{};
+  product.a = filter + strip.plane_group % sum_.groups * NumBlocks() * BlockElements();
+  product.a_step = kBlockRows;
+  product.b = scratch.columns.data();
+  product.b_step = product.num_cols = strip.pixels();
+  product.num_terms = terms_;
+  product.rows = rows_.data();
+  product.sums = result + strip.plane_group * sum_.result_c * plane +
+                 strip.rows.begin * sum_.result_w + strip.cols.begin;
+  product.begins = product.ends = true;
+  for (int64_t row = 0; row < sum_.result_c; row += kPartRows) {
+    product.num_rows = std::min(kPartRows, sum_.result_c - row);
+    kernels_.run(product);
+    product.a += kPartRows / kBlockRows * BlockElements();
+    product.sums += kPartRows * plane;
+  }
+}
+
+template <class Compute>
+bool Im2ColPlan<Compute>::Run(const ConvArgs& args) const {
+  if (MeetsPadding(rows()) || MeetsPadding(cols())) {
+    if (!IsFinite<Compute>(args.filter, args.problem.NumElements(Role::kFilter))) return false;
+  }
+  const auto* source = static_cast<const Compute*>(args.Source(sum_.forward));
+  auto* result = static_cast<Compute*>(args.result);
+  AlignedArray<Compute> filter(FilterElements());
+  PackFilterBlocks(args, filter.data());
+  PerThread<Scratch> scratches(args.parallel);
+  args.parallel.For(NumTasks(), [&](int64_t i) {
+    Scratch& scratch = scratches.Own(*this);
+    const Strip strip = StripAt(i);
+    Gather(strip, source, scratch);
+    MultiplyStrip(strip, scratch, filter.data(), result);
+  });
+  return true;
+}
+
+bool CanIm2Col(const Problem& problem, const KernelTable& kernels) {
+  if (!HasFewRowsKernel(problem, kernels) || problem.data_format != DataFormat::kNCHW) return false;
+  if (!problem.HasTerms() || !TapSum::Describes(problem)) return false;
+  if (KeepsPixels(problem.geometry)) return false;  // nothing is to be copied
+  const TapSum sum(problem);
+  if (sum.num_phases() != 1) return false;
+  const std::vector<TapPhase> phases = PhasesOf(sum);
+  return phases[0].blocks.size() == 1;
+}
+
+}  // namespace
+
+const Algorithm kConv2DIm2Col = {
+    .name = "im2col",
+    .summary = "few terms in NCHW: strips of the source as terms by pixels, planes written once",
+    .can = CanIm2Col,
+    .plan = PlanFewRows<Im2ColPlan>,
+    .may_refuse_data = true,
+};
+
+}  // namespace convgrad

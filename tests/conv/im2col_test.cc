@@ -54,6 +54,23 @@ TEST(Im2Col, TakesOneBlockOfOnePhase) {
                                      "conv2d_backprop_input")));
 }
 
+// 24 KiB of columns are 227 pixels of 27 terms: whole rows, or even parts of one. Each thread gets
+// some.
+TEST(Im2Col, CutsStripsForTheFirstCacheAndThreads) {
+  if (SupportedKernels().front().isa == Isa::kScalar) GTEST_SKIP() << "no vectors";
+  const auto strips = [](const std::string& sizes, int num_threads) {
+    const Problem problem = Layer(sizes + " filter=3,3,3,64 strides=1,1 pads=1,1,1,1");
+    Execution execution;
+    execution.algorithm = "im2col";
+    execution.num_threads = num_threads;
+    return PlanRun(problem, execution).tiles;
+  };
+  EXPECT_EQ(strips("in=4,3,128,128", 1), "512 strips of 1x128 pixels");
+  EXPECT_EQ(strips("in=2,3,28,28", 1), "8 strips of 8x28 pixels");
+  EXPECT_EQ(strips("in=1,3,28,28", 8), "7 strips of 4x28 pixels");
+  EXPECT_EQ(strips("in=1,3,2,512", 1), "6 strips of 1x176 pixels");
+}
+
 TEST(Im2Col, ChosenForFewChannelsOfOneSide) {
   const Isa isa = SupportedKernels().front().isa;
   if (isa != Isa::kAvx2) GTEST_SKIP() << "the counts are compared on AVX2";

@@ -188,16 +188,16 @@ TEST(ChannelLanesStages, LeaveZerosToBeWrittenWhereTheResultLies) {
   EXPECT_TRUE(StridedCut(image + "strides=2,1 dilations=1,1").summed.all());
 }
 
-// A pixel of the result meets 768 numbers of the source, or with overlapping taps 3 more.
+// A pixel of the result meets 256 numbers of the source, or with overlapping taps 3 more.
 TEST(ChannelLanesStages, HoldChunksOfTheSourceThatCachesHold) {
   const auto pixels = [](const std::string& filter) {
-    return StridedCut("conv2d float32 NHWC in=16,256,256,3 dilations=1,1 " + filter)
+    return StridedCut("conv2d float32 NHWC in=16,256,256,4 dilations=1,1 " + filter)
         .stages.chunk_pixels;
   };
-  EXPECT_EQ(pixels("filter=16,16,3,64 strides=16,16"), (1 << 18) / 768);
-  EXPECT_EQ(pixels("filter=16,16,3,64 strides=1,1"), 16384);
-  EXPECT_EQ(pixels("filter=1,1,3,64 strides=16,16"), 16384);
-  EXPECT_EQ(pixels("filter=64,64,3,64 strides=64,64"), 256);
+  EXPECT_EQ(pixels("filter=8,8,4,64 strides=8,8"), (1 << 18) / 256);
+  EXPECT_EQ(pixels("filter=8,8,4,64 strides=1,1"), 16384);
+  EXPECT_EQ(pixels("filter=1,1,4,64 strides=8,8"), 16384);
+  EXPECT_EQ(pixels("filter=32,32,4,64 strides=32,32"), 512);
 }
 
 // The rows that a thread puts together of long ones are counted, and have a limit.

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "conv/conv2d/data/pixel_lanes_cut.h"
+#include "conv/axes/tap_sum.h"
 #include "conv/plan/algorithm.h"
 #include "support/random_problem.h"
 
@@ -24,10 +24,8 @@ Work CountOf(const std::string& name, const Problem& problem, const KernelTable&
 
 // Each of a vector's lanes takes two terms in pairs.
 double LeastFmas(const Problem& problem, const KernelTable& kernels) {
-  const TapSum sum(problem);
   const double lanes = kernels.vector_bytes / (problem.dtype == DType::kFloat64 ? 8.0 : 4.0);
-  const double sums = static_cast<double>(sum.batch * sum.groups * sum.result_c * sum.source_c);
-  return TermCount(sum).valid * sums / lanes / (kernels.has_bf16_pairs ? 2 : 1);
+  return static_cast<double>(problem.ValidTerms()) / lanes / (kernels.has_bf16_pairs ? 2 : 1);
 }
 
 TEST(LanesWork, IsNoLessThanTheProblems) {
@@ -35,9 +33,10 @@ TEST(LanesWork, IsNoLessThanTheProblems) {
     const char* name;
     WorkKind fma;
   };
-  constexpr std::array kForms = {Form{"channel-lanes", WorkKind::kGemmFma},
-                                 Form{"pixel-lanes", WorkKind::kGemmFma},
-                                 Form{"image-lanes", WorkKind::kWholeFma}};
+  constexpr std::array kForms = {
+      Form{"channel-lanes", WorkKind::kGemmFma}, Form{"pixel-lanes", WorkKind::kGemmFma},
+      Form{"im2col", WorkKind::kGemmFma}, Form{"few-terms", WorkKind::kGemmFma},
+      Form{"image-lanes", WorkKind::kWholeFma}};
   int counted = 0;
   for (const Op op : {Op::kConv2D, Op::kConv2DBackpropInput}) {
     RandomProblemOptions options;

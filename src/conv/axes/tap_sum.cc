@@ -1,6 +1,7 @@
 #include "conv/axes/tap_sum.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/checked.h"
@@ -150,6 +151,15 @@ AxisReach::AxisReach(const std::vector<AxisPhase>& phases)
     high = std::max(high, phase.source_first + phase.offsets.back());
   }
   if (low > high) low = high = 0;  // no taps at all
+}
+
+bool MeetsPadding(const TapSum& sum) {
+  const auto meets = [](const AxisPhase& phase) {
+    return std::ranges::any_of(phase.classes, [&](const AxisClass& c) {
+      return c.tap_end - c.tap_begin < std::ssize(phase.taps);
+    });
+  };
+  return std::ranges::any_of(sum.row_phases, meets) || std::ranges::any_of(sum.col_phases, meets);
 }
 
 Range IndicesWithin(const AxisPhase& phase, int64_t begin, int64_t end) {

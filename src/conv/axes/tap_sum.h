@@ -73,6 +73,9 @@ int64_t TermsOf(const TapSum& sum, const std::vector<TapPhase>& phases);
 // and terms count pairs from now on.
 std::vector<TapPhase> PhasesInPairs(TapSum& sum);
 
+// True if some position meets padding with a tap of its phase.
+bool MeetsPadding(const TapSum& sum);
+
 // The source rows that a slab's positions meet, within [0, source_h).
 Range SourceRows(const TapSum& sum, const Slab& slab);
 

@@ -8,21 +8,6 @@
 
 namespace convgrad {
 
-TermCount::TermCount(const TapSum& sum) : valid(1), all(1) {
-  for (const auto* phases : {&sum.row_phases, &sum.col_phases}) {
-    double axis_valid = 0, axis_all = 0;
-    for (const AxisPhase& phase : *phases) {
-      axis_all += static_cast<double>(phase.count) * static_cast<double>(phase.taps.size());
-      for (const AxisClass& c : phase.classes) {
-        axis_valid +=
-            static_cast<double>(c.end - c.begin) * static_cast<double>(c.tap_end - c.tap_begin);
-      }
-    }
-    valid *= axis_valid;
-    all *= axis_all;
-  }
-}
-
 // Each axis has as many planes as taps or steps at most, and indices from the first position's
 // first tap to the last one's last.
 bool FitsPixelLanes(const TapSum& sum) {

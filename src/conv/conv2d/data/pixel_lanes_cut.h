@@ -22,13 +22,6 @@
 
 namespace convgrad {
 
-// Terms of all positions: those that meet the source, and with those that meet padding.
-struct TermCount {
-  double valid, all;
-
-  explicit TermCount(const TapSum& sum);
-};
-
 // True if a thread's planes, of one position's rows at the least, have room.
 bool FitsPixelLanes(const TapSum& sum);
 
@@ -169,7 +162,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
       rows(sum.row_phases),
       cols(sum.col_phases),
-      multiplies_padding(TermCount(sum).valid < TermCount(sum).all),
+      multiplies_padding(MeetsPadding(sum)),
       result_is_planes(ResultIsPlanes(problem.data_format, sum, cols)),
       result_in_place(result_is_planes && (kPairs || std::is_same_v<Stored, Compute>)),
       caches_result(phases.size() == 1 && PaysToCache(problem, num_threads)),

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -39,19 +38,13 @@ Range Within(const Range& all, const Range& part) {
   return {begin, std::clamp(part.end, begin, all.end)};
 }
 
-// Of the positions in `part`, those that meet the source with each tap of the axis.
+// Finds, for each tap of the axis, the positions in `part` that meet the source with it.
 void FindOnSource(const AxisPhase& axis, int64_t source_size, const Range& part,
                   std::vector<Range>& of_taps) {
   const GridColumns grid{axis.source_first, axis.source_step, /*apart=*/0, source_size, axis.count};
   for (size_t i = 0; i < of_taps.size(); ++i) {
     of_taps[i] = Within(part, grid.OnRow(axis.offsets[i]));
   }
-}
-
-bool MeetsPadding(const AxisPhase& axis) {
-  return std::ranges::any_of(axis.classes, [&](const AxisClass& c) {
-    return c.tap_end - c.tap_begin < std::ssize(axis.taps);
-  });
 }
 
 template <class Compute>
@@ -298,9 +291,8 @@ void Im2ColPlan<Compute>::MultiplyStrip(const Strip& strip, const Scratch& scrat
 
 template <class Compute>
 bool Im2ColPlan<Compute>::Run(const ConvArgs& args) const {
-  if (MeetsPadding(rows()) || MeetsPadding(cols())) {
-    if (!IsFinite<Compute>(args.filter, args.problem.NumElements(Role::kFilter))) return false;
-  }
+  const int64_t filter_size = args.problem.NumElements(Role::kFilter);
+  if (MeetsPadding(sum_) && !IsFinite<Compute>(args.filter, filter_size)) return false;
   const auto* source = static_cast<const Compute*>(args.Source(sum_.forward));
   auto* result = static_cast<Compute*>(args.result);
   AlignedArray<Compute> filter(FilterElements());

@@ -167,7 +167,7 @@ Strip Im2ColPlan<Compute>::StripAt(int64_t task) const {
 // counted as if they came from the next one for every block of rows.
 template <class Compute>
 Work Im2ColPlan<Compute>::CountWork() const {
-  constexpr double kStored = sizeof(Compute) / 4.0, kLine = kLineBytes / sizeof(Compute);
+  constexpr double kStored = sizeof(Compute) / 4.0, kLine = kLineBytes / double{sizeof(Compute)};
   const double planes = Product(sum_.batch, sum_.groups);
   const double columns = planes * Product(sum_.result_h, sum_.result_w, terms_);
   Work work;

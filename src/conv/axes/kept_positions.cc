@@ -101,7 +101,7 @@ KeptPixels SummedResult(const TapSum& sum) {
 }
 
 KeptPixels KeepSummedResult(TapSum& sum) {
-  const KeptPixels kept = SummedResult(sum);
+  KeptPixels kept = SummedResult(sum);
   if (kept.cols.count() < kFewestKeptCols || sum.result_w > kMostApartCols) {
     return {AllPositions(sum.result_h), AllPositions(sum.result_w)};
   }

@@ -11,6 +11,7 @@
 #include "conv/conv2d/data/algorithms.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/filter/algorithms.h"
+#include "conv/conv2d/patches/space_to_depth.h"
 #include "conv/cost_coefficients.h"
 #include "conv/depthwise/algorithms.h"
 #include "conv/plan/algorithm.h"
@@ -149,16 +150,22 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
                                                 OfFlattened<kConv2DFewPixels>(),
                                                 OfFlattened<kConv2DFewTerms>(),
                                                 OfFlattened<kConv2DIm2Col>(),
+                                                OfFlattened<kConv2DSpaceToDepth>(),
                                                 OfFlattened<kConv2DImageLanes>(),
                                                 OfFlattened<kConv2DPixelLanes>(),
                                                 OfFlattened<kConv2DChannelLanes>(),
                                                 kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {
-      OfFlattened<kConv2DFilterTapRows>(),      OfFlattened<kConv2DFilterFewPixels>(),
-      OfFlattened<kConv2DFilterPlaneSquares>(), OfFlattened<kFilterBlockLanes>(),
-      ForGrouped<kDepthwiseFilterAlgorithm>(),  OfFlattened<kConv2DFilterInputLanesJoined>(),
-      OfFlattened<kConv2DFilterInputLanes>(),   OfFlattened<kConv2DFilterTapsJoined>(),
-      OfFlattened<kConv2DFilterTapsApart>(),    kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {OfFlattened<kConv2DFilterTapRows>(),
+                                                       OfFlattened<kConv2DFilterFewPixels>(),
+                                                       OfFlattened<kConv2DFilterPlaneSquares>(),
+                                                       OfFlattened<kFilterBlockLanes>(),
+                                                       OfFlattened<kConv2DSpaceToDepth>(),
+                                                       ForGrouped<kDepthwiseFilterAlgorithm>(),
+                                                       OfFlattened<kConv2DFilterInputLanesJoined>(),
+                                                       OfFlattened<kConv2DFilterInputLanes>(),
+                                                       OfFlattened<kConv2DFilterTapsJoined>(),
+                                                       OfFlattened<kConv2DFilterTapsApart>(),
+                                                       kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
                                                    kDepthwiseDataAlgorithm, kReferenceAlgorithm};

@@ -11,14 +11,18 @@
 namespace convgrad::testing {
 namespace {
 
-// Sizes, strides and layout of what a line's problem is flattened to.
-std::string FlattenedTo(const std::string& line) {
-  const Problem flattened = Flattened(ParseProblem(line + " padding=EXPLICIT"));
-  const ConvGeometry& g = flattened.geometry;
-  return std::string(NameOf(flattened.data_format)) + " " +
+// Its sizes, strides and layout.
+std::string Described(const Problem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  return std::string(NameOf(problem.data_format)) + " " +
          ListOf({g.batch, g.in_h, g.in_w, g.in_c}) + " by " +
          ListOf({g.kernel_h, g.kernel_w, g.group_in_c, g.out_c}) + " strides " +
          ListOf({g.stride_h, g.stride_w}) + " to " + ListOf({g.out_h, g.out_w});
+}
+
+// What a line's problem is flattened to.
+std::string FlattenedTo(const std::string& line) {
+  return Described(Flattened(ParseProblem(line + " padding=EXPLICIT")));
 }
 
 TEST(Flattened, WindowsSideBySide) {
@@ -102,6 +106,24 @@ TEST(Flattened, OnlyWherePairsStay) {
             "NHWC 1,4,4,1 by 1,2,1,5 strides 1,2 to 4,2");
   EXPECT_EQ(FlattenedTo("conv2d bfloat16 NHWC in=1,4,4,4 filter=1,2,4,5" + rest),
             "NHWC 1,4,2,8 by 1,1,8,5 strides 1,1 to 4,2");
+}
+
+// 320 channels of a tap make two blocks of 160, 1,280 of four taps five of 256.
+TEST(WindowsAsPixels, AreMovedWhereBlocksStay) {
+  const auto moved = [](const std::string& line) {
+    return Described(WithWindowsAsPixels(ParseProblem(line + " padding=EXPLICIT")));
+  };
+  const std::string rest = " dilations=1,1 pads=0,0,0,0";
+  const std::string of = " float32 NCHW in=2,640,4,6 filter=2,2,320,8 strides=2,2" + rest;
+  EXPECT_EQ(moved("conv2d_backprop_input" + of),
+            "NCHW 2,2,3,2560 by 1,1,1280,8 strides 1,1 to 2,3");
+  EXPECT_EQ(moved("conv2d_backprop_filter" + of),
+            "NCHW 2,2,3,2560 by 1,1,1280,8 strides 1,1 to 2,3");
+  EXPECT_EQ(moved("conv2d" + of), "NCHW 2,4,6,640 by 2,2,320,8 strides 2,2 to 2,3");
+  EXPECT_EQ(moved("conv2d float32 NCHW in=2,64,4,6 filter=2,2,64,8 strides=2,2" + rest),
+            "NCHW 2,2,3,256 by 1,1,256,8 strides 1,1 to 2,3");
+  EXPECT_EQ(moved("conv2d float32 NCHW in=2,64,5,6 filter=2,2,64,8 strides=2,2" + rest),
+            "NCHW 2,5,6,64 by 2,2,64,8 strides 2,2 to 2,3");
 }
 
 struct DrawnAxis {

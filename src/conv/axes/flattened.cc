@@ -102,4 +102,14 @@ Problem Flattened(const Problem& problem) {
   return SumsAlike(unflattened, flattened) ? flattened : unflattened;
 }
 
+Problem WithWindowsAsPixels(const Problem& problem) {
+  Problem moved = problem;
+  ConvGeometry& g = moved.geometry;
+  if (!problem.HasTerms()) return moved;
+  if (!TilesWithWindows(WindowRows(g)) || !TilesWithWindows(WindowCols(g))) return moved;
+  FlattenAxis(WindowRows(g), g);
+  FlattenAxis(WindowCols(g), g);
+  return SumsAlike(problem, moved) ? moved : problem;
+}
+
 }  // namespace convgrad

@@ -46,6 +46,7 @@ class Planned {
 
   const Algorithm& algorithm() const { return *algorithm_; }
   int64_t ScratchBytes() const;
+  Work CountWork() const { return plan_->CountWork(); }
   std::string Tiles() const;
   void Run(const ConvArgs& args) const;
 

@@ -98,6 +98,17 @@ TEST(LanesWork, IsThatOfItsTiles) {
   EXPECT_EQ(work.Of(WorkKind::kFarLine), 0);
 }
 
+// 1,521 pixels are 96 panels of 16, 960 channels ten calls of 16 tiles. 64 KiB of copied planes are
+// 64 panels of 16 channels, which each call takes, but for the last one.
+TEST(LanesWork, JoinsPanelsOfCopiedPlanes) {
+  const KernelTable* kernels = FindKernels(Isa::kAvx2);
+  if (kernels == nullptr) GTEST_SKIP() << "the tiles are those of AVX2";
+  const Problem problem = ParseProblem(
+      "conv2d float32 NCHW in=1,16,77,78 filter=1,1,16,960 strides=2,2 dilations=1,1 "
+      "pads=0,0,0,0 padding=EXPLICIT");
+  EXPECT_EQ(CountOf("pixel-lanes", problem, *kernels).Of(WorkKind::kCall), (2 + 1) * 10);
+}
+
 // In planes the source is transposed on its way in, and the result on its way out.
 TEST(LanesWork, CountsWhatIsMoved) {
   const Problem problem = ParseProblem(

@@ -251,7 +251,7 @@ int64_t PixelLanesCut<Stored, Element>::Shares() const {
 template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::FewPanels() const {
   constexpr int64_t kCachedBytes = 64 << 10;
-  if (kPairs || !by_panels || !result_in_place || row_blocks == 1) return 1;
+  if (kPairs || block_rows || !result_in_place || row_blocks == 1) return 1;
   const int64_t panel_bytes = sum.source_c * TileCols() * int64_t{sizeof(Element)};
   return std::max<int64_t>(1, kCachedBytes / panel_bytes);
 }

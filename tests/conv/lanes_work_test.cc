@@ -98,6 +98,23 @@ TEST(LanesWork, IsThatOfItsTiles) {
   EXPECT_EQ(work.Of(WorkKind::kFarLine), 0);
 }
 
+// 1,500 pixels in 63 panels of a line and a half meet 16 blocks of four channels. Copied rows of
+// 128 channels lie on as many pages; twelve multiply-adds hide three quarters of a line. Those of
+// 64 channels, or of 100 pixels, are at hand.
+TEST(LanesWork, CountsLinesOnManyPages) {
+  const KernelTable* kernels = FindKernels(Isa::kAvx2);
+  if (kernels == nullptr) GTEST_SKIP() << "the tiles are those of AVX2";
+  const auto far_lines = [&](const std::string& sizes) {
+    const Problem problem =
+        ParseProblem("conv2d float32 NCHW " + sizes +
+                     " strides=1,1 dilations=1,1 pads=0,0,1,1 padding=EXPLICIT");
+    return CountOf("pixel-lanes", problem, *kernels).Of(WorkKind::kFarLine);
+  };
+  EXPECT_EQ(far_lines("in=1,128,1,1500 filter=1,3,128,64"), 63 * 16 * (3 * 128) * 0.75);
+  EXPECT_EQ(far_lines("in=1,64,1,1500 filter=1,3,64,64"), 0);
+  EXPECT_EQ(far_lines("in=1,128,1,100 filter=1,3,128,64"), 0);
+}
+
 // 1,521 pixels are 96 panels of 16, 960 channels ten calls of 16 tiles. 64 KiB of copied planes are
 // 64 panels of 16 channels, which each call takes, but for the last one.
 TEST(LanesWork, JoinsPanelsOfCopiedPlanes) {

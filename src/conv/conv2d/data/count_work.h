@@ -155,17 +155,30 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
   return work;
 }
 
+// True if the terms of a copied part lie on more pages than a processor has at hand, and a term
+// takes vectors so short that finding its page shows.
+template <class Stored, class Element>
+bool LiesOnManyPages(const PixelLanesCut<Stored, Element>& cut) {
+  constexpr double kPageBytes = 4096, kManyPages = 64;
+  const int64_t vector_bytes = cut.kernels.lanes * int64_t{sizeof(ComputeType<Stored>)};
+  if (cut.by_panels || vector_bytes >= kLineBytes) return false;
+  const double of_channel = Product(cut.channel_stride, sizeof(Element)) / kPageBytes;
+  return Product(cut.sum.source_c) * std::min(1.0, of_channel) > kManyPages;
+}
+
 // Lines of a panel's terms that a first-level cache does not hold are read from the next one by
-// every block of rows, but for those whose way the multiply-adds of a term hide: one in four.
+// every block of rows, but for those whose way the multiply-adds of a term hide: one in four, or on
+// many pages one in sixteen.
 template <class Stored, class Element>
 double FarLinesOfPanel(const PixelLanesCut<Stored, Element>& cut, const Panels& panels,
                        double terms) {
+  const bool many_pages = LiesOnManyPages(cut);
   const double bytes = Product(panels.cols, sizeof(Element));
-  if (terms * bytes <= Product(kFirstCacheBytes)) return 0;
+  if (!many_pages && terms * bytes <= Product(kFirstCacheBytes)) return 0;
   const double multiply_adds =
       Product(std::min<int64_t>(cut.tile_rows, cut.sum.result_c), panels.cols / cut.kernels.lanes);
-  return terms * Product(cut.row_blocks) *
-         std::max(0.0, bytes / double{kAlignment} - multiply_adds / 4);
+  const double hidden = multiply_adds / (many_pages ? 16 : 4);
+  return terms * Product(cut.row_blocks) * std::max(0.0, bytes / double{kAlignment} - hidden);
 }
 
 template <class Stored, class Element>

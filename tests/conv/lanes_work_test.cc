@@ -126,6 +126,20 @@ TEST(LanesWork, JoinsPanelsOfCopiedPlanes) {
   EXPECT_EQ(CountOf("pixel-lanes", problem, *kernels).Of(WorkKind::kCall), (2 + 1) * 10);
 }
 
+// Positions of 20 rows of 22 columns, and what the last tap is beyond them, meet 208 channels in
+// panels of 16.
+TEST(LanesWork, CountsPanelsOfBlocksAsRows) {
+  const KernelTable* kernels = FindKernels(Isa::kAvx2);
+  if (kernels == nullptr) GTEST_SKIP() << "the tiles are those of AVX2";
+  const Problem problem = ParseProblem(
+      "conv2d_backprop_input float32 NCHW in=1,2,20,20 filter=3,3,2,208 strides=1,1 "
+      "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  const Work work = CountOf("pixel-lanes", problem, *kernels);
+  const double columns = 20 * 22 + 2 * 22 + 2, results = 2 * 20 * 20;
+  EXPECT_EQ(work.Of(WorkKind::kCopied), 208 * columns + results);
+  EXPECT_EQ(work.Of(WorkKind::kRun), 208 * columns / 16 + 2 * 20);
+}
+
 // In planes the source is transposed on its way in, and the result on its way out.
 TEST(LanesWork, CountsWhatIsMoved) {
   const Problem problem = ParseProblem(

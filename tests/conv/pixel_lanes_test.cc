@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/memory.h"
+#include "conv/conv2d/data/block_rows_runner.h"
 #include "conv/conv2d/data/pixel_lanes_cut.h"
 #include "conv/move/stream_result.h"
 #include "support/algorithm_testing.h"
@@ -118,6 +120,45 @@ TEST(PixelLanesCut, TakesBlocksAsRowsOfFewChannels) {
   EXPECT_FALSE(takes(input + "in=1,5,9,9 filter=3,3,5,129 strides=1,1"));
   EXPECT_TRUE(takes(forward + "in=1,64,60,60 filter=9,9,64,1 strides=1,1"));
   EXPECT_FALSE(takes(forward + "in=1,64,80,80 filter=60,60,64,1 strides=1,1"));  // wide margins
+}
+
+// 18 blocks, nine taps of two channels, are three tiles of six rows: panels are as wide as these,
+// and one is all that is copied of a group's source.
+TEST(PixelLanesCut, CopiesOnePanelWhereBlocksAreRows) {
+  const KernelTable* kernels = FindKernels(Isa::kAvx2);
+  if (kernels == nullptr) GTEST_SKIP() << "the tiles are those of AVX2";
+  const auto cut = [&](int64_t channels) {
+    const Problem problem =
+        ParseProblem("conv2d_backprop_input float32 NCHW in=1," + std::to_string(2 * channels) +
+                     ",62,61 filter=3,3," + std::to_string(channels) +
+                     ",416 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    return std::make_unique<PixelLanesCut<float, float>>(problem, *kernels, 1);
+  };
+  const auto two = cut(2);
+  ASSERT_TRUE(two->block_rows.has_value());
+  EXPECT_EQ(two->block_rows->MostRows(), 18);
+  EXPECT_EQ(two->panel_cols, 16);
+  EXPECT_EQ(two->SourceElements(), 208 * 16);
+  EXPECT_EQ(cut(3)->panel_cols, 24);
+}
+
+// The first tiles fetch a line of each plane, one behind the other; the others nothing.
+TEST(NextLines, AreTakenOneByOne) {
+  constexpr int64_t kPlane = 1000;
+  const std::vector<float> planes(4 * kPlane);
+  GemmTileArgs<float> args{};
+  args.b = planes.data() + 17;
+  NextLines<float> next = {planes.data() + 40, kPlane, 2};
+  for (const int64_t line : {0, 1}) {
+    next.Take(3, args);
+    EXPECT_EQ(args.ahead, planes.data() + 3 * kPlane + 40 + 15 + 16 * line);
+    EXPECT_EQ(args.ahead_step, 4 * kPlane);
+    EXPECT_EQ(args.ahead_bytes, 64);
+  }
+  next.Take(3, args);
+  EXPECT_EQ(args.ahead, args.b);
+  EXPECT_EQ(args.ahead_step, 0);
+  EXPECT_EQ(args.ahead_bytes, 0);
 }
 
 // A rest of two rows waits for four vectors of columns: eight rows by three leave none.

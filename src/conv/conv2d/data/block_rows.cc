@@ -56,6 +56,12 @@ BlockRows::BlockRows(const TapSum& sum, const std::vector<TapPhase>& phases, con
   }
 }
 
+int64_t BlockRows::MostRows() const {
+  int64_t most = 0;
+  for (const BlockProduct& product : products) most = std::max(most, std::ssize(product.rows));
+  return most;
+}
+
 bool PaysToTakeBlocksAsRows(const TapSum& sum, const std::vector<TapPhase>& phases,
                             const PlaneAxis& rows, const PlaneAxis& cols) {
   constexpr int64_t kFewChannels = 4, kFewTerms = 16, kManyTerms = 128;

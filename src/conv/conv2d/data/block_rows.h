@@ -42,6 +42,9 @@ struct BlockRows {
     return phase_sums[phase] + channel * num_blocks[phase];
   }
 
+  // Of any product.
+  int64_t MostRows() const;
+
   std::vector<BlockProduct> products;
   std::vector<int64_t> phase_sums, num_blocks;  // by phase
   int64_t term_step, group_step;                // in the filter

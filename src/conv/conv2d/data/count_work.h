@@ -155,13 +155,17 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
   return work;
 }
 
+template <class Stored, class Element>
+bool HasShortVectors(const PixelLanesCut<Stored, Element>& cut) {
+  return cut.kernels.lanes * int64_t{sizeof(ComputeType<Stored>)} < kLineBytes;
+}
+
 // True if the terms of a copied part lie on more pages than a processor has at hand, and a term
 // takes vectors so short that finding its page shows.
 template <class Stored, class Element>
 bool LiesOnManyPages(const PixelLanesCut<Stored, Element>& cut) {
   constexpr double kPageBytes = 4096, kManyPages = 64;
-  const int64_t vector_bytes = cut.kernels.lanes * int64_t{sizeof(ComputeType<Stored>)};
-  if (cut.by_panels || vector_bytes >= kLineBytes) return false;
+  if (cut.by_panels || !HasShortVectors(cut)) return false;
   const double of_channel = Product(cut.channel_stride, sizeof(Element)) / kPageBytes;
   return Product(cut.sum.source_c) * std::min(1.0, of_channel) > kManyPages;
 }
@@ -202,7 +206,7 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
       work.Add(WorkKind::kCopied, Moved<Stored>(numbers));
       work.Add(WorkKind::kRun, numbers / Product(cut.few_panels, cut.panel_cols));
     }
-  } else {
+  } else if (!cut.block_rows) {  // whose products copy what they meet
     const double row = planar ? Product(cut.cols.extent) : squares(cut.cols.extent);
     work.Add(kind(cut.cols.step > 1), Moved<Stored>(rows * row * channels));
     work.Add(WorkKind::kRun, rows * channels);
@@ -219,12 +223,20 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   }
 }
 
-// Each row of a product has a column for each position.
+// Each row of a product has a column for each position. Panels are copied as they are met: of
+// pixels in NHWC, short vectors are as slow as single numbers.
 template <class Stored, class Element>
 void AddBlockRows(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   const double calls = Product(cut.sum.batch, cut.parts.count, cut.sum.groups);
   const int64_t positions = cut.parts.positions * cut.cols.extent;
-  const Panels panels = CutPanels(cut.kernels, positions);
+  const Panels panels = CutPanels(cut.kernels, positions, cut.panel_cols);
+  const double numbers = calls * Product(positions + cut.block_rows->most_shift, cut.sum.source_c);
+  const bool planar = cut.source.format == DataFormat::kNCHW;
+  const WorkKind kind = planar                 ? WorkKind::kCopied
+                        : HasShortVectors(cut) ? WorkKind::kScattered
+                                               : WorkKind::kTransposed;
+  work.Add(kind, Moved<Stored>(numbers));
+  work.Add(WorkKind::kRun, numbers / Product(panels.cols));
   for (const BlockProduct& product : cut.block_rows->products) {
     AddPanels(work, cut.kernels, calls, std::ssize(product.rows), positions, panels, panels.count,
               {Product(product.num_terms()), 1, 1});

@@ -73,7 +73,9 @@ struct PixelLanesCut {
   int64_t FilterElements() const {
     return block_rows ? 0 : sum.groups * row_blocks * BlockElements();
   }
-  int64_t SourceElements() const { return (by_panels ? sum.source_c : source.c) * channel_stride; }
+  int64_t SourceElements() const {
+    return (by_panels || block_rows ? sum.source_c : source.c) * channel_stride;
+  }
   int64_t ResultElements() const { return result_in_place ? 0 : sum.result_c * result_stride; }
   // So many of `panels` side by side are one call of the micro-kernel: all where one block of rows
   // reads them where they lie.
@@ -177,7 +179,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       shares(Shares()),
       plane_size(PlaneRows(parts.positions) * cols.extent),
       few_panels(FewPanels()),
-      channel_stride(by_panels ? few_panels * TileCols() : ChannelStride()),
+      channel_stride(by_panels || block_rows ? few_panels * TileCols() : ChannelStride()),
       result_stride(result_in_place ? result.h * result.w : parts.positions * cols.extent),
       terms(ListAllTerms(channel_stride)),
       in_place(source_in_place ? ListAllTerms(source.h * source.w) : std::vector<TermList>()) {}
@@ -187,8 +189,9 @@ template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
   constexpr int64_t kLineCols = kAlignment / int64_t{sizeof(Compute)};
   constexpr int64_t kMany = 1 << 16;
-  if (block_rows) return kernels.tiles.back().cols;
-  const int64_t widest = CutPanelsForRows(kernels, sum.result_c, kMany).cols;
+  const int64_t rows_of_sums = block_rows ? block_rows->MostRows() : sum.result_c;
+  const int64_t widest = CutPanelsForRows(kernels, rows_of_sums, kMany).cols;
+  if (block_rows) return widest;
   return result_in_place && widest > kLineCols ? widest - widest % kLineCols : widest;
 }
 

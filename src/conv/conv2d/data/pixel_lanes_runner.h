@@ -72,7 +72,7 @@ class PixelLanesRunner {
     int64_t ahead_step = 0;
   };
   void RunPart(int64_t image, int64_t part, int64_t share);
-  void RunBlockRowsOf(int64_t group, ThreadScratch& scratch) const;
+  void RunBlockRowsOf(int64_t image, int64_t first, int64_t group, ThreadScratch& scratch) const;
   void FoldBlockRows(const Place& place, const ThreadScratch& scratch, Result* to) const;
   void RunPhase(const Place& place, ThreadScratch& scratch, Result* to) const;
   PanelSource FindPanel(const Place& place, const Panels& panels, const Range& taken,
@@ -119,7 +119,7 @@ void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part, int
   ThreadScratch& scratch = threads_.Own(cut_);
   const int64_t first = part * cut_.parts.positions;
   if constexpr (!kPairs) {  // pairs go by panels
-    if (!cut_.by_panels) {
+    if (!cut_.by_panels && !cut_.block_rows) {
       const PlanePacker<Stored> packer(pack_, cut_.source, cut_.rows, cut_.cols,
                                        {cut_.plane_size, cut_.channel_stride});
       packer.Pack(source_ + image * cut_.source.Image(), first,
@@ -127,7 +127,7 @@ void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part, int
     }
   }
   for (int64_t group = 0; group < cut_.sum.groups; ++group) {
-    if (cut_.block_rows) RunBlockRowsOf(group, scratch);
+    if (cut_.block_rows) RunBlockRowsOf(image, first, group, scratch);
     for (size_t i = 0; i < cut_.phases.size(); ++i) {
       const TapPhase& phase = cut_.phases[i];
       const int64_t positions = std::min(cut_.parts.positions, phase.rows->count - first);
@@ -150,17 +150,23 @@ void PixelLanesRunner<Stored, Element>::RunPart(int64_t image, int64_t part, int
   }
 }
 
-// The sums of all blocks of a group, for a part whose planes are copied.
+// The sums of all blocks of a group, for the part of an image from position `first` on.
 template <class Stored, class Element>
-void PixelLanesRunner<Stored, Element>::RunBlockRowsOf(int64_t group,
+void PixelLanesRunner<Stored, Element>::RunBlockRowsOf(int64_t image, int64_t first, int64_t group,
                                                        ThreadScratch& scratch) const {
   if constexpr (std::is_same_v<Stored, Element>) {
     const BlockRows& blocks = *cut_.block_rows;
-    RunBlockRows<Element>(cut_.kernels, blocks,
-                          {static_cast<const Element*>(args_.filter) + group * blocks.group_step,
-                           scratch.planes.data() + group * cut_.sum.source_c * cut_.channel_stride,
-                           cut_.channel_stride, scratch.block_sums.data(), cut_.BlockSumsStride(),
-                           scratch.sums.data(), cut_.PartPositions()});
+    const int64_t channels = cut_.sum.source_c;
+    const int64_t plane =
+        cut_.source.format == DataFormat::kNHWC ? 1 : cut_.source.h * cut_.source.w;
+    const PlaneColumns<Stored> columns(
+        pack_, cut_.source, cut_.rows, cut_.cols,
+        source_ + image * cut_.source.Image() + group * channels * plane, channels, first);
+    RunBlockRows<Element>(
+        cut_.kernels, blocks,
+        {static_cast<const Element*>(args_.filter) + group * blocks.group_step, columns,
+         scratch.planes.data(), cut_.channel_stride, scratch.block_sums.data(),
+         cut_.BlockSumsStride(), scratch.sums.data(), cut_.PartPositions()});
   }
 }
 

@@ -118,15 +118,17 @@ TEST(Invariance, OfEveryFormTypeLayoutAndPrecision) {
       }
     }
   }
-  // Random problems hardly meet small planes of a channel each.
-  constexpr const char* kWholePlanes[] = {
-      "depthwise_conv2d float32 NCHW in=3,5,7,7 filter=3,3,5,1 ",
-      "depthwise_conv2d_backprop_input float64 NCHW in=3,5,9,8 filter=3,3,5,1 ",
-      "conv2d float32 NCHW in=4,6,8,7 filter=3,3,1,6 ",
-      "conv2d_backprop_input float32 NCHW in=2,6,8,14 filter=3,3,1,6 "};
-  for (const char* line : kWholePlanes) {
-    const Problem problem =
-        ParseProblem(std::string(line) + "strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+  // Random problems hardly meet small planes of a channel each, or windows side by side.
+  const std::string same = " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT";
+  const std::string apart = " strides=3,2 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT";
+  for (const std::string& line :
+       {"depthwise_conv2d float32 NCHW in=3,5,7,7 filter=3,3,5,1" + same,
+        "depthwise_conv2d_backprop_input float64 NCHW in=3,5,9,8 filter=3,3,5,1" + same,
+        "conv2d float32 NCHW in=4,6,8,7 filter=3,3,1,6" + same,
+        "conv2d_backprop_input float32 NCHW in=2,6,8,14 filter=3,3,1,6" + same,
+        "conv2d float32 NCHW in=3,4,9,8 filter=3,2,4,6" + apart,
+        "conv2d_backprop_input float64 NHWC in=3,9,8,4 filter=3,2,4,6" + apart}) {
+    const Problem problem = ParseProblem(line);
     const Operands operands = RandomOperands(problem, 1, Values::kOrdinary);
     CheckEveryForm(problem, operands, Precision::kStandard, forms);
   }

@@ -42,7 +42,7 @@ struct BlockRows {
     return phase_sums[phase] + channel * num_blocks[phase];
   }
 
-  // Of any product.
+  // A product has so many rows at most.
   int64_t MostRows() const;
 
   std::vector<BlockProduct> products;

@@ -10,8 +10,8 @@
 
 namespace convgrad {
 
-// Those of some channels of an image, for taps a step of one apart. Column q of a part is column
-// q % extent of its row q / extent; padding is zero.
+// The columns of some channels of an image, for taps a step of one apart. Column q of a part is
+// column q % extent of its row q / extent; padding is zero.
 template <class Stored>
 class PlaneColumns {
  public:

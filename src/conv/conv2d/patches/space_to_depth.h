@@ -1,11 +1,11 @@
-// conv2d of windows side by side, such as patch embeddings.
+// conv2d where windows lie side by side, as those of patch embeddings do.
 #pragma once
 
 #include "conv/plan/algorithm.h"
 
 namespace convgrad {
 
-// All directions.
+// It computes all directions.
 extern const Algorithm kConv2DSpaceToDepth;
 
 }  // namespace convgrad

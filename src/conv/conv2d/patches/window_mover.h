@@ -16,7 +16,7 @@ namespace convgrad {
 template <class T>
 class WindowMover {
  public:
-  // Of a problem in NCHW, or without groups, whose windows take every number of the input once.
+  // The problem is in NCHW or has one group, and its windows take every number of the input once.
   WindowMover(const Problem& problem, const KernelTable& table)
       : g_(problem.geometry),
         of_planes_(problem.data_format == DataFormat::kNCHW),

@@ -221,7 +221,7 @@ const Algorithm kConv2DFewPixels = {
     .name = "few-pixels",
     .summary = "few pixels of the result, whose filter is read once, where it lies",
     .can = CanTakeFewPixels,
-    .plan = PlanFewRows<FewPixelsPlan>,
+    .plan = PlanComputed<FewPixelsPlan>,
 };
 
 }  // namespace convgrad

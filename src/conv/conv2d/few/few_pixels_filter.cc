@@ -140,7 +140,7 @@ const Algorithm kConv2DFilterFewPixels = {
     .name = "few-pixels",
     .summary = "filter gradient of 1x1 filters that few pixels meet, written once, row by row",
     .can = CanTakeFilter,
-    .plan = PlanFewRows<FewPixelsFilterPlan>,
+    .plan = PlanComputed<FewPixelsFilterPlan>,
 };
 
 }  // namespace convgrad

@@ -1,13 +1,12 @@
 // The forms on the micro-kernel of few rows (kernels/gemm/few_rows.h) share which problems they
-// take, how they are planned, and what a product is counted to take.
+// take, and what a product is counted to take.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 
 #include "base/checked.h"
-#include "conv/plan/plan.h"
+#include "conv/plan/computed_plan.h"
 #include "conv/plan/work.h"
 #include "kernels/kernel_table.h"
 #include "problem/geometry.h"
@@ -19,18 +18,7 @@ inline constexpr int64_t kFewPixels = 64;
 
 // True of the types that it computes, where there are vectors.
 inline bool HasFewRowsKernel(const Problem& problem, const KernelTable& kernels) {
-  const bool is_computed = problem.dtype == DType::kFloat32 || problem.dtype == DType::kFloat64;
-  return is_computed && kernels.few_rows_f32.run != nullptr;
-}
-
-// A PlanOf<Compute> for the type of a problem that has the kernel.
-template <template <class> class PlanOf>
-std::unique_ptr<Plan> PlanFewRows(const Problem& problem, const KernelTable& kernels,
-                                  int num_threads) {
-  if (problem.dtype == DType::kFloat64) {
-    return std::make_unique<PlanOf<double>>(problem, kernels, num_threads);
-  }
-  return std::make_unique<PlanOf<float>>(problem, kernels, num_threads);
+  return IsStoredAsComputed(problem.dtype) && kernels.few_rows_f32.run != nullptr;
 }
 
 // True of a filter of one tap that meets every pixel where it is.

@@ -134,7 +134,7 @@ const Algorithm kConv2DFewTerms = {
     .name = "few-terms",
     .summary = "1x1 filters in NCHW whose sums have few terms, nothing copied",
     .can = CanTakeFewTerms,
-    .plan = PlanFewRows<FewTermsPlan>,
+    .plan = PlanComputed<FewTermsPlan>,
 };
 
 }  // namespace convgrad

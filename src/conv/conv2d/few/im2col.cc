@@ -323,7 +323,7 @@ const Algorithm kConv2DIm2Col = {
     .name = "im2col",
     .summary = "few terms in NCHW: strips of the source as terms by pixels, planes written once",
     .can = CanIm2Col,
-    .plan = PlanFewRows<Im2ColPlan>,
+    .plan = PlanComputed<Im2ColPlan>,
     .may_refuse_data = true,
 };
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "conv/depthwise/algorithms.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/stream_result.h"
+#include "conv/plan/computed_plan.h"
 #include "order/canonical_order.h"
 
 namespace convgrad {
@@ -314,14 +314,6 @@ Work WholePlanesPlan<T>::CountWork() const {
   return work;
 }
 
-std::unique_ptr<Plan> PlanWholePlanes(const Problem& problem, const KernelTable& kernels,
-                                      int num_threads) {
-  if (problem.dtype == DType::kFloat64) {
-    return std::make_unique<WholePlanesPlan<double>>(problem, kernels, num_threads);
-  }
-  return std::make_unique<WholePlanesPlan<float>>(problem, kernels, num_threads);
-}
-
 bool HasKernel(DType dtype, const KernelTable& kernels) {
   if (dtype == DType::kFloat64) return kernels.plane_f64.sum_whole != nullptr;
   return dtype == DType::kFloat32 && kernels.plane_f32.sum_whole != nullptr;
@@ -345,7 +337,7 @@ const Algorithm kDepthwiseWholePlanesAlgorithm = {
     .name = "whole-planes",
     .summary = "depthwise forward and input gradient of 3x3 to 7x7 filters, planes as they lie",
     .can = CanWholePlanes,
-    .plan = PlanWholePlanes,
+    .plan = PlanComputed<WholePlanesPlan>,
     .may_refuse_data = true,
 };
 

@@ -2,7 +2,6 @@
 // pixels follow each other in both operands. The planes of the other side are transposed in
 // registers, so nothing is packed.
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "conv/conv2d/filter/units/plane_squares_cut.h"
 #include "conv/conv2d/filter/units/unit_folds.h"
 #include "conv/gemm/tiles.h"
+#include "conv/plan/computed_plan.h"
 
 namespace convgrad {
 namespace {
@@ -153,21 +153,13 @@ bool CanMultiplyPlanes(const Problem& problem, const KernelTable& kernels) {
          CanListPixelBlocks(g);
 }
 
-std::unique_ptr<Plan> PlanPlaneSquares(const Problem& problem, const KernelTable& kernels,
-                                       int num_threads) {
-  if (problem.dtype == DType::kFloat64) {
-    return std::make_unique<PlaneSquaresPlan<double>>(problem, kernels, num_threads);
-  }
-  return std::make_unique<PlaneSquaresPlan<float>>(problem, kernels, num_threads);
-}
-
 }  // namespace
 
 const Algorithm kConv2DFilterPlaneSquares = {
     .name = "plane-squares",
     .summary = "filter gradient of 1x1 in NCHW with few channels on one side",
     .can = CanMultiplyPlanes,
-    .plan = PlanPlaneSquares,
+    .plan = PlanComputed<PlaneSquaresPlan>,
 };
 
 }  // namespace convgrad

@@ -3,13 +3,12 @@
 // whatever is best for a 1x1 filter does the rest. The result of an input gradient is moved back.
 #include "conv/conv2d/patches/space_to_depth.h"
 
-#include <memory>
 #include <string>
 
 #include "base/memory.h"
 #include "conv/axes/flattened.h"
 #include "conv/conv2d/patches/window_mover.h"
-#include "conv/plan/plan.h"
+#include "conv/plan/computed_plan.h"
 
 namespace convgrad {
 namespace {
@@ -20,7 +19,6 @@ class SpaceToDepthPlan final : public Plan {
   SpaceToDepthPlan(const Problem& problem, const KernelTable& table, int num_threads)
       : num_threads_(num_threads),
         mover_(problem, table),
-        of_planes_(problem.data_format == DataFormat::kNCHW),
         product_problem_(WithWindowsAsPixels(problem)),
         product_(Planned::Best(product_problem_, table, num_threads)) {}
 
@@ -28,7 +26,11 @@ class SpaceToDepthPlan final : public Plan {
     const int64_t moved = mover_.NumElements() + mover_.ScratchElements(num_threads_);
     return product_.ScratchBytes() + moved * int64_t{sizeof(T)};
   }
-  Work CountWork() const override;
+  Work CountWork() const override {
+    Work work = product_.CountWork();
+    mover_.AddMoves(work);
+    return work;
+  }
   std::string Tiles() const override {
     return std::string(product_.algorithm().name) + ": " + product_.Tiles();
   }
@@ -37,20 +39,9 @@ class SpaceToDepthPlan final : public Plan {
  private:
   const int num_threads_;
   const WindowMover<T> mover_;
-  const bool of_planes_;
   const Problem product_problem_;
   const Planned product_;
 };
-
-template <class T>
-Work SpaceToDepthPlan<T>::CountWork() const {
-  constexpr double kStored = sizeof(T) / 4.0;
-  Work work = product_.CountWork();
-  work.Add(of_planes_ ? WorkKind::kTransposed : WorkKind::kCopied,
-           kStored * Product(mover_.NumElements()));
-  work.Add(WorkKind::kRun, Product(mover_.NumRuns()));
-  return work;
-}
 
 template <class T>
 bool SpaceToDepthPlan<T>::Run(const ConvArgs& args) const {
@@ -67,17 +58,9 @@ bool SpaceToDepthPlan<T>::Run(const ConvArgs& args) const {
 }
 
 bool CanMoveWindows(const Problem& problem, const KernelTable&) {
-  if (problem.dtype != DType::kFloat32 && problem.dtype != DType::kFloat64) return false;
+  if (!IsStoredAsComputed(problem.dtype)) return false;
   if (problem.data_format == DataFormat::kNHWC && problem.geometry.groups != 1) return false;
   return WithWindowsAsPixels(problem).geometry.in_c != problem.geometry.in_c;
-}
-
-std::unique_ptr<Plan> PlanSpaceToDepth(const Problem& problem, const KernelTable& kernels,
-                                       int num_threads) {
-  if (problem.dtype == DType::kFloat64) {
-    return std::make_unique<SpaceToDepthPlan<double>>(problem, kernels, num_threads);
-  }
-  return std::make_unique<SpaceToDepthPlan<float>>(problem, kernels, num_threads);
 }
 
 }  // namespace
@@ -86,7 +69,7 @@ const Algorithm kConv2DSpaceToDepth = {
     .name = "space-to-depth",
     .summary = "windows side by side: each moved to one pixel of many channels, for a 1x1 filter",
     .can = CanMoveWindows,
-    .plan = PlanSpaceToDepth,
+    .plan = PlanComputed<SpaceToDepthPlan>,
 };
 
 }  // namespace convgrad

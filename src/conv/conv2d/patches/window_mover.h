@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "conv/plan/work.h"
 #include "kernels/kernel_table.h"
 #include "problem/geometry.h"
 
@@ -24,11 +25,15 @@ class WindowMover {
         planes_(table.Plane<T>()) {}
 
   int64_t NumElements() const { return g_.batch * g_.in_h * g_.in_w * g_.in_c; }
-  // Numbers that ToDepth puts aside: rows of windows that are split together.
+  // ToDepth puts so many numbers aside: rows of windows that are split together.
   int64_t ScratchElements(int num_threads) const { return num_threads * RowElements(); }
-  // Pieces of memory in which numbers are moved.
-  int64_t NumRuns() const {
-    return of_planes_ && !OnePixel() ? g_.batch * g_.in_c * g_.in_h : NumPieces();
+  // Adds what a move takes, either way.
+  void AddMoves(Work& work) const {
+    constexpr double kStored = sizeof(T) / 4.0;
+    work.Add(of_planes_ ? WorkKind::kTransposed : WorkKind::kCopied,
+             kStored * Product(NumElements()));
+    const bool splits = of_planes_ && !OnePixel();
+    work.Add(WorkKind::kRun, Product(splits ? g_.batch * g_.in_c * g_.in_h : NumPieces()));
   }
 
   void ToDepth(const Parallel& parallel, const T* space, T* depth) const {
@@ -93,7 +98,7 @@ class WindowMover {
     return splits ? RowsTogether() * g_.in_w : 0;
   }
 
-  // Where a piece of NCHW begins; see NumPieces.
+  // A piece of NCHW begins here in `space`, and in `depth`.
   int64_t FirstOfRows(int64_t piece) const {
     return (piece / g_.kernel_h * g_.in_h + piece % g_.kernel_h) * g_.in_w;
   }

@@ -11,7 +11,7 @@
 namespace convgrad::testing {
 namespace {
 
-// Its sizes, strides and layout.
+// Gives its sizes, strides and layout.
 std::string Described(const Problem& problem) {
   const ConvGeometry& g = problem.geometry;
   return std::string(NameOf(problem.data_format)) + " " +
@@ -20,7 +20,7 @@ std::string Described(const Problem& problem) {
          ListOf({g.stride_h, g.stride_w}) + " to " + ListOf({g.out_h, g.out_w});
 }
 
-// What a line's problem is flattened to.
+// Describes what a line's problem is flattened to.
 std::string FlattenedTo(const std::string& line) {
   return Described(Flattened(ParseProblem(line + " padding=EXPLICIT")));
 }

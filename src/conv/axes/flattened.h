@@ -15,10 +15,10 @@ namespace convgrad {
 // The problem itself where none of this can be said.
 Problem Flattened(const Problem& problem);
 
-// The same operation with windows side by side as pixels of many channels, [kernel_h, kernel_w,
-// channels of the group]: its filter, output and out_backprop lie as they do, its input once it is
-// moved (space to depth). The problem itself where windows meet, leave gaps or meet padding, or
-// canon-1 would cut sums otherwise.
+// Returns the same operation with windows side by side as pixels of many channels, [kernel_h,
+// kernel_w, channels of the group]: its filter, output and out_backprop lie as they do, its input
+// once it is moved (space to depth). It returns the problem itself where windows meet, leave gaps
+// or meet padding, or canon-1 would cut sums otherwise.
 Problem WithWindowsAsPixels(const Problem& problem);
 
 }  // namespace convgrad

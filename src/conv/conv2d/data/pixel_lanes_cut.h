@@ -215,8 +215,8 @@ bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
 template <class Stored, class Element>
 RowParts PixelLanesCut<Stored, Element>::Parts() const {
   constexpr int64_t kPartBytes = 896 << 10;  // about the second-level cache
-  // Blocks as rows read a column of the source once: rows that parts share take them longer than
-  // the third cache does.
+  // Blocks as rows meet a column of the source once, but rows that parts share twice: parts are as
+  // large as planes that are copied, and larger where these would be of few rows.
   constexpr int64_t kLeastHalos = 8, kMostPartBytes = 8 << 20;
   const int64_t num_rows = MostPositions(), halo = rows.extent - num_rows;
   if (by_panels) {

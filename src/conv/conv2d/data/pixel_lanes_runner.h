@@ -157,11 +157,9 @@ void PixelLanesRunner<Stored, Element>::RunBlockRowsOf(int64_t image, int64_t fi
   if constexpr (std::is_same_v<Stored, Element>) {
     const BlockRows& blocks = *cut_.block_rows;
     const int64_t channels = cut_.sum.source_c;
-    const int64_t plane =
-        cut_.source.format == DataFormat::kNHWC ? 1 : cut_.source.h * cut_.source.w;
-    const PlaneColumns<Stored> columns(
-        pack_, cut_.source, cut_.rows, cut_.cols,
-        source_ + image * cut_.source.Image() + group * channels * plane, channels, first);
+    const PlaneColumns<Stored> columns(pack_, cut_.source, cut_.rows, cut_.cols,
+                                       source_ + image * cut_.source.Image(),
+                                       {group * channels, (group + 1) * channels}, first);
     RunBlockRows<Element>(
         cut_.kernels, blocks,
         {static_cast<const Element*>(args_.filter) + group * blocks.group_step, columns,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/range.h"
 #include "conv/axes/padded_planes.h"
 #include "conv/move/staging.h"
 #include "kernels/pack/pack.h"
@@ -17,15 +18,14 @@ class PlaneColumns {
  public:
   using Compute = ComputeType<Stored>;
 
-  // `first_channel` points to the image's first number of the first of `channels`; the part's first
-  // row is that of a position.
+  // The part's first row is that of a position.
   PlaneColumns(const PackKernels<Stored>& kernels, const DataShape& shape, const PlaneAxis& rows,
-               const PlaneAxis& cols, const Stored* first_channel, int64_t channels,
+               const PlaneAxis& cols, const Stored* image, const Range& channels,
                int64_t first_position)
       : kernels_(kernels),
         shape_(shape),
-        source_(first_channel),
-        channels_(channels),
+        source_(image + channels.begin * (plane() == 0 ? 1 : plane())),
+        channels_(channels.size()),
         extent_(cols.extent),
         first_row_(rows.low + first_position),
         first_col_(cols.low) {}

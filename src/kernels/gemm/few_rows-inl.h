@@ -83,8 +83,9 @@ inline constexpr FewRowsTile kTilesOfFewRegisters[] = {{1, 8}, {2, 4}, {3, 4}, {
 inline constexpr const auto& kInOrderTiles =
     kManyRegisters ? kTilesOfManyRegisters : kTilesOfFewRegisters;
 
-// Tiles of kRows rows, whose sums are in registers for all terms of a call.
-template <class Compute, int kRows>
+// Tiles of kRows rows, whose sums are in registers for all terms of a call. kOnce: they begin and
+// end in it.
+template <class Compute, int kRows, bool kOnce>
 class FewRowsTiles {
  public:
   FewRowsTiles(const FewRowsArgs<Compute>& args, const FewRow* rows) : args_(args) {
@@ -100,7 +101,7 @@ class FewRowsTiles {
     int64_t col = 0;
     const auto left = [&] { return (args_.num_cols - col + kLanes - 1) / kLanes; };
     for (; left() > kMostVectors + 1; col += kMostVectors * kLanes) {
-      RunTile<kMostVectors, true>(col);
+      ComputeTile<kMostVectors, true>(col);
     }
     if (left() > kMostVectors) {
       RunTile<kMostVectors / 2, true>(col);
@@ -126,12 +127,18 @@ class FewRowsTiles {
     }
   }
 
-  // So many vectors of columns, of the last one, if not all are whole, some.
   template <int kVectors, bool kWhole>
   HWY_NOINLINE void RunTile(int64_t col, int64_t last_cols = kLanes) const {
+    ComputeTile<kVectors, kWhole>(col, last_cols);
+  }
+
+  // So many vectors of columns, of the last one, if not all are whole, some. A call of it would
+  // take as long as some terms.
+  template <int kVectors, bool kWhole>
+  HWY_INLINE void ComputeTile(int64_t col, int64_t last_cols = kLanes) const {
     const D d;
     V sums[kRows][kVectors];
-    LoadSums<kWhole>(args_.begins, sums_, col, last_cols, sums);
+    LoadSums<kWhole>(kOnce || args_.begins, sums_, col, last_cols, sums);
     const Compute* b = args_.b + col;
     const int64_t a_step = args_.a_step, b_step = args_.b_step;
     for (int64_t k = 0, at = 0; k < args_.num_terms; ++k, at += a_step, b += b_step) {
@@ -147,7 +154,7 @@ class FewRowsTiles {
         for (int v = 0; v < kVectors; ++v) sums[i][v] = Fma(factor, columns[v], sums[i][v]);
       }
     }
-    StoreSums<kWhole>(args_.ends, sums_, col, last_cols, sums);
+    StoreSums<kWhole>(kOnce || args_.ends, sums_, col, last_cols, sums);
   }
 
   const FewRowsArgs<Compute>& args_;
@@ -155,19 +162,25 @@ class FewRowsTiles {
   Compute* sums_[kRows];
 };
 
-template <class Compute>
-void RunFewRows(const FewRowsArgs<Compute>& args) {
+template <class Compute, bool kOnce>
+void RunFewRowsOf(const FewRowsArgs<Compute>& args) {
   constexpr int kMostRows = 4;
   const FewRow *row = args.rows, *end = args.rows + args.num_rows;
   for (; end - row >= kMostRows; row += kMostRows) {
-    FewRowsTiles<Compute, kMostRows>(args, row).Run();
+    FewRowsTiles<Compute, kMostRows, kOnce>(args, row).Run();
   }
   switch (end - row) {
-    case 3: return FewRowsTiles<Compute, 3>(args, row).Run();
-    case 2: return FewRowsTiles<Compute, 2>(args, row).Run();
-    case 1: return FewRowsTiles<Compute, 1>(args, row).Run();
+    case 3: return FewRowsTiles<Compute, 3, kOnce>(args, row).Run();
+    case 2: return FewRowsTiles<Compute, 2, kOnce>(args, row).Run();
+    case 1: return FewRowsTiles<Compute, 1, kOnce>(args, row).Run();
     default: return;
   }
+}
+
+template <class Compute>
+void RunFewRows(const FewRowsArgs<Compute>& args) {
+  const bool once = args.begins && args.ends;
+  once ? RunFewRowsOf<Compute, true>(args) : RunFewRowsOf<Compute, false>(args);
 }
 
 // Columns whose terms lie side by side are taken so many at a time: their terms stay in the first

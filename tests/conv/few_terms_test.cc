@@ -1,5 +1,5 @@
-// The algorithm "few-terms" against the reference, bit for bit: forward and input gradient, both
-// types and every target; planes of one pixel to several strips, channels that fill no task,
+// The algorithm "few-terms" in NCHW against the reference, bit for bit: forward and input gradient,
+// both types and every target; planes of one pixel to several strips, channels that fill no task,
 // groups, images; of how many terms it takes, and when it is chosen.
 #include <gtest/gtest.h>
 

@@ -167,8 +167,7 @@ TEST_P(FlattenedBits, OfEveryForm) {
     for (const Algorithm& algorithm : AlgorithmsOf(any.op)) {
       const std::string name = algorithm.name;
       if (name == "reference" || name.ends_with("planes") || name == "direct") continue;
-      if (name == "plane-squares" || name == "few-terms" || name == "im2col")
-        continue;  // take NCHW alone
+      if (name == "plane-squares" || name == "im2col") continue;  // take NCHW alone
       CheckOnRandomProblems(
           name, 40, 3, [&](Draw& draw) { return DrawWindows(draw, op); }, DrawOperands, GetParam());
     }

@@ -47,10 +47,10 @@ HWY_INLINE void LoadSums(bool begins, Compute* const (&rows)[kRows], int64_t col
   }
 }
 
-// They go back to the rows, as results if they end.
+// They go back to the rows, as results if they end, maybe around the caches.
 template <bool kWhole, class V, class Compute, int kRows, int kVectors>
-HWY_INLINE void StoreSums(bool ends, Compute* const (&rows)[kRows], int64_t col, int64_t last_cols,
-                          V (&sums)[kRows][kVectors]) {
+HWY_INLINE void StoreSums(bool ends, bool streams, Compute* const (&rows)[kRows], int64_t col,
+                          int64_t last_cols, V (&sums)[kRows][kVectors]) {
   const hn::ScalableTag<Compute> d;
   constexpr int64_t kLanes = hn::MaxLanes(d);
   Compute* to[kRows];  // a store can not change these, for all that the compiler knows
@@ -68,7 +68,8 @@ HWY_INLINE void StoreSums(bool ends, Compute* const (&rows)[kRows], int64_t col,
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       if (kWhole || v + 1 < kVectors) {
-        hn::StoreU(sums[i][v], d, to[i] + v * kLanes);
+        streams ? hn::Stream(sums[i][v], d, to[i] + v * kLanes)
+                : hn::StoreU(sums[i][v], d, to[i] + v * kLanes);
       } else {
         StoreFirst(d, sums[i][v], to[i] + v * kLanes, last_cols);
       }
@@ -154,7 +155,7 @@ class FewRowsTiles {
         for (int v = 0; v < kVectors; ++v) sums[i][v] = Fma(factor, columns[v], sums[i][v]);
       }
     }
-    StoreSums<kWhole>(kOnce || args_.ends, sums_, col, last_cols, sums);
+    StoreSums<kWhole>(kOnce || args_.ends, args_.streams, sums_, col, last_cols, sums);
   }
 
   const FewRowsArgs<Compute>& args_;
@@ -249,7 +250,7 @@ class TurnedTiles {
             [&](int64_t t, V terms) HWY_ATTR { AddTerm(k + t, terms, v, sums); });
       }
     }
-    StoreSums<kWhole>(args_.ends, sums_, col, num_cols, sums);
+    StoreSums<kWhole>(args_.ends, args_.streams, sums_, col, num_cols, sums);
   }
 
   template <int kTileVectors>

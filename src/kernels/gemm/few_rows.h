@@ -32,6 +32,7 @@ struct FewRowsArgs {
   bool begins;   // chains start from +0
   bool fetches;  // of columns whose terms lie side by side, the lines of those that come next
   bool ends;     // sums are results: of -0 and NaNs, +0 and the canonical NaN
+  bool streams;  // these go around the caches: rows are whole vectors; the caller fences
 };
 
 // Rows and vectors of columns whose sums are in registers at once.

@@ -1,6 +1,7 @@
-// Forward convolutions and input gradients of 1x1 filters in NCHW whose sums have few terms: what
-// takes time is to read the source and to write the result, so both happen once, where they lie.
-// Rows of the product are channels of the result, columns pixels of a plane.
+// Forward convolutions and input gradients of 1x1 filters whose sums have few terms: what takes
+// time is to read the source and to write the result, so both happen once, where they lie. In NCHW
+// rows of the product are channels of the result, columns pixels of a plane; for NHWC see
+// few_terms_pixels.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "conv/axes/tap_sum.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_rows.h"
+#include "conv/conv2d/few/few_terms_pixels.h"
 #include "conv/plan/plan.h"
 
 namespace convgrad {
@@ -115,7 +117,7 @@ bool FewTermsPlan<Compute>::Run(const ConvArgs& args) const {
 
 // A strip reads as many planes as sums have terms: many of them where all are near, else few, which
 // the machine fetches by itself.
-bool HasFewTerms(const Problem& problem) {
+bool HasFewTermsOfPlanes(const Problem& problem) {
   constexpr int64_t kMostTerms = 16, kMostNearTerms = 64, kNearBytes = int64_t{2} << 20;
   const bool near = problem.OperandBytes() + problem.ResultBytes() <= kNearBytes;
   return TermsOfSum(problem) <= (near ? kMostNearTerms : kMostTerms);
@@ -123,18 +125,25 @@ bool HasFewTerms(const Problem& problem) {
 
 // So few terms are one block.
 bool CanTakeFewTerms(const Problem& problem, const KernelTable& kernels) {
-  return HasFewRowsKernel(problem, kernels) && TapSum::Describes(problem) &&
-         problem.data_format == DataFormat::kNCHW && KeepsPixels(problem.geometry) &&
-         HasFewTerms(problem);
+  if (!HasFewRowsKernel(problem, kernels) || !TapSum::Describes(problem)) return false;
+  if (problem.data_format == DataFormat::kNHWC) return CanTakeFewTermsOfPixels(problem, kernels);
+  return KeepsPixels(problem.geometry) && HasFewTermsOfPlanes(problem);
+}
+
+std::unique_ptr<Plan> PlanFewTerms(const Problem& problem, const KernelTable& kernels,
+                                   int num_threads) {
+  return problem.data_format == DataFormat::kNHWC
+             ? PlanFewTermsOfPixels(problem, kernels, num_threads)
+             : PlanComputed<FewTermsPlan>(problem, kernels, num_threads);
 }
 
 }  // namespace
 
 const Algorithm kConv2DFewTerms = {
     .name = "few-terms",
-    .summary = "1x1 filters in NCHW whose sums have few terms, nothing copied",
+    .summary = "1x1 filters whose sums have few terms, no data copied",
     .can = CanTakeFewTerms,
-    .plan = PlanComputed<FewTermsPlan>,
+    .plan = PlanFewTerms,
 };
 
 }  // namespace convgrad

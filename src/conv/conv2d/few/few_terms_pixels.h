@@ -1,0 +1,17 @@
+// The plan of few-terms in NHWC: rows of the product are pixels, columns channels of the result.
+#pragma once
+
+#include <memory>
+
+#include "conv/plan/plan.h"
+
+namespace convgrad {
+
+// True if each pixel of the result meets one of the source, all channels are one group's, and the
+// terms are few enough; `problem` is one that TapSum describes.
+bool CanTakeFewTermsOfPixels(const Problem& problem, const KernelTable& kernels);
+
+std::unique_ptr<Plan> PlanFewTermsOfPixels(const Problem& problem, const KernelTable& kernels,
+                                           int num_threads);
+
+}  // namespace convgrad

@@ -1,0 +1,138 @@
+// The algorithm "few-terms" in NHWC against the reference, bit for bit: forward and input gradient,
+// both types and every target; strips of whole rows, of a row's part and of all pixels; pixels that
+// are taken one by one, strides, results around the caches; of how many terms and channels it
+// takes, and when it is chosen.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "support/algorithm_testing.h"
+
+namespace convgrad::testing {
+namespace {
+
+struct Pixels {
+  int64_t batch, h, w, terms, channels;
+  int64_t stride = 1;
+};
+
+// `h` and `w` are the result's.
+Problem ProblemOf(const std::string& op, const Pixels& p, const std::string& type = "float32") {
+  const bool forward = op == "conv2d";
+  const int64_t in_c = forward ? p.terms : p.channels, out_c = forward ? p.channels : p.terms;
+  const std::string stride = std::to_string(p.stride);
+  return ParseProblem(op + " " + type +
+                      " NHWC in=" + ListOf({p.batch, p.h * p.stride, p.w * p.stride, in_c}) +
+                      " filter=" + ListOf({1, 1, in_c, out_c}) + " strides=" + stride + "," +
+                      stride + " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+}
+
+class FewTermsOfPixels : public ::testing::TestWithParam<Values> {};
+
+// One or some strips of whole rows, of a row's part, or of all pixels; channels of no whole vector.
+std::string DrawPixels(Draw& draw) {
+  const bool forward = draw(0, 1) == 0, wide = draw(0, 4) == 0, crowd = draw(0, 3) == 0;
+  Pixels pixels{draw(1, 3), draw(1, wide ? 2 : 30), wide ? draw(300, 700) : draw(1, 30),
+                draw(1, 24), crowd ? 256 * draw(1, 4) : draw(48, 100)};
+  if (forward && draw(0, 1) == 0) pixels.stride = draw(2, 3);
+  if (wide || crowd) pixels.terms = draw(1, 6);
+  return ProblemOf(forward ? "conv2d" : "conv2d_backprop_input", pixels,
+                   draw(0, 2) == 0 ? "float64" : "float32")
+      .ToLine();
+}
+
+TEST_P(FewTermsOfPixels, RandomProblems) {
+  CheckOnRandomProblems("few-terms", 120, 33, DrawPixels, RandomOperands, GetParam());
+}
+
+TEST_P(FewTermsOfPixels, AroundTheCaches) {
+  const std::string problem = ProblemOf("conv2d", Pixels{1, 90, 91, 5, 256}).ToLine();
+  CheckOnRandomProblems(
+      "few-terms", 1, 34, [&](Draw&) { return problem; }, RandomOperands, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(AllValues, FewTermsOfPixels,
+                         ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
+
+const Algorithm& FewTermsOf(const Problem& problem) {
+  const auto all = AlgorithmsOf(problem.op);
+  return *std::find_if(all.begin(), all.end(), [](const Algorithm& algorithm) {
+    return std::string(algorithm.name) == "few-terms";
+  });
+}
+
+bool CanTake(const Problem& problem, const KernelTable& kernels = SupportedKernels().front()) {
+  return FewTermsOf(problem).can(problem, kernels);
+}
+
+// Pixels of some lines; no padding, no tap apart.
+TEST(PixelsOfFewTerms, TakesPixelsOfSoManyTermsAndChannels) {
+  if (SupportedKernels().front().isa == Isa::kScalar) GTEST_SKIP() << "no vectors";
+  for (const char* op : {"conv2d", "conv2d_backprop_input"}) {
+    EXPECT_TRUE(CanTake(ProblemOf(op, Pixels{1, 20, 20, 24, 48}))) << op;
+    EXPECT_FALSE(CanTake(ProblemOf(op, Pixels{1, 20, 20, 25, 48}))) << op;
+    EXPECT_FALSE(CanTake(ProblemOf(op, Pixels{1, 20, 20, 24, 47}))) << op;
+    EXPECT_TRUE(CanTake(ProblemOf(op, Pixels{1, 20, 20, 24, 24}, "float64"))) << op;
+    EXPECT_FALSE(CanTake(ProblemOf(op, Pixels{1, 20, 20, 24, 23}, "float64"))) << op;
+  }
+  EXPECT_TRUE(CanTake(ProblemOf("conv2d", Pixels{1, 20, 20, 24, 48, 2})));
+  EXPECT_FALSE(CanTake(ProblemOf("conv2d_backprop_input", Pixels{1, 20, 20, 24, 48, 2})));
+  EXPECT_FALSE(CanTake(ParseProblem(
+      "conv2d float32 NHWC in=1,20,20,4 filter=1,1,4,64 strides=1,1 dilations=1,1 pads=1,1,1,1 "
+      "padding=EXPLICIT")));
+}
+
+// More terms, and larger filters, by vectors that write parts of lines.
+TEST(PixelsOfFewTerms, AreOfMoreTermsForShortVectors) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kScalar) continue;
+    const bool is_short = kernels.vector_bytes < 64;
+    for (const char* op : {"conv2d", "conv2d_backprop_input"}) {
+      const auto takes = [&](const Pixels& pixels) {
+        return CanTake(ProblemOf(op, pixels), kernels);
+      };
+      EXPECT_EQ(takes({4, 64, 64, 96, 128}), is_short) << op;
+      EXPECT_FALSE(takes({4, 64, 64, 97, 128})) << op;
+      EXPECT_EQ(takes({1, 64, 64, 20, 512}), is_short) << op;
+      EXPECT_TRUE(takes({1, 64, 64, 15, 512})) << op;
+      EXPECT_EQ(takes({1, 64, 64, 31, 1024}), is_short) << op;
+      EXPECT_FALSE(takes({1, 64, 64, 32, 1024})) << op;
+    }
+  }
+}
+
+// Pixels that begin at the same place of a page, by short vectors, while a cache holds the filter.
+TEST(PixelsOfFewTerms, TakesCrowdedPixelsOneByOne) {
+  const auto calls = [](const Pixels& pixels, const KernelTable& kernels) {
+    const Problem problem = ProblemOf("conv2d", pixels);
+    const auto plan = FewTermsOf(problem).plan(problem, kernels, 1);
+    return static_cast<int64_t>(plan->CountWork().Of(WorkKind::kCall));
+  };
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kScalar) continue;
+    const bool is_short = kernels.vector_bytes < 64;
+    const int64_t crowded = calls({1, 20, 20, 8, 512}, kernels);
+    EXPECT_EQ(crowded == 400, is_short) << kernels.vector_bytes;
+    EXPECT_EQ(calls({1, 20, 20, 8, 1024}, kernels) == 400, is_short);
+    EXPECT_LT(calls({1, 20, 20, 8, 528}, kernels), 20);
+    EXPECT_LT(calls({1, 20, 20, 16, 1024}, kernels), 20);
+  }
+}
+
+TEST(PixelsOfFewTerms, ChosenForPixelsOfFewTerms) {
+  const Isa isa = SupportedKernels().front().isa;
+  if (isa != Isa::kAvx512 && isa != Isa::kAvx2) GTEST_SKIP() << "coefficients are of x86-64";
+  for (const char* op : {"conv2d", "conv2d_backprop_input"}) {
+    const auto chosen = [&](const Pixels& pixels) {
+      return PlanRun(ProblemOf(op, pixels), {}).algorithm;
+    };
+    EXPECT_EQ(chosen({1, 56, 56, 3, 128}), "few-terms") << op;
+    EXPECT_EQ(chosen({4, 28, 28, 8, 240}), "few-terms") << op;
+    EXPECT_NE(chosen({4, 28, 28, 96, 96}), "few-terms") << op;
+  }
+  EXPECT_EQ(PlanRun(ProblemOf("conv2d", Pixels{2, 28, 28, 8, 240, 2}), {}).algorithm, "few-terms");
+}
+
+}  // namespace
+}  // namespace convgrad::testing

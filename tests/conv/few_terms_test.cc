@@ -39,16 +39,17 @@ TEST_P(FewTermsBits, OfRandomPlanes) {
   CheckOnRandomProblems("few-terms", 150, 31, DrawPlanes, RandomOperands, GetParam());
 }
 
+TEST_P(FewTermsBits, OfPlanesAroundTheCaches) {
+  const std::string problem = ProblemOf("conv2d_backprop_input", {3, 48, 48, 5, 160}).ToLine();
+  CheckOnRandomProblems(
+      "few-terms", 1, 35, [&](Draw&) { return problem; }, RandomOperands, GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(AllValues, FewTermsBits,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
 bool CanTake(const Problem& problem) {
-  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-    if (std::string(algorithm.name) == "few-terms") {
-      return algorithm.can(problem, SupportedKernels().front());
-    }
-  }
-  return false;
+  return Takes("few-terms", problem, SupportedKernels().front());
 }
 
 // More terms of near tensors than of far ones.
@@ -59,6 +60,22 @@ TEST(FewTerms, TakesSoManyTermsAndNoMore) {
     EXPECT_FALSE(CanTake(ProblemOf(op, {1, 40, 40, 65, 64}))) << op;
     EXPECT_TRUE(CanTake(ProblemOf(op, {1, 100, 100, 16, 64}))) << op;
     EXPECT_FALSE(CanTake(ProblemOf(op, {1, 100, 100, 17, 64}))) << op;
+  }
+}
+
+// More, again, of planes that are whole lines and go around the caches by vectors that are none.
+TEST(FewTerms, TakesMoreTermsOfPlanesAroundTheCaches) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kScalar) continue;
+    const auto takes = [&](const Planes& planes) {
+      return Takes("few-terms", ProblemOf("conv2d", planes), kernels);
+    };
+    const bool is_short = kernels.vector_bytes < 64;
+    EXPECT_EQ(takes({1, 100, 100, 48, 128}), is_short);
+    EXPECT_FALSE(takes({1, 100, 100, 49, 128}));
+    EXPECT_FALSE(takes({1, 100, 101, 48, 128})) << "lines in two planes";
+    EXPECT_FALSE(takes({1, 64, 128, 48, 192})) << "planes at the same places of pages";
+    EXPECT_FALSE(takes({1, 100, 100, 48, 64})) << "less than 4 MiB";
   }
 }
 

@@ -5,14 +5,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <vector>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "conv/axes/tap_sum.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_rows.h"
 #include "conv/conv2d/few/few_terms_pixels.h"
+#include "conv/move/stream_result.h"
 #include "conv/plan/plan.h"
 
 namespace convgrad {
@@ -50,6 +53,8 @@ class FewTermsPlan final : public Plan {
   const int64_t images_, plane_, groups_;
   const int64_t terms_, channels_;  // of a group: those of the source and of the result
   const int64_t outputs_;           // of the filter
+  const int64_t result_bytes_;
+  const bool caches_result_;  // it is never written around them
   const int64_t part_channels_, strip_pixels_;
   std::vector<FewRow> rows_;  // of a part
 };
@@ -65,6 +70,8 @@ FewTermsPlan<Compute>::FewTermsPlan(const Problem& problem, const KernelTable& t
       terms_(TermsOfSum(problem)),
       channels_(forward_ ? problem.geometry.group_out_c : problem.geometry.group_in_c),
       outputs_(problem.geometry.out_c),
+      result_bytes_(problem.ResultBytes()),
+      caches_result_(PaysToCache(problem, num_threads)),
       part_channels_(std::min(channels_, kPartChannels)),
       strip_pixels_(StripPixels(num_threads)) {
   for (int64_t i = 0; i < part_channels_; ++i) {
@@ -72,13 +79,13 @@ FewTermsPlan<Compute>::FewTermsPlan(const Problem& problem, const KernelTable& t
   }
 }
 
-// A strip is of whole tiles, and leaves each thread a task.
+// A strip is of whole tiles and lines, and leaves each thread a task.
 template <class Compute>
 int64_t FewTermsPlan<Compute>::StripPixels(int num_threads) const {
   const int64_t cached = kStripBytes / int64_t{sizeof(Compute)} / terms_;
   const int64_t threads = CeilDiv(num_threads, images_ * groups_ * NumParts());
   const int64_t pixels = std::min(cached, CeilDiv(plane_, threads));
-  return std::min(plane_, RoundUp(pixels, 3 * kernels_.lanes));
+  return std::min(plane_, RoundUp(pixels, 3 * kLineBytes / int64_t{sizeof(Compute)}));
 }
 
 template <class Compute>
@@ -95,6 +102,9 @@ bool FewTermsPlan<Compute>::Run(const ConvArgs& args) const {
   const auto* source = static_cast<const Compute*>(args.Source(forward_));
   const auto* filter = static_cast<const Compute*>(args.filter);
   auto* result = static_cast<Compute*>(args.result);
+  const auto bytes = [](int64_t numbers) { return numbers * int64_t{sizeof(Compute)}; };
+  const bool streams = !caches_result_ && PaysToStreamPlanes(result, result_bytes_, bytes(plane_),
+                                                             bytes(kernels_.lanes));
   args.parallel.For(NumTasks(), [&](int64_t i) {
     const int64_t pixel = i % NumStrips() * strip_pixels_;
     const int64_t first = i / NumStrips() % NumParts() * part_channels_;
@@ -110,24 +120,34 @@ bool FewTermsPlan<Compute>::Run(const ConvArgs& args) const {
     part.num_rows = std::min(part_channels_, channels_ - first);
     part.sums = result + (image_group * channels_ + first) * plane_ + pixel;
     part.begins = part.ends = true;
+    part.streams = streams;
     kernels_.run(part);
+    if (streams) std::atomic_thread_fence(std::memory_order_seq_cst);
   });
   return true;
 }
 
 // A strip reads as many planes as sums have terms: many of them where all are near, else few, which
-// the machine fetches by itself.
-bool HasFewTermsOfPlanes(const Problem& problem) {
-  constexpr int64_t kMostTerms = 16, kMostNearTerms = 64, kNearBytes = int64_t{2} << 20;
-  const bool near = problem.OperandBytes() + problem.ResultBytes() <= kNearBytes;
-  return TermsOfSum(problem) <= (near ? kMostNearTerms : kMostTerms);
+// the machine fetches by itself; some more where the result goes around the caches by vectors
+// shorter than a line, of which other forms write one line at a time.
+bool HasFewTermsOfPlanes(const Problem& problem, const KernelTable& kernels) {
+  constexpr int64_t kMostTerms = 16, kMostStreamedTerms = 48, kMostNearTerms = 64;
+  constexpr int64_t kNearBytes = int64_t{2} << 20;
+  const int64_t terms = TermsOfSum(problem);
+  if (terms <= kMostTerms) return true;
+  if (problem.OperandBytes() + problem.ResultBytes() <= kNearBytes) return terms <= kMostNearTerms;
+  const int64_t plane = problem.geometry.out_h * problem.geometry.out_w;
+  const int64_t plane_bytes = plane * problem.ResultBytes() / problem.NumResults();
+  const void* const any_line = nullptr;
+  return terms <= kMostStreamedTerms && kernels.vector_bytes < kLineBytes &&
+         PaysToStreamPlanes(any_line, problem.ResultBytes(), plane_bytes, kernels.vector_bytes);
 }
 
 // So few terms are one block.
 bool CanTakeFewTerms(const Problem& problem, const KernelTable& kernels) {
   if (!HasFewRowsKernel(problem, kernels) || !TapSum::Describes(problem)) return false;
   if (problem.data_format == DataFormat::kNHWC) return CanTakeFewTermsOfPixels(problem, kernels);
-  return KeepsPixels(problem.geometry) && HasFewTermsOfPlanes(problem);
+  return KeepsPixels(problem.geometry) && HasFewTermsOfPlanes(problem, kernels);
 }
 
 std::unique_ptr<Plan> PlanFewTerms(const Problem& problem, const KernelTable& kernels,

@@ -53,8 +53,6 @@ class FewTermsPlan final : public Plan {
   const int64_t images_, plane_, groups_;
   const int64_t terms_, channels_;  // of a group: those of the source and of the result
   const int64_t outputs_;           // of the filter
-  const int64_t result_bytes_;
-  const bool caches_result_;  // it is never written around them
   const int64_t part_channels_, strip_pixels_;
   std::vector<FewRow> rows_;  // of a part
 };
@@ -70,8 +68,6 @@ FewTermsPlan<Compute>::FewTermsPlan(const Problem& problem, const KernelTable& t
       terms_(TermsOfSum(problem)),
       channels_(forward_ ? problem.geometry.group_out_c : problem.geometry.group_in_c),
       outputs_(problem.geometry.out_c),
-      result_bytes_(problem.ResultBytes()),
-      caches_result_(PaysToCache(problem, num_threads)),
       part_channels_(std::min(channels_, kPartChannels)),
       strip_pixels_(StripPixels(num_threads)) {
   for (int64_t i = 0; i < part_channels_; ++i) {
@@ -102,9 +98,10 @@ bool FewTermsPlan<Compute>::Run(const ConvArgs& args) const {
   const auto* source = static_cast<const Compute*>(args.Source(forward_));
   const auto* filter = static_cast<const Compute*>(args.filter);
   auto* result = static_cast<Compute*>(args.result);
-  const auto bytes = [](int64_t numbers) { return numbers * int64_t{sizeof(Compute)}; };
-  const bool streams = !caches_result_ && PaysToStreamPlanes(result, result_bytes_, bytes(plane_),
-                                                             bytes(kernels_.lanes));
+  const bool streams =
+      !PaysToCache(args.problem, args.parallel.num_threads()) &&
+      PaysToStreamPlanes(result, args.problem.ResultBytes(), plane_ * int64_t{sizeof(Compute)},
+                         args.kernels.vector_bytes);
   args.parallel.For(NumTasks(), [&](int64_t i) {
     const int64_t pixel = i % NumStrips() * strip_pixels_;
     const int64_t first = i / NumStrips() % NumParts() * part_channels_;

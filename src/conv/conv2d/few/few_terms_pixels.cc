@@ -65,8 +65,6 @@ class FewTermsOfPixelsPlan final : public Plan {
   const FewRowsKernels<Compute>& kernels_;
   const MetPixels pixels_;
   const int64_t terms_, channels_;  // channels of the source and of the result
-  const int64_t result_bytes_;
-  const bool caches_result_;  // it is never written around them
   const bool pixel_by_pixel_;
   int64_t strip_rows_, strip_cols_;
   std::vector<FewRow> rows_;  // of a strip
@@ -80,8 +78,6 @@ FewTermsOfPixelsPlan<Compute>::FewTermsOfPixelsPlan(const Problem& problem,
       pixels_(MetPixelsOf(sum_)),
       terms_(sum_.source_c),
       channels_(sum_.result_c),
-      result_bytes_(problem.ResultBytes()),
-      caches_result_(PaysToCache(problem, num_threads)),
       pixel_by_pixel_(WritesPixelByPixel()) {
   CutStrips(num_threads);
   for (int64_t i = 0; i < strip_rows_ * strip_cols_; ++i) {
@@ -132,7 +128,8 @@ bool FewTermsOfPixelsPlan<Compute>::Run(const ConvArgs& args) const {
     filter = turned.data();
   }
   const bool streams =
-      !caches_result_ && PaysToStream(result, result_bytes_, channels_ * int64_t{sizeof(Compute)});
+      !PaysToCache(args.problem, args.parallel.num_threads()) &&
+      PaysToStream(result, args.problem.ResultBytes(), channels_ * int64_t{sizeof(Compute)});
   args.parallel.For(NumStrips(), [&](int64_t i) {
     const int64_t col = i % StripsOfCols() * strip_cols_;
     const int64_t row = i / StripsOfCols() % StripsOfRows() * strip_rows_;

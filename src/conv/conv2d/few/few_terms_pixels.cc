@@ -39,6 +39,13 @@ MetPixels MetPixelsOf(const TapSum& sum) {
           sum.col_phases.front().source_step * sum.source_c};
 }
 
+// Pixels of so many bytes begin at the same places of pages: halves of their lines are written
+// slower together than pixel by pixel, where each meets all of the filter.
+bool PixelsCrowd(int64_t bytes, const KernelTable& kernels) {
+  constexpr int64_t kFewPlaces = 2048;
+  return kernels.vector_bytes < kLineBytes && bytes % kFewPlaces == 0;
+}
+
 template <class Compute>
 class FewTermsOfPixelsPlan final : public Plan {
  public:
@@ -58,7 +65,6 @@ class FewTermsOfPixelsPlan final : public Plan {
   int64_t StripsOfRows() const { return CeilDiv(pixels_.rows, strip_rows_); }
   int64_t StripsOfCols() const { return CeilDiv(pixels_.cols, strip_cols_); }
   int64_t NumStrips() const { return pixels_.images * StripsOfRows() * StripsOfCols(); }
-  bool WritesPixelByPixel() const;
   void CutStrips(int num_threads);
 
   const TapSum sum_;
@@ -78,22 +84,12 @@ FewTermsOfPixelsPlan<Compute>::FewTermsOfPixelsPlan(const Problem& problem,
       pixels_(MetPixelsOf(sum_)),
       terms_(sum_.source_c),
       channels_(sum_.result_c),
-      pixel_by_pixel_(WritesPixelByPixel()) {
+      pixel_by_pixel_(PixelsCrowd(channels_ * int64_t{sizeof(Compute)}, table)) {
   CutStrips(num_threads);
   for (int64_t i = 0; i < strip_rows_ * strip_cols_; ++i) {
     rows_.push_back(
         {i / strip_cols_ * pixels_.row_step + i % strip_cols_ * pixels_.col_step, i * channels_});
   }
-}
-
-// Pixels that begin at the same places of pages are written slower together than one after the
-// other, by vectors that are not whole lines; then each meets all of the filter.
-template <class Compute>
-bool FewTermsOfPixelsPlan<Compute>::WritesPixelByPixel() const {
-  constexpr int64_t kCrowdedBytes = 2048;
-  const auto bytes = [](int64_t numbers) { return numbers * int64_t{sizeof(Compute)}; };
-  return bytes(kernels_.lanes) < kLineBytes && bytes(channels_) % kCrowdedBytes == 0 &&
-         bytes(terms_ * channels_) <= kFirstCacheBytes;
 }
 
 // A strip is of some rows, or of a part of one, in whole tiles; each thread has one.
@@ -167,24 +163,25 @@ bool MeetsOneEach(const std::vector<AxisPhase>& phases, int64_t source_size) {
 // From some lines of a pixel on writing them is what takes time, most of all where panels of
 // channels, of vectors shorter than a line, would write parts of lines to memory. Of more terms, or
 // of a filter that leaves the cache it is met in, a packed filter is quicker.
-bool HasFewTermsForPixels(const Problem& problem, const TapSum& sum, bool short_vectors) {
+bool HasFewTermsForPixels(const Problem& problem, const TapSum& sum, const KernelTable& kernels) {
   constexpr int64_t kFewestPixelBytes = 192;
-  constexpr int64_t kMostTerms = 24, kMostFarTerms = 96;
+  constexpr int64_t kMostTerms = 32, kMostFarTerms = 96;
   constexpr int64_t kMostFilterBytes = int64_t{128} << 10;
+  const bool short_vectors = kernels.vector_bytes < kLineBytes;
   const bool far = short_vectors && problem.ResultBytes() >= kTensorsLeaveTheCaches;
   const int64_t pixel_bytes = sum.result_c * problem.ResultBytes() / problem.NumResults();
+  const bool near_filter = !short_vectors || PixelsCrowd(pixel_bytes, kernels);
   return sum.source_c <= (far ? kMostFarTerms : kMostTerms) && pixel_bytes >= kFewestPixelBytes &&
-         sum.source_c * pixel_bytes < (short_vectors ? kMostFilterBytes : kFirstCacheBytes);
+         sum.source_c * pixel_bytes <= (near_filter ? kFirstCacheBytes : kMostFilterBytes);
 }
 
 }  // namespace
 
 bool CanTakeFewTermsOfPixels(const Problem& problem, const KernelTable& kernels) {
   const TapSum sum(problem);
-  const bool short_vectors = kernels.vector_bytes < kLineBytes;
   return sum.groups == 1 && sum.kernel_h * sum.kernel_w == 1 &&
          MeetsOneEach(sum.row_phases, sum.source_h) && MeetsOneEach(sum.col_phases, sum.source_w) &&
-         HasFewTermsForPixels(problem, sum, short_vectors);
+         HasFewTermsForPixels(problem, sum, kernels);
 }
 
 std::unique_ptr<Plan> PlanFewTermsOfPixels(const Problem& problem, const KernelTable& kernels,

@@ -4,6 +4,7 @@
 // chosen.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "conv/conv2d/few/few_pixels_cut.h"
@@ -63,6 +64,15 @@ std::string DrawFilter(Draw& draw) {
                 1, 1, groups);
 }
 
+// The channels of either side, or of both, let pixels crowd.
+std::string DrawCrowdedFilter(Draw& draw) {
+  const int64_t which = draw(0, 2), groups = draw(0, 2) == 0 ? 2 : 1;
+  const auto channels = [&](bool crowd) { return crowd ? 256 * draw(1, 2) : groups * draw(1, 70); };
+  return LineOf("conv2d_backprop_filter", DrawType(draw), DrawFormat(draw),
+                {draw(1, 4), draw(2, 4), draw(2, 4), channels(which != 0), channels(which != 1)}, 1,
+                1, groups);
+}
+
 class FewPixelsBits : public ::testing::TestWithParam<Values> {};
 
 TEST_P(FewPixelsBits, OfRandomData) {
@@ -71,6 +81,7 @@ TEST_P(FewPixelsBits, OfRandomData) {
 
 TEST_P(FewPixelsBits, OfRandomFilters) {
   CheckOnRandomProblems("few-pixels", 150, 29, DrawFilter, RandomOperands, GetParam());
+  CheckOnRandomProblems("few-pixels", 40, 30, DrawCrowdedFilter, RandomOperands, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllValues, FewPixelsBits,
@@ -135,27 +146,42 @@ TEST(FewPixels, CutByPixelsAndTerms) {
   }
 }
 
+std::unique_ptr<Plan> FilterPlanOf(const Layer& layer, const KernelTable& kernels) {
+  const Problem problem = ParseProblem(LineOf("conv2d_backprop_filter", "float32", "NHWC", layer));
+  for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+    if (std::string(algorithm.name) == "few-pixels") return algorithm.plan(problem, kernels, 1);
+  }
+  return nullptr;
+}
+
 // Rows that make 32 KiB of the filter's gradient, 32 at least, and columns of which the first cache
 // holds all pixels' output gradients.
 TEST(FewPixels, CutsFilterGradientsByRows) {
   for (const KernelTable& kernels : SupportedKernels()) {
     if (kernels.few_rows_f32.run == nullptr) continue;
-    const auto tiles = [&](const Layer& layer) {
-      const Problem problem =
-          ParseProblem(LineOf("conv2d_backprop_filter", "float32", "NHWC", layer));
-      for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-        if (std::string(algorithm.name) == "few-pixels") {
-          return algorithm.plan(problem, kernels, 1)->Tiles();
-        }
-      }
-      return std::string();
-    };
+    const auto tiles = [&](const Layer& layer) { return FilterPlanOf(layer, kernels)->Tiles(); };
     EXPECT_EQ(tiles({4, 1, 1, 96, 480}),
               "4 pixels, 3 parts of 32 input channels, strips of 480 output channels");
     EXPECT_EQ(tiles({1, 8, 8, 1024, 480}),
               "64 pixels, 32 parts of 32 input channels, strips of 64 output channels");
     EXPECT_EQ(tiles({4, 1, 1, 1024, 16}),
               "4 pixels, 2 parts of 512 input channels, strips of 16 output channels");
+  }
+}
+
+// More pixels than a set of a cache has lines, a multiple of 1 KiB apart: out_backprop to pixels a
+// line further apart, a task's channels of the input to pixels of their own.
+TEST(FewPixels, CopiesPixelsOfFilterGradientsThatCrowd) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.few_rows_f32.run == nullptr) continue;
+    const auto copied = [&](const Layer& layer) {
+      return FilterPlanOf(layer, kernels)->ScratchBytes() / 4;
+    };
+    EXPECT_EQ(copied({1, 3, 3, 200, 512}), 9 * (512 + 16));
+    EXPECT_EQ(copied({1, 3, 3, 512, 400}), 9 * 32);
+    EXPECT_EQ(copied({1, 3, 3, 512, 512}), 9 * (512 + 16) + 9 * 32);
+    EXPECT_EQ(copied({1, 3, 3, 200, 400}), 0);
+    EXPECT_EQ(copied({8, 1, 1, 512, 512}), 0);
   }
 }
 

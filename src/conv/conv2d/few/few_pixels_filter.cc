@@ -1,5 +1,6 @@
 // Filter gradients of 1x1 filters that few pixels meet: what takes time is to write the result, so
-// that happens once, row by row, and nothing is packed to make tiles of so few terms.
+// that happens once, row by row, and nothing is packed to make tiles of so few terms. Pixels that
+// share few sets of the caches are copied first: every tile reads all of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/range.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_rows.h"
@@ -26,7 +28,7 @@ class FewPixelsFilterPlan final : public Plan {
   FewPixelsFilterPlan(const Problem& problem, const KernelTable& table, int num_threads);
 
   int64_t ScratchBytes() const override {
-    return planar_ ? pixels_ * geometry_.out_c * int64_t{sizeof(Compute)} : 0;
+    return (OutputElements() + num_threads_ * InputElements()) * int64_t{sizeof(Compute)};
   }
   Work CountWork() const override;
   std::string Tiles() const override {
@@ -39,20 +41,33 @@ class FewPixelsFilterPlan final : public Plan {
   int64_t NumParts() const { return CeilDiv(geometry_.group_in_c, part_rows_); }
   int64_t NumTasks() const { return geometry_.groups * NumParts(); }
   int64_t Plane() const { return geometry_.out_h * geometry_.out_w; }
-  void RunPart(const ConvArgs& args, const Compute* out_backprop, int64_t group,
-               const Range& rows) const;
+  // True of more pixels than a set has lines, so far apart that they meet in few sets.
+  bool Crowd(int64_t channels) const {
+    constexpr int64_t kLinesOfSet = 8, kFewSetsBytes = 1024;
+    return pixels_ > kLinesOfSet && channels * int64_t{sizeof(Compute)} % kFewSetsBytes == 0;
+  }
+  // Copies of out_backprop, and of a task's input channels.
+  int64_t OutputElements() const { return copies_output_ ? pixels_ * output_pixel_ : 0; }
+  int64_t InputElements() const { return copies_input_ ? pixels_ * part_rows_ : 0; }
+  void CopyOutput(const ConvArgs& args, Compute* to) const;
+  void RunPart(const ConvArgs& args, const Compute* out_backprop, int64_t group, const Range& rows,
+               Compute* copy) const;
 
   const ConvGeometry geometry_;
+  const int num_threads_;
   const bool planar_;  // NCHW: out_backprop is transposed, and images are taken one by one
   const FewRowsKernels<Compute>& kernels_;
   const int64_t pixels_, strip_cols_, part_rows_;
-  std::vector<FewRow> rows_;  // of a task
+  const bool copies_input_, copies_output_;
+  const int64_t output_pixel_;  // from one pixel of out_backprop to the next, as tiles read it
+  std::vector<FewRow> rows_;    // of a task
 };
 
 template <class Compute>
 FewPixelsFilterPlan<Compute>::FewPixelsFilterPlan(const Problem& problem, const KernelTable& table,
-                                                  int)
+                                                  int num_threads)
     : geometry_(problem.geometry),
+      num_threads_(num_threads),
       planar_(problem.data_format == DataFormat::kNCHW),
       kernels_(table.FewRows<Compute>()),
       pixels_(geometry_.batch * Plane()),
@@ -60,7 +75,11 @@ FewPixelsFilterPlan<Compute>::FewPixelsFilterPlan(const Problem& problem, const 
           std::min(geometry_.group_out_c,
                    RoundUp(kColumnsBytes / int64_t{sizeof(Compute)} / pixels_, kernels_.lanes))),
       part_rows_(
-          std::max(kFewestRows, kPartBytes / int64_t{sizeof(Compute)} / geometry_.group_out_c)) {
+          std::max(kFewestRows, kPartBytes / int64_t{sizeof(Compute)} / geometry_.group_out_c)),
+      copies_input_(!planar_ && Crowd(geometry_.in_c)),
+      copies_output_(planar_ || Crowd(geometry_.out_c)),
+      output_pixel_(geometry_.out_c +
+                    (Crowd(geometry_.out_c) ? kLineBytes / int64_t{sizeof(Compute)} : 0)) {
   for (int64_t i = 0; i < std::min(part_rows_, geometry_.group_in_c); ++i) {
     rows_.push_back({i * (planar_ ? Plane() : 1), i * geometry_.out_c});
   }
@@ -74,33 +93,57 @@ Work FewPixelsFilterPlan<Compute>::CountWork() const {
   AddProducts(work, kernels_, Product(g.groups, calls),
               {g.group_in_c, g.group_out_c, pixels_ / calls});
   work.Add(WorkKind::kCall, Product(NumTasks(), calls, CeilDiv(g.group_out_c, strip_cols_)));
-  if (planar_) {
-    work.Add(WorkKind::kTransposed, Product(pixels_, g.out_c, int64_t{sizeof(Compute)}) / 4);
+  constexpr double kStored = sizeof(Compute) / 4.0;
+  if (copies_output_) {
+    work.Add(planar_ ? WorkKind::kTransposed : WorkKind::kCopied,
+             kStored * Product(pixels_, g.out_c));
   }
+  if (copies_input_) work.Add(WorkKind::kCopied, kStored * Product(pixels_, g.in_c));
   work.Add(WorkKind::kTask, Product(NumTasks()));
   return work;
 }
 
+// As pixels of all channels.
+template <class Compute>
+void FewPixelsFilterPlan<Compute>::CopyOutput(const ConvArgs& args, Compute* to) const {
+  const auto* from = static_cast<const Compute*>(args.out_backprop);
+  const PackKernels<Compute>& pack = args.kernels.Pack<Compute>();
+  const int64_t channels = geometry_.out_c;
+  if (!planar_) {
+    pack.copy_widen(from, channels, to, output_pixel_, pixels_, channels);
+    return;
+  }
+  for (int64_t pixel = 0; pixel < pixels_; pixel += Plane()) {
+    pack.transpose_widen(from + pixel * channels, Plane(), to + pixel * output_pixel_,
+                         output_pixel_, channels, Plane(), /*ahead=*/0);
+  }
+}
+
 template <class Compute>
 void FewPixelsFilterPlan<Compute>::RunPart(const ConvArgs& args, const Compute* out_backprop,
-                                           int64_t group, const Range& rows) const {
+                                           int64_t group, const Range& rows, Compute* copy) const {
   const ConvGeometry& g = geometry_;
   const int64_t images = planar_ ? g.batch : 1;
   const auto* input = static_cast<const Compute*>(args.input) +
                       (group * g.group_in_c + rows.begin) * (planar_ ? Plane() : 1);
   FewRowsArgs<Compute> part{};
   part.a_step = planar_ ? 1 : g.in_c;
-  part.b_step = g.out_c;
+  part.b_step = output_pixel_;
   part.num_terms = pixels_ / images;
   part.rows = rows_.data();
-  part.num_rows = rows.end - rows.begin;
+  part.num_rows = rows.size();
+  if (copies_input_) {
+    args.kernels.Pack<Compute>().copy_widen(input, g.in_c, copy, part_rows_, pixels_, rows.size());
+    input = copy;
+    part.a_step = part_rows_;
+  }
   for (int64_t first = 0; first < g.group_out_c; first += strip_cols_) {
     const int64_t column = group * g.group_out_c + first;
     part.num_cols = std::min(strip_cols_, g.group_out_c - first);
     part.sums = static_cast<Compute*>(args.result) + rows.begin * g.out_c + column;
     for (int64_t image = 0; image < images; ++image) {
       part.a = input + image * g.in_c * Plane();
-      part.b = out_backprop + image * Plane() * g.out_c + column;
+      part.b = out_backprop + image * Plane() * output_pixel_ + column;
       part.begins = image == 0;
       part.ends = image + 1 == images;
       kernels_.run(part);
@@ -110,18 +153,18 @@ void FewPixelsFilterPlan<Compute>::RunPart(const ConvArgs& args, const Compute* 
 
 template <class Compute>
 bool FewPixelsFilterPlan<Compute>::Run(const ConvArgs& args) const {
-  const ConvGeometry& g = geometry_;
   const auto* out_backprop = static_cast<const Compute*>(args.out_backprop);
-  AlignedArray<Compute> turned(planar_ ? pixels_ * g.out_c : 0);
-  for (int64_t image = 0; planar_ && image < g.batch; ++image) {
-    const int64_t at = image * g.out_c * Plane();
-    args.kernels.Pack<Compute>().transpose_widen(out_backprop + at, Plane(), turned.data() + at,
-                                                 g.out_c, g.out_c, Plane(), /*ahead=*/0);
+  AlignedArray<Compute> copy(OutputElements());
+  if (copies_output_) {
+    CopyOutput(args, copy.data());
+    out_backprop = copy.data();
   }
+  PerThread<AlignedArray<Compute>> inputs(args.parallel);
   args.parallel.For(NumTasks(), [&](int64_t i) {
     const int64_t first = i % NumParts() * part_rows_;
-    RunPart(args, planar_ ? turned.data() : out_backprop, i / NumParts(),
-            {first, std::min(first + part_rows_, g.group_in_c)});
+    RunPart(args, out_backprop, i / NumParts(),
+            {first, std::min(first + part_rows_, geometry_.group_in_c)},
+            inputs.Own(InputElements()).data());
   });
   return true;
 }

@@ -79,6 +79,17 @@ TEST(FewTerms, TakesMoreTermsOfPlanesAroundTheCaches) {
   }
 }
 
+TEST(FewTerms, LeavesEmptyResultsToOthers) {
+  for (const char* layout :
+       {"NCHW in=0,4,9,9", "NCHW in=2,4,0,9", "NHWC in=0,9,9,4", "NHWC in=2,9,0,4"}) {
+    EXPECT_FALSE(CanTake(ParseProblem(std::string("conv2d float32 ") + layout +
+                                      " filter=1,1,4,64 strides=1,1 dilations=1,1 pads=0,0,0,0 "
+                                      "padding=EXPLICIT")))
+        << layout;
+  }
+  EXPECT_FALSE(CanTake(ProblemOf("conv2d", {1, 9, 9, 4, 0})));
+}
+
 TEST(FewTerms, ChosenForFewTerms) {
   const Isa isa = SupportedKernels().front().isa;
   if (isa != Isa::kAvx512 && isa != Isa::kAvx2) GTEST_SKIP() << "coefficients are of x86-64";

@@ -133,8 +133,8 @@ bool HasFewTermsOfPlanes(const Problem& problem, const KernelTable& kernels) {
   const int64_t terms = TermsOfSum(problem);
   if (terms <= kMostTerms) return true;
   if (problem.OperandBytes() + problem.ResultBytes() <= kNearBytes) return terms <= kMostNearTerms;
-  const int64_t plane = problem.geometry.out_h * problem.geometry.out_w;
-  const int64_t plane_bytes = plane * problem.ResultBytes() / problem.NumResults();
+  const ConvGeometry& g = problem.geometry;
+  const int64_t plane_bytes = g.out_h * g.out_w * InfoOf(problem.dtype).bytes;
   const void* const any_line = nullptr;
   return terms <= kMostStreamedTerms && kernels.vector_bytes < kLineBytes &&
          PaysToStreamPlanes(any_line, problem.ResultBytes(), plane_bytes, kernels.vector_bytes);
@@ -142,7 +142,8 @@ bool HasFewTermsOfPlanes(const Problem& problem, const KernelTable& kernels) {
 
 // So few terms are one block.
 bool CanTakeFewTerms(const Problem& problem, const KernelTable& kernels) {
-  if (!HasFewRowsKernel(problem, kernels) || !TapSum::Describes(problem)) return false;
+  if (!HasFewRowsKernel(problem, kernels)) return false;
+  if (!problem.HasTerms() || !TapSum::Describes(problem)) return false;
   if (problem.data_format == DataFormat::kNHWC) return CanTakeFewTermsOfPixels(problem, kernels);
   return KeepsPixels(problem.geometry) && HasFewTermsOfPlanes(problem, kernels);
 }

@@ -169,7 +169,7 @@ bool HasFewTermsForPixels(const Problem& problem, const TapSum& sum, const Kerne
   constexpr int64_t kMostFilterBytes = int64_t{128} << 10;
   const bool short_vectors = kernels.vector_bytes < kLineBytes;
   const bool far = short_vectors && problem.ResultBytes() >= kTensorsLeaveTheCaches;
-  const int64_t pixel_bytes = sum.result_c * problem.ResultBytes() / problem.NumResults();
+  const int64_t pixel_bytes = sum.result_c * InfoOf(problem.dtype).bytes;
   const bool near_filter = !short_vectors || PixelsCrowd(pixel_bytes, kernels);
   return sum.source_c <= (far ? kMostFarTerms : kMostTerms) && pixel_bytes >= kFewestPixelBytes &&
          sum.source_c * pixel_bytes <= (near_filter ? kFirstCacheBytes : kMostFilterBytes);

@@ -8,7 +8,7 @@
 namespace convgrad {
 
 // True if each pixel of the result meets one of the source, all channels are one group's, and the
-// terms are few enough; `problem` is one that TapSum describes.
+// terms are few enough; `problem` has terms and is one that TapSum describes.
 bool CanTakeFewTermsOfPixels(const Problem& problem, const KernelTable& kernels);
 
 std::unique_ptr<Plan> PlanFewTermsOfPixels(const Problem& problem, const KernelTable& kernels,

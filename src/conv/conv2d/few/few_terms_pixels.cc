@@ -25,7 +25,7 @@ struct MetPixels {
   int64_t image_step, row_step, col_step;  // in numbers
 };
 
-// Where all pixels of the source are met, they are columns of one row.
+// Pixels are columns of one row if the result has as many as the source.
 MetPixels MetPixelsOf(const TapSum& sum) {
   if (sum.source_h == sum.result_h && sum.source_w == sum.result_w) {
     return {1, 1, sum.batch * sum.result_h * sum.result_w, 0, 0, sum.source_c};
@@ -160,7 +160,7 @@ bool MeetsOneEach(const std::vector<AxisPhase>& phases, int64_t source_size) {
          (phase.count - 1) * phase.source_step < source_size;
 }
 
-// From some lines of a pixel on writing them is what takes time, most of all where panels of
+// Writing a pixel of some lines is what takes time, most of all where panels of
 // channels, of vectors shorter than a line, would write parts of lines to memory. Of more terms, or
 // of a filter that leaves the cache it is met in, a packed filter is quicker.
 bool HasFewTermsForPixels(const Problem& problem, const TapSum& sum, const KernelTable& kernels) {

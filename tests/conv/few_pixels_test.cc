@@ -169,8 +169,9 @@ TEST(FewPixels, CutsFilterGradientsByRows) {
   }
 }
 
-// More pixels than a set of a cache has lines, a multiple of 1 KiB apart: out_backprop to pixels a
-// line further apart, a task's channels of the input to pixels of their own.
+// Pixels crowd if they are more than a set of a cache has lines, and a multiple of 1 KiB apart.
+// Their copies are not: out_backprop's are a line further apart, the input's have a task's channels
+// alone.
 TEST(FewPixels, CopiesPixelsOfFilterGradientsThatCrowd) {
   for (const KernelTable& kernels : SupportedKernels()) {
     if (kernels.few_rows_f32.run == nullptr) continue;
@@ -179,6 +180,7 @@ TEST(FewPixels, CopiesPixelsOfFilterGradientsThatCrowd) {
     };
     EXPECT_EQ(copied({1, 3, 3, 200, 512}), 9 * (512 + 16));
     EXPECT_EQ(copied({1, 3, 3, 512, 400}), 9 * 32);
+    EXPECT_EQ(copied({1, 3, 3, 512, 4}), 9 * (512 + 16)) << "a task of all channels";
     EXPECT_EQ(copied({1, 3, 3, 512, 512}), 9 * (512 + 16) + 9 * 32);
     EXPECT_EQ(copied({1, 3, 3, 200, 400}), 0);
     EXPECT_EQ(copied({8, 1, 1, 512, 512}), 0);

@@ -13,6 +13,7 @@
 #include "base/range.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_rows.h"
+#include "conv/move/staging.h"
 #include "conv/plan/plan.h"
 
 namespace convgrad {
@@ -43,12 +44,12 @@ class FewPixelsFilterPlan final : public Plan {
   int64_t Plane() const { return geometry_.out_h * geometry_.out_w; }
   // True of more pixels than a set has lines, so far apart that they meet in few sets.
   bool Crowd(int64_t channels) const {
-    constexpr int64_t kLinesOfSet = 8, kFewSetsBytes = 1024;
-    return pixels_ > kLinesOfSet && channels * int64_t{sizeof(Compute)} % kFewSetsBytes == 0;
+    constexpr int64_t kLinesOfSet = 8;
+    return pixels_ > kLinesOfSet && StagedPixel<Compute>(channels) != channels;
   }
-  // Copies of out_backprop, and of a task's input channels.
+  // Numbers of the copies: of out_backprop, and of a task's input channels.
   int64_t OutputElements() const { return copies_output_ ? pixels_ * output_pixel_ : 0; }
-  int64_t InputElements() const { return copies_input_ ? pixels_ * part_rows_ : 0; }
+  int64_t InputElements() const { return copies_input_ ? pixels_ * input_pixel_ : 0; }
   void CopyOutput(const ConvArgs& args, Compute* to) const;
   void RunPart(const ConvArgs& args, const Compute* out_backprop, int64_t group, const Range& rows,
                Compute* copy) const;
@@ -59,8 +60,8 @@ class FewPixelsFilterPlan final : public Plan {
   const FewRowsKernels<Compute>& kernels_;
   const int64_t pixels_, strip_cols_, part_rows_;
   const bool copies_input_, copies_output_;
-  const int64_t output_pixel_;  // from one pixel of out_backprop to the next, as tiles read it
-  std::vector<FewRow> rows_;    // of a task
+  const int64_t input_pixel_, output_pixel_;  // from one to the next, as tiles read them
+  std::vector<FewRow> rows_;                  // of a task
 };
 
 template <class Compute>
@@ -78,8 +79,9 @@ FewPixelsFilterPlan<Compute>::FewPixelsFilterPlan(const Problem& problem, const 
           std::max(kFewestRows, kPartBytes / int64_t{sizeof(Compute)} / geometry_.group_out_c)),
       copies_input_(!planar_ && Crowd(geometry_.in_c)),
       copies_output_(planar_ || Crowd(geometry_.out_c)),
-      output_pixel_(geometry_.out_c +
-                    (Crowd(geometry_.out_c) ? kLineBytes / int64_t{sizeof(Compute)} : 0)) {
+      input_pixel_(copies_input_ ? StagedPixel<Compute>(std::min(part_rows_, geometry_.group_in_c))
+                                 : geometry_.in_c),
+      output_pixel_(copies_output_ ? StagedPixel<Compute>(geometry_.out_c) : geometry_.out_c) {
   for (int64_t i = 0; i < std::min(part_rows_, geometry_.group_in_c); ++i) {
     rows_.push_back({i * (planar_ ? Plane() : 1), i * geometry_.out_c});
   }
@@ -103,7 +105,7 @@ Work FewPixelsFilterPlan<Compute>::CountWork() const {
   return work;
 }
 
-// As pixels of all channels.
+// The copy holds all channels of a pixel side by side.
 template <class Compute>
 void FewPixelsFilterPlan<Compute>::CopyOutput(const ConvArgs& args, Compute* to) const {
   const auto* from = static_cast<const Compute*>(args.out_backprop);
@@ -127,15 +129,15 @@ void FewPixelsFilterPlan<Compute>::RunPart(const ConvArgs& args, const Compute* 
   const auto* input = static_cast<const Compute*>(args.input) +
                       (group * g.group_in_c + rows.begin) * (planar_ ? Plane() : 1);
   FewRowsArgs<Compute> part{};
-  part.a_step = planar_ ? 1 : g.in_c;
+  part.a_step = planar_ ? 1 : input_pixel_;
   part.b_step = output_pixel_;
   part.num_terms = pixels_ / images;
   part.rows = rows_.data();
   part.num_rows = rows.size();
   if (copies_input_) {
-    args.kernels.Pack<Compute>().copy_widen(input, g.in_c, copy, part_rows_, pixels_, rows.size());
+    args.kernels.Pack<Compute>().copy_widen(input, g.in_c, copy, input_pixel_, pixels_,
+                                            rows.size());
     input = copy;
-    part.a_step = part_rows_;
   }
   for (int64_t first = 0; first < g.group_out_c; first += strip_cols_) {
     const int64_t column = group * g.group_out_c + first;

@@ -47,10 +47,11 @@ HWY_INLINE void LoadSums(bool begins, Compute* const (&rows)[kRows], int64_t col
   }
 }
 
-// They go back to the rows, as results if they end, maybe around the caches.
+// They go back to the rows, as results if they end, maybe around the caches. `spills`: behind a row
+// is what has yet to be written, so its last vector can be a whole one.
 template <bool kWhole, class V, class Compute, int kRows, int kVectors>
-HWY_INLINE void StoreSums(bool ends, bool streams, Compute* const (&rows)[kRows], int64_t col,
-                          int64_t last_cols, V (&sums)[kRows][kVectors]) {
+HWY_INLINE void StoreSums(bool ends, bool streams, bool spills, Compute* const (&rows)[kRows],
+                          int64_t col, int64_t last_cols, V (&sums)[kRows][kVectors]) {
   const hn::ScalableTag<Compute> d;
   constexpr int64_t kLanes = hn::MaxLanes(d);
   Compute* to[kRows];  // a store can not change these, for all that the compiler knows
@@ -70,6 +71,8 @@ HWY_INLINE void StoreSums(bool ends, bool streams, Compute* const (&rows)[kRows]
       if (kWhole || v + 1 < kVectors) {
         streams ? hn::Stream(sums[i][v], d, to[i] + v * kLanes)
                 : hn::StoreU(sums[i][v], d, to[i] + v * kLanes);
+      } else if (spills) {
+        hn::StoreU(sums[i][v], d, to[i] + v * kLanes);
       } else {
         StoreFirst(d, sums[i][v], to[i] + v * kLanes, last_cols);
       }
@@ -84,38 +87,61 @@ inline constexpr FewRowsTile kTilesOfFewRegisters[] = {{1, 8}, {2, 4}, {3, 4}, {
 inline constexpr const auto& kInOrderTiles =
     kManyRegisters ? kTilesOfManyRegisters : kTilesOfFewRegisters;
 
-// Tiles of kRows rows, whose sums are in registers for all terms of a call. kOnce: they begin and
-// end in it.
-template <class Compute, int kRows, bool kOnce>
+// Tiles of windows by the vectors of their rows: sums wait for each other, so a narrow tile has
+// more rows, and what no wide one divides is taken by pairs of vectors.
+inline constexpr FewRowsTile kWindowTilesOfManyRegisters[] = {
+    {8, 1}, {6, 2}, {4, 3}, {4, 4}, {4, 5}};
+inline constexpr FewRowsTile kWindowTilesOfFewRegisters[] = {
+    {8, 1}, {6, 2}, {4, 3}, {6, 2}, {4, 3}, {4, 3}, {4, 3}, {6, 2}, {4, 3}, {6, 2}, {4, 3}};
+inline constexpr std::span<const FewRowsTile> kWindowTiles =
+    kManyRegisters ? std::span<const FewRowsTile>(kWindowTilesOfManyRegisters)
+                   : std::span<const FewRowsTile>(kWindowTilesOfFewRegisters);
+
+constexpr int MostVectors(int num_rows) {
+  return num_rows <= 4 ? kInOrderTiles[num_rows - 1].vectors : num_rows <= 6 ? 2 : 1;
+}
+
+// A call computes parts of its chains, all of them, or all of windows.
+enum class Chains { kParts, kWhole, kOfWindows };
+
+// Tiles of kRows rows, whose sums are in registers for all terms of a call.
+template <class Compute, int kRows, Chains kChains>
 class FewRowsTiles {
  public:
   FewRowsTiles(const FewRowsArgs<Compute>& args, const FewRow* rows) : args_(args) {
+    const int64_t last_cols = args.num_cols % kLanes;
+    spills_ = kOnce && rows + kRows < args.rows + args.num_rows && last_cols != 0 &&
+              kLanes - last_cols <= args.num_cols;
     for (int i = 0; i < kRows; ++i) {
       a_[i] = args.a + rows[i].a;
       sums_[i] = args.sums + rows[i].sums;
+      spills_ = spills_ && rows[i + 1].sums == rows[i].sums + args.num_cols;
     }
   }
 
   // The last tiles share what is left of whole ones: a narrow tile takes as long as one twice as
-  // wide.
+  // wide. The last one is the first if it spills.
   HWY_INLINE void Run() const {
-    int64_t col = 0;
-    const auto left = [&] { return (args_.num_cols - col + kLanes - 1) / kLanes; };
-    for (; left() > kMostVectors + 1; col += kMostVectors * kLanes) {
+    const int64_t vectors = (args_.num_cols + kLanes - 1) / kLanes;
+    const int64_t wide_tiles = HWY_MAX(vectors - 2, 0) / kMostVectors;
+    const int64_t half_col = wide_tiles * kMostVectors * kLanes;
+    const bool halves = vectors - wide_tiles * kMostVectors > kMostVectors;
+    const int64_t last_col = half_col + (halves ? kHalf * kLanes : 0);
+    if (spills_) RunLast<kMostVectors>(last_col);
+    for (int64_t col = 0; col < half_col; col += kMostVectors * kLanes) {
       ComputeTile<kMostVectors, true>(col);
     }
-    if (left() > kMostVectors) {
-      RunTile<kMostVectors / 2, true>(col);
-      col += kMostVectors / 2 * kLanes;
-    }
-    RunLast<kMostVectors>(col);
+    if (halves) RunTile<kHalf, true>(half_col);
+    if (!spills_) RunLast<kMostVectors>(last_col);
   }
 
  private:
   using D = hn::ScalableTag<Compute>;
   using V = hn::Vec<D>;
   static constexpr int64_t kLanes = hn::MaxLanes(D());
-  static constexpr int kMostVectors = kInOrderTiles[kRows - 1].vectors;
+  static constexpr int kMostVectors = MostVectors(kRows);
+  static constexpr bool kOnce = kChains != Chains::kParts;
+  static constexpr int kHalf = (kMostVectors + 1) / 2;
 
   // The columns from `col` on, of kVectors vectors at most.
   template <int kVectors>
@@ -137,16 +163,18 @@ class FewRowsTiles {
   // take as long as some terms.
   template <int kVectors, bool kWhole>
   HWY_INLINE void ComputeTile(int64_t col, int64_t last_cols = kLanes) const {
+    constexpr bool kLoadsWhole = kWhole || kChains == Chains::kOfWindows;
     const D d;
     V sums[kRows][kVectors];
     LoadSums<kWhole>(kOnce || args_.begins, sums_, col, last_cols, sums);
     const Compute* b = args_.b + col;
     const int64_t a_step = args_.a_step, b_step = args_.b_step;
-    for (int64_t k = 0, at = 0; k < args_.num_terms; ++k, at += a_step, b += b_step) {
+    for (int64_t k = 0, step = 0; k < args_.num_terms; ++k, step += a_step, b += b_step) {
+      const int64_t at = kChains == Chains::kOfWindows ? args_.window[k] : step;
       V columns[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
-        columns[v] = LoadOfTile<kWhole, kVectors>(d, v, b + v * kLanes, last_cols);
+        columns[v] = LoadOfTile<kLoadsWhole, kVectors>(d, v, b + v * kLanes, last_cols);
       }
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
@@ -155,25 +183,32 @@ class FewRowsTiles {
         for (int v = 0; v < kVectors; ++v) sums[i][v] = Fma(factor, columns[v], sums[i][v]);
       }
     }
-    StoreSums<kWhole>(kOnce || args_.ends, args_.streams, sums_, col, last_cols, sums);
+    StoreSums<kWhole>(kOnce || args_.ends, args_.streams, spills_, sums_, col, last_cols, sums);
   }
 
   const FewRowsArgs<Compute>& args_;
   const Compute* a_[kRows];
   Compute* sums_[kRows];
+  bool spills_;  // behind each row is one that is written later, and no shorter than the surplus
 };
 
-template <class Compute, bool kOnce>
-void RunFewRowsOf(const FewRowsArgs<Compute>& args) {
-  constexpr int kMostRows = 4;
-  const FewRow *row = args.rows, *end = args.rows + args.num_rows;
-  for (; end - row >= kMostRows; row += kMostRows) {
-    FewRowsTiles<Compute, kMostRows, kOnce>(args, row).Run();
+// Takes rows from `row` on in tiles of kRows, as long as there are so many; returns the next row.
+template <Chains kChains, int kRows, class Compute>
+const FewRow* RunTilesOf(const FewRowsArgs<Compute>& args, const FewRow* row) {
+  const FewRow* const end = args.rows + args.num_rows;
+  for (; end - row >= kRows; row += kRows) {
+    FewRowsTiles<Compute, kRows, kChains>(args, row).Run();
   }
-  switch (end - row) {
-    case 3: return FewRowsTiles<Compute, 3, kOnce>(args, row).Run();
-    case 2: return FewRowsTiles<Compute, 2, kOnce>(args, row).Run();
-    case 1: return FewRowsTiles<Compute, 1, kOnce>(args, row).Run();
+  return row;
+}
+
+template <Chains kChains, class Compute>
+void RunFewRowsFrom(const FewRow* row, const FewRowsArgs<Compute>& args) {
+  row = RunTilesOf<kChains, 4>(args, row);
+  switch (args.rows + args.num_rows - row) {
+    case 3: return FewRowsTiles<Compute, 3, kChains>(args, row).Run();
+    case 2: return FewRowsTiles<Compute, 2, kChains>(args, row).Run();
+    case 1: return FewRowsTiles<Compute, 1, kChains>(args, row).Run();
     default: return;
   }
 }
@@ -181,7 +216,23 @@ void RunFewRowsOf(const FewRowsArgs<Compute>& args) {
 template <class Compute>
 void RunFewRows(const FewRowsArgs<Compute>& args) {
   const bool once = args.begins && args.ends;
-  once ? RunFewRowsOf<Compute, true>(args) : RunFewRowsOf<Compute, false>(args);
+  once ? RunFewRowsFrom<Chains::kWhole>(args.rows, args)
+       : RunFewRowsFrom<Chains::kParts>(args.rows, args);
+}
+
+template <class Compute>
+void RunFewRowsOfWindows(const FewRowsArgs<Compute>& args) {
+  constexpr Chains kChains = Chains::kOfWindows;
+  constexpr int64_t kLanes = hn::MaxLanes(hn::ScalableTag<Compute>());
+  const int64_t vectors = (args.num_cols + kLanes - 1) / kLanes;
+  const FewRow* row = args.rows;
+  const int64_t at = HWY_MIN(vectors, static_cast<int64_t>(kWindowTiles.size())) - 1;
+  switch (kWindowTiles[static_cast<size_t>(at)].rows) {
+    case 8: row = RunTilesOf<kChains, 8>(args, row); break;
+    case 6: row = RunTilesOf<kChains, 6>(args, row); break;
+    default: break;
+  }
+  RunFewRowsFrom<kChains>(row, args);
 }
 
 // Columns whose terms lie side by side are taken so many at a time: their terms stay in the first
@@ -250,7 +301,7 @@ class TurnedTiles {
             [&](int64_t t, V terms) HWY_ATTR { AddTerm(k + t, terms, v, sums); });
       }
     }
-    StoreSums<kWhole>(args_.ends, args_.streams, sums_, col, num_cols, sums);
+    StoreSums<kWhole>(args_.ends, args_.streams, /*spills=*/false, sums_, col, num_cols, sums);
   }
 
   template <int kTileVectors>
@@ -296,8 +347,10 @@ FewRowsKernels<Compute> MakeFewRowsKernels() {
   kernels.lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<Compute>()));
   kernels.tiles = kInOrderTiles;
   kernels.turned_tiles = kTurnedTiles;
+  kernels.window_tiles = kWindowTiles;
   kernels.run = RunFewRows<Compute>;
   kernels.run_turned = RunFewRowsTurned<Compute>;
+  kernels.run_windows = RunFewRowsOfWindows<Compute>;
 #endif
   return kernels;
 }

@@ -4,7 +4,8 @@
 //
 //   sums[rows[i].sums + j] = chain, from what it was or from +0, over k < num_terms of
 //                            a[rows[i].a + k * a_step] * b[k * b_step + j],
-//                            or, of columns whose terms lie side by side, b[j * b_step + k]
+//                            or, of columns whose terms lie side by side, b[j * b_step + k];
+//   of windows, of a[rows[i].a + window[k]], and rows of b are whole vectors
 #pragma once
 
 #include <algorithm>
@@ -33,6 +34,7 @@ struct FewRowsArgs {
   bool fetches;  // of columns whose terms lie side by side, the lines of those that come next
   bool ends;     // sums are results: of -0 and NaNs, +0 and the canonical NaN
   bool streams;  // these go around the caches: rows are whole vectors; the caller fences
+  const int64_t* window;  // of its terms, in place of a_step; chains begin and end in one call
 };
 
 // Rows and vectors of columns whose sums are in registers at once.
@@ -45,14 +47,21 @@ struct FewRowsKernels {
   int64_t lanes;  // elements in a vector
   // The largest tiles of each number of rows, from one on.
   std::span<const FewRowsTile> tiles, turned_tiles;
-  // Both are null without vectors.
+  // The largest tiles of windows, by their vectors, from one on; of more vectors the last one.
+  std::span<const FewRowsTile> window_tiles;
+  // All are null without vectors.
   void (*run)(const FewRowsArgs<Compute>& args);
   void (*run_turned)(const FewRowsArgs<Compute>& args);  // terms of a column lie side by side
+  void (*run_windows)(const FewRowsArgs<Compute>& args);
 
   // The tile that takes the first of so many rows that are left.
   FewRowsTile TileOf(int64_t num_rows, bool turned) const {
     const std::span<const FewRowsTile> all = turned ? turned_tiles : tiles;
     return all[static_cast<size_t>(std::min<int64_t>(num_rows, std::ssize(all)) - 1)];
+  }
+  FewRowsTile WindowTile(int64_t num_cols) const {
+    const int64_t vectors = (num_cols + lanes - 1) / lanes;
+    return window_tiles[static_cast<size_t>(std::min(vectors, std::ssize(window_tiles)) - 1)];
   }
 };
 

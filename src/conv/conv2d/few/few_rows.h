@@ -35,10 +35,9 @@ struct ProductSizes {
 // and no less than a sum waits for its last term.
 template <class Compute>
 void AddProducts(Work& work, const FewRowsKernels<Compute>& kernels, double times,
-                 const ProductSizes& sizes) {
+                 const ProductSizes& sizes, const FewRowsTile& tile) {
   constexpr double kStored = 0.5;  // of what it takes to fold a sum, too
   const bool wide = kernels.lanes * int64_t{sizeof(Compute)} == 64;
-  const FewRowsTile tile = kernels.TileOf(sizes.rows, /*turned=*/false);
   const int64_t vectors = CeilDiv(sizes.cols, kernels.lanes);
   const int64_t tile_vectors = std::min<int64_t>(tile.vectors, vectors);
   const double tiles =
@@ -49,6 +48,12 @@ void AddProducts(Work& work, const FewRowsKernels<Compute>& kernels, double time
   work.Add(WorkKind::kGemmSingle, tiles * Product(sizes.terms, tile.rows));
   work.Add(WorkKind::kSegment, tiles);
   work.Add(WorkKind::kFold, kStored * times * Product(sizes.rows, vectors));
+}
+
+template <class Compute>
+void AddProducts(Work& work, const FewRowsKernels<Compute>& kernels, double times,
+                 const ProductSizes& sizes) {
+  AddProducts(work, kernels, times, sizes, kernels.TileOf(sizes.rows, /*turned=*/false));
 }
 
 }  // namespace convgrad

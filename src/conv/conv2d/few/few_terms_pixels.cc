@@ -1,5 +1,6 @@
 // Each pixel of the result is written once, its channels one after the other, so that its lines are
-// whole before they leave the first cache, or go around the caches.
+// whole before they leave the first cache, or go around the caches. What it meets is read where it
+// lies; of a source with padding, in a copy of some rows that has zeros for it.
 #include "conv/conv2d/few/few_terms_pixels.h"
 
 #include <fmt/format.h>
@@ -11,32 +12,44 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "conv/axes/tap_sum.h"
 #include "conv/conv2d/few/few_rows.h"
+#include "conv/move/filter_panel.h"
 #include "conv/move/stream_result.h"
 #include "conv/plan/computed_plan.h"
 
 namespace convgrad {
 namespace {
 
-// The pixels of the result, and how far apart are those of the source that they meet.
-struct MetPixels {
+// The pixels of the result, and the windows of the source that they meet.
+struct Windows {
   int64_t images, rows, cols;
-  int64_t image_step, row_step, col_step;  // in numbers
+  int64_t first_row, first_col;  // where the first one begins, in the source or before it
+  int64_t row_step, col_step;    // from one to the next, in pixels
+  int64_t height, width;         // from the first to the last row and column of one
 };
 
-// Pixels are columns of one row if the result has as many as the source.
-MetPixels MetPixelsOf(const TapSum& sum) {
-  if (sum.source_h == sum.result_h && sum.source_w == sum.result_w) {
-    return {1, 1, sum.batch * sum.result_h * sum.result_w, 0, 0, sum.source_c};
+int64_t Reach(const AxisPhase& axis) {
+  return axis.offsets.back() - axis.offsets.front() + 1;
+}
+
+// Pixels are columns of one row if the result has as many as the source, which they meet one each.
+Windows WindowsOf(const TapSum& sum) {
+  const AxisPhase &rows = sum.row_phases.front(), &cols = sum.col_phases.front();
+  if (sum.kernel_h * sum.kernel_w == 1 && sum.source_h == sum.result_h &&
+      sum.source_w == sum.result_w && !MeetsPadding(sum)) {
+    return {1, 1, sum.batch * sum.result_h * sum.result_w, 0, 0, 1, 1, 1, 1};
   }
-  const int64_t row = sum.source_w * sum.source_c;
   return {sum.batch,
           sum.result_h,
           sum.result_w,
-          sum.source_h * row,
-          sum.row_phases.front().source_step * row,
-          sum.col_phases.front().source_step * sum.source_c};
+          rows.source_first + rows.offsets.front(),
+          cols.source_first + cols.offsets.front(),
+          rows.source_step,
+          cols.source_step,
+          Reach(rows),
+          Reach(cols)};
 }
 
 // Pixels of so many bytes begin at the same places of pages: halves of their lines are written
@@ -51,7 +64,9 @@ class FewTermsOfPixelsPlan final : public Plan {
  public:
   FewTermsOfPixelsPlan(const Problem& problem, const KernelTable& table, int num_threads);
 
-  int64_t ScratchBytes() const override { return TurnedElements() * int64_t{sizeof(Compute)}; }
+  int64_t ScratchBytes() const override {
+    return (PackedElements() + num_threads_ * StagedElements()) * int64_t{sizeof(Compute)};
+  }
   Work CountWork() const override;
   std::string Tiles() const override {
     return fmt::format("{} strips of {}x{} pixels", NumStrips(), strip_rows_, strip_cols_);
@@ -59,36 +74,86 @@ class FewTermsOfPixelsPlan final : public Plan {
   bool Run(const ConvArgs& args) const override;
 
  private:
-  // An input gradient's filter, as a row of the result's channels for each term.
-  int64_t TurnedElements() const { return sum_.forward ? 0 : terms_ * channels_; }
-  int64_t NumPixels() const { return pixels_.images * pixels_.rows * pixels_.cols; }
-  int64_t StripsOfRows() const { return CeilDiv(pixels_.rows, strip_rows_); }
-  int64_t StripsOfCols() const { return CeilDiv(pixels_.cols, strip_cols_); }
-  int64_t NumStrips() const { return pixels_.images * StripsOfRows() * StripsOfCols(); }
+  // Some pixels of some rows of an image of the result.
+  struct Strip {
+    int64_t image;
+    Range rows, cols;
+  };
+
+  int64_t NumTaps() const { return phases_.front().num_taps(); }
+  int64_t NumTerms() const { return NumTaps() * sum_.source_c; }
+  // A row of the filter for each term: as it lies, or, of an input gradient, and where windows
+  // would meet no whole vectors, packed.
+  int64_t FilterCols() const {
+    return NumTaps() > 1 ? RoundUp(channels_, kernels_.lanes) : channels_;
+  }
+  bool Packs() const { return !sum_.forward || FilterCols() != channels_; }
+  int64_t PackedElements() const { return Packs() ? NumTerms() * FilterCols() : 0; }
+  int64_t NumPixels() const { return windows_.images * windows_.rows * windows_.cols; }
+  int64_t StripsOfRows() const { return CeilDiv(windows_.rows, strip_rows_); }
+  int64_t StripsOfCols() const { return CeilDiv(windows_.cols, strip_cols_); }
+  int64_t NumStrips() const { return windows_.images * StripsOfRows() * StripsOfCols(); }
+  // Rows and columns of the source that so many of a strip meet.
+  int64_t SourceRows(int64_t rows) const {
+    return (rows - 1) * windows_.row_step + windows_.height;
+  }
+  int64_t SourceCols(int64_t cols) const { return (cols - 1) * windows_.col_step + windows_.width; }
+  // A strip's source, if it is copied.
+  int64_t StagedElements() const { return stages_ ? SourceRows(strip_rows_) * RowElements() : 0; }
+  // Windows are read with so many numbers from one row of the source to the next.
+  int64_t RowElements() const {
+    return (stages_ ? SourceCols(strip_cols_) : sum_.source_w) * sum_.source_c;
+  }
   void CutStrips(int num_threads);
+  void ListTerms();
+  Strip StripAt(int64_t task) const;
+  const Compute* WindowsOfStrip(const Strip& strip, const Compute* source, Compute* staged) const;
 
   const TapSum sum_;
+  const std::vector<TapPhase> phases_;  // one
   const FewRowsKernels<Compute>& kernels_;
-  const MetPixels pixels_;
-  const int64_t terms_, channels_;  // channels of the source and of the result
+  const Windows windows_;
+  const int num_threads_;
+  const int64_t channels_;  // of the result
+  const bool stages_;       // the source, with its padding
   const bool pixel_by_pixel_;
   int64_t strip_rows_, strip_cols_;
-  std::vector<FewRow> rows_;  // of a strip
+  std::vector<FewRow> rows_;     // of a strip
+  std::vector<int64_t> window_;  // where a pixel's terms are, if it meets more than one tap
 };
 
 template <class Compute>
 FewTermsOfPixelsPlan<Compute>::FewTermsOfPixelsPlan(const Problem& problem,
                                                     const KernelTable& table, int num_threads)
     : sum_(problem),
+      phases_(PhasesOf(sum_)),
       kernels_(table.FewRows<Compute>()),
-      pixels_(MetPixelsOf(sum_)),
-      terms_(sum_.source_c),
+      windows_(WindowsOf(sum_)),
+      num_threads_(num_threads),
       channels_(sum_.result_c),
+      stages_(MeetsPadding(sum_)),
       pixel_by_pixel_(PixelsCrowd(channels_ * int64_t{sizeof(Compute)}, table)) {
   CutStrips(num_threads);
   for (int64_t i = 0; i < strip_rows_ * strip_cols_; ++i) {
-    rows_.push_back(
-        {i / strip_cols_ * pixels_.row_step + i % strip_cols_ * pixels_.col_step, i * channels_});
+    const int64_t row = i / strip_cols_ * windows_.row_step;
+    const int64_t col = i % strip_cols_ * windows_.col_step;
+    rows_.push_back({row * RowElements() + col * sum_.source_c, i * channels_});
+  }
+  if (NumTaps() > 1) ListTerms();
+}
+
+template <class Compute>
+void FewTermsOfPixelsPlan<Compute>::ListTerms() {
+  const std::vector<int64_t>& rows = sum_.row_phases.front().offsets;
+  const std::vector<int64_t>& cols = sum_.col_phases.front().offsets;
+  for (const int64_t row : rows) {
+    for (const int64_t col : cols) {
+      const int64_t tap =
+          (row - rows.front()) * RowElements() + (col - cols.front()) * sum_.source_c;
+      for (int64_t channel = 0; channel < sum_.source_c; ++channel) {
+        window_.push_back(tap + channel);
+      }
+    }
   }
 }
 
@@ -96,56 +161,101 @@ FewTermsOfPixelsPlan<Compute>::FewTermsOfPixelsPlan(const Problem& problem,
 template <class Compute>
 void FewTermsOfPixelsPlan<Compute>::CutStrips(int num_threads) {
   constexpr int64_t kSourceBytes = int64_t{8} << 10;  // a task's
-  const int64_t cached = kSourceBytes / int64_t{sizeof(Compute)} / terms_;
+  const int64_t pixel = std::min(windows_.row_step, sum_.source_h) *
+                        std::min(windows_.col_step, sum_.source_w) * sum_.source_c;
+  const int64_t cached = CeilDiv(kSourceBytes / int64_t{sizeof(Compute)}, pixel);
   const int64_t strip = std::clamp<int64_t>(CeilDiv(NumPixels(), num_threads), 1, cached);
-  strip_rows_ = std::clamp<int64_t>(strip / pixels_.cols, 1, pixels_.rows);
-  strip_cols_ = std::min(pixels_.cols, RoundUp(strip, std::ssize(kernels_.tiles)));
+  strip_rows_ = std::clamp<int64_t>(strip / windows_.cols, 1, windows_.rows);
+  strip_cols_ = std::min(windows_.cols, RoundUp(strip, std::ssize(kernels_.tiles)));
 }
 
 template <class Compute>
 Work FewTermsOfPixelsPlan<Compute>::CountWork() const {
+  constexpr double kStored = sizeof(Compute) / 4.0;
   Work work;
-  AddProducts(work, kernels_, 1, {NumPixels(), channels_, terms_});
-  work.Add(WorkKind::kTransposed, Product(TurnedElements(), sizeof(Compute)) / 4);
+  const ProductSizes product = {NumPixels(), channels_, NumTerms()};
+  NumTaps() > 1 ? AddProducts(work, kernels_, 1, product, kernels_.WindowTile(channels_))
+                : AddProducts(work, kernels_, 1, product);
+  work.Add(WorkKind::kTransposed, kStored * Product(PackedElements()));
+  work.Add(WorkKind::kCopied, kStored * Product(NumStrips(), StagedElements()));
   work.Add(WorkKind::kCall, Product(pixel_by_pixel_ ? NumPixels() : NumStrips()));
   work.Add(WorkKind::kTask, Product(NumStrips()));
   return work;
 }
 
 template <class Compute>
+auto FewTermsOfPixelsPlan<Compute>::StripAt(int64_t task) const -> Strip {
+  const int64_t col = task % StripsOfCols() * strip_cols_;
+  const int64_t row = task / StripsOfCols() % StripsOfRows() * strip_rows_;
+  return {task / StripsOfCols() / StripsOfRows(),
+          {row, std::min(row + strip_rows_, windows_.rows)},
+          {col, std::min(col + strip_cols_, windows_.cols)}};
+}
+
+// Finds where the windows of a strip's pixels begin: in the source, or in a copy of it that has
+// zeros for padding.
+template <class Compute>
+const Compute* FewTermsOfPixelsPlan<Compute>::WindowsOfStrip(const Strip& strip,
+                                                             const Compute* source,
+                                                             Compute* staged) const {
+  const int64_t pixel = sum_.source_c, width = sum_.source_w;
+  const int64_t first_row = windows_.first_row + strip.rows.begin * windows_.row_step;
+  const int64_t first_col = windows_.first_col + strip.cols.begin * windows_.col_step;
+  const Compute* const image = source + strip.image * sum_.source_h * width * pixel;
+  if (!stages_) return image + (first_row * width + first_col) * pixel;
+  const int64_t end_col = first_col + SourceCols(strip.cols.size());
+  const int64_t begin = std::clamp<int64_t>(first_col, 0, width);
+  const int64_t end = std::clamp<int64_t>(end_col, begin, width);
+  Compute* to = staged;
+  for (int64_t i = 0; i < SourceRows(strip.rows.size()); ++i, to += RowElements()) {
+    const int64_t row = first_row + i;
+    const bool is_there = row >= 0 && row < sum_.source_h;
+    const int64_t before = ((is_there ? begin : end_col) - first_col) * pixel;
+    const int64_t count = is_there ? (end - begin) * pixel : 0;
+    std::fill_n(to, before, Compute{0});
+    if (is_there) std::copy_n(image + (row * width + begin) * pixel, count, to + before);
+    std::fill(to + before + count, to + (end_col - first_col) * pixel, Compute{0});
+  }
+  return staged;
+}
+
+template <class Compute>
 bool FewTermsOfPixelsPlan<Compute>::Run(const ConvArgs& args) const {
+  const int64_t filter_size = args.problem.NumElements(Role::kFilter);
+  if (stages_ && !IsFinite<Compute>(args.filter, filter_size)) return false;
   const auto* source = static_cast<const Compute*>(args.Source(sum_.forward));
   const auto* filter = static_cast<const Compute*>(args.filter);
   auto* result = static_cast<Compute*>(args.result);
-  AlignedArray<Compute> turned(TurnedElements());
-  if (!sum_.forward) {
-    args.kernels.Pack<Compute>().transpose_widen(filter, terms_, turned.data(), channels_,
-                                                 channels_, terms_, /*ahead=*/0);
-    filter = turned.data();
+  AlignedArray<Compute> packed(PackedElements());
+  if (Packs()) {
+    PackFilter(args.kernels.Pack<Compute>(), sum_, phases_, filter, {0, 0, channels_, FilterCols()},
+               {0, NumTerms()}, packed.data());
+    filter = packed.data();
   }
   const bool streams =
       !PaysToCache(args.problem, args.parallel.num_threads()) &&
       PaysToStream(result, args.problem.ResultBytes(), channels_ * int64_t{sizeof(Compute)});
+  PerThread<AlignedArray<Compute>> staged(args.parallel);
   args.parallel.For(NumStrips(), [&](int64_t i) {
-    const int64_t col = i % StripsOfCols() * strip_cols_;
-    const int64_t row = i / StripsOfCols() % StripsOfRows() * strip_rows_;
-    const int64_t image = i / StripsOfCols() / StripsOfRows();
-    FewRowsArgs<Compute> strip{};
-    strip.a = source + image * pixels_.image_step + row * pixels_.row_step + col * pixels_.col_step;
-    strip.a_step = 1;
-    strip.b = filter;
-    strip.b_step = channels_;
-    strip.num_terms = terms_;
-    strip.num_cols = channels_;
-    strip.sums = result + ((image * pixels_.rows + row) * pixels_.cols + col) * channels_;
-    strip.begins = strip.ends = true;
-    strip.streams = streams;
-    const int64_t count =
-        std::min(strip_rows_, pixels_.rows - row) * std::min(strip_cols_, pixels_.cols - col);
-    strip.num_rows = pixel_by_pixel_ ? 1 : count;
-    for (int64_t first = 0; first < count; first += strip.num_rows) {
-      strip.rows = rows_.data() + first;
-      kernels_.run(strip);
+    const Strip strip = StripAt(i);
+    FewRowsArgs<Compute> rows{};
+    rows.a = WindowsOfStrip(strip, source, stages_ ? staged.Own(StagedElements()).data() : nullptr);
+    rows.a_step = 1;
+    rows.window = window_.data();
+    rows.b = filter;
+    rows.b_step = FilterCols();
+    rows.num_terms = NumTerms();
+    rows.num_cols = channels_;
+    rows.sums = result + ((strip.image * windows_.rows + strip.rows.begin) * windows_.cols +
+                          strip.cols.begin) *
+                             channels_;
+    rows.begins = rows.ends = true;
+    rows.streams = streams;
+    const int64_t count = strip.rows.size() * strip.cols.size();
+    rows.num_rows = pixel_by_pixel_ ? 1 : count;
+    for (int64_t first = 0; first < count; first += rows.num_rows) {
+      rows.rows = rows_.data() + first;
+      NumTaps() > 1 ? kernels_.run_windows(rows) : kernels_.run(rows);
     }
     if (streams) std::atomic_thread_fence(std::memory_order_seq_cst);
   });
@@ -182,6 +292,15 @@ bool CanTakeFewTermsOfPixels(const Problem& problem, const KernelTable& kernels)
   return sum.groups == 1 && sum.kernel_h * sum.kernel_w == 1 &&
          MeetsOneEach(sum.row_phases, sum.source_h) && MeetsOneEach(sum.col_phases, sum.source_w) &&
          HasFewTermsForPixels(problem, sum, kernels);
+}
+
+// Panels of vectors that are whole lines write results as well, as far as is known.
+bool CanTakeWindowsOfPixels(const Problem& problem, const KernelTable& kernels) {
+  if (kernels.vector_bytes >= kLineBytes) return false;
+  const ConvGeometry& g = problem.geometry;
+  const TapSum sum(problem);
+  return sum.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && sum.num_phases() == 1 &&
+         PhasesOf(sum).front().blocks.size() == 1;
 }
 
 std::unique_ptr<Plan> PlanFewTermsOfPixels(const Problem& problem, const KernelTable& kernels,

@@ -1,7 +1,8 @@
-// Forward convolutions and input gradients in NCHW whose sums have few terms, under filters of any
-// size: what some pixels of the result meet is copied as a matrix of terms by pixels that stays in
-// the first cache while all channels of the result meet it. So their planes are written once, where
-// they lie. Padding is multiplied, so a filter with an infinity or a NaN goes the other way.
+// Forward convolutions and input gradients whose sums have few terms, under filters of any size. In
+// NCHW what some pixels of the result meet is copied as a matrix of terms by pixels that stays in
+// the first cache while all channels of the result meet it, so their planes are written once, where
+// they lie; for NHWC see few_terms_pixels.h. Padding is multiplied, so a filter with an infinity or
+// a NaN goes the other way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "conv/axes/tap_sum.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_rows.h"
+#include "conv/conv2d/few/few_terms_pixels.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/grid_columns.h"
 #include "conv/plan/plan.h"
@@ -308,22 +310,30 @@ bool Im2ColPlan<Compute>::Run(const ConvArgs& args) const {
 }
 
 bool CanIm2Col(const Problem& problem, const KernelTable& kernels) {
-  if (!HasFewRowsKernel(problem, kernels) || problem.data_format != DataFormat::kNCHW) return false;
+  if (!HasFewRowsKernel(problem, kernels)) return false;
   if (!problem.HasTerms() || !TapSum::Describes(problem)) return false;
   if (KeepsPixels(problem.geometry)) return false;  // nothing is to be copied
+  if (problem.data_format == DataFormat::kNHWC) return CanTakeWindowsOfPixels(problem, kernels);
   const TapSum sum(problem);
   if (sum.num_phases() != 1) return false;
   const std::vector<TapPhase> phases = PhasesOf(sum);
   return phases[0].blocks.size() == 1;
 }
 
+std::unique_ptr<Plan> PlanIm2Col(const Problem& problem, const KernelTable& kernels,
+                                 int num_threads) {
+  return problem.data_format == DataFormat::kNHWC
+             ? PlanFewTermsOfPixels(problem, kernels, num_threads)
+             : PlanComputed<Im2ColPlan>(problem, kernels, num_threads);
+}
+
 }  // namespace
 
 const Algorithm kConv2DIm2Col = {
     .name = "im2col",
-    .summary = "few terms in NCHW: strips of the source as terms by pixels, planes written once",
+    .summary = "few terms: strips of the source as terms by pixels, the result written once",
     .can = CanIm2Col,
-    .plan = PlanComputed<Im2ColPlan>,
+    .plan = PlanIm2Col,
     .may_refuse_data = true,
 };
 

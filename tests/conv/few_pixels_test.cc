@@ -57,6 +57,15 @@ std::string DrawData(Draw& draw) {
       draw(0, 3) == 0 ? 2 : 1, dilation, groups);
 }
 
+// Forward to one channel, or its input gradient from one channel's.
+std::string DrawOneChannel(Draw& draw) {
+  const bool forward = draw(0, 1) == 0;
+  const int64_t channels = draw(0, 3) == 0 ? draw(250, 600) : draw(1, 70);
+  return LineOf(
+      forward ? "conv2d" : "conv2d_backprop_input", DrawType(draw), "NHWC",
+      {draw(1, 3), draw(7, 14), draw(4, 14), forward ? channels : 1, forward ? 1 : channels});
+}
+
 std::string DrawFilter(Draw& draw) {
   const int64_t groups = draw(0, 4) == 0 ? draw(2, 3) : 1;
   return LineOf("conv2d_backprop_filter", DrawType(draw), DrawFormat(draw),
@@ -77,6 +86,10 @@ class FewPixelsBits : public ::testing::TestWithParam<Values> {};
 
 TEST_P(FewPixelsBits, OfRandomData) {
   CheckOnRandomProblems("few-pixels", 250, 23, DrawData, RandomOperands, GetParam());
+}
+
+TEST_P(FewPixelsBits, OfResultsOfOneChannel) {
+  CheckOnRandomProblems("few-pixels", 100, 31, DrawOneChannel, RandomOperands, GetParam());
 }
 
 TEST_P(FewPixelsBits, OfRandomFilters) {
@@ -114,6 +127,24 @@ TEST(FewPixels, TakesSoManyPixelsAndNoMore) {
     EXPECT_EQ(can(4), has_vectors) << op;
     EXPECT_FALSE(can(5)) << op;
   }
+}
+
+// One channel of 1x1 filters in NHWC: of any number of pixels that the caches hold.
+TEST(FewPixels, TakesResultsOfOneChannel) {
+  const bool has_vectors = SupportedKernels().front().isa != Isa::kScalar;
+  const auto takes = [](const Problem& problem) { return Takes("few-pixels", problem); };
+  const auto nchw = [](const Layer& layer) {
+    return ParseProblem(LineOf("conv2d", "float32", "NCHW", layer));
+  };
+  EXPECT_EQ(takes(ForwardOf({4, 90, 90, 100, 1})), has_vectors);
+  EXPECT_EQ(takes(InputGradientOf({4, 90, 90, 1, 100})), has_vectors);
+  EXPECT_FALSE(takes(ForwardOf({5, 90, 90, 100, 1}))) << "16 MB";
+  EXPECT_FALSE(takes(ForwardOf({4, 90, 90, 100, 2})));
+  EXPECT_FALSE(takes(ForwardOf({4, 90, 90, 100, 1, 3, 1})));
+  EXPECT_FALSE(takes(nchw({4, 90, 90, 100, 1})));
+  if (SupportedKernels().front().isa != Isa::kAvx2) return;
+  EXPECT_EQ(PlanRun(ForwardOf({4, 90, 90, 50, 1}), {}).algorithm, "few-pixels");
+  EXPECT_EQ(PlanRun(InputGradientOf({2, 28, 28, 1, 128}), {}).algorithm, "few-pixels");
 }
 
 // Sums wait in the result where one block of one tap makes them; a copy of the filter is for more

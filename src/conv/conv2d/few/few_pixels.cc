@@ -1,6 +1,7 @@
 // Forward convolutions and input gradients of few pixels: what takes time is to read the filter,
 // so that happens once, in the order of memory, and all pixels meet what is read. An input
-// gradient's filter is transposed a few terms at a time, in the first cache.
+// gradient's filter is transposed a few terms at a time, in the first cache. Where pixels of a
+// result of one channel meet one of the source each, the source is read like that.
 #include <algorithm>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_pixels_cut.h"
 #include "conv/conv2d/few/few_rows.h"
+#include "conv/move/stream_result.h"
 
 namespace convgrad {
 namespace {
@@ -192,34 +194,69 @@ void FewPixelsRunner<Compute>::Store(const Strip& strip, const Scratch& scratch)
   }
 }
 
+// True of a 1x1 filter to one channel in NHWC, where each number is the product of a row of the
+// source and the filter; of a source that the caches hold, for half a line of many rows at a time
+// is not how memory is read.
+bool GivesOneChannel(const Problem& problem) {
+  const TapSum sum(problem);
+  return problem.HasTerms() && problem.data_format == DataFormat::kNHWC &&
+         KeepsPixels(problem.geometry) && sum.groups == 1 && sum.result_c == 1 &&
+         CachesHold(problem.OperandBytes(), 1);
+}
+
+// Returns the input gradient of one pixel that has the same sums, cut alike by canon-1: its filter
+// is the source, whose pixels are its input's channels, and its out_backprop the filter.
+Problem WithSourceAsFilter(const Problem& problem) {
+  const TapSum sum(problem);
+  Problem turned = problem;
+  turned.op = Op::kConv2DBackpropInput;
+  ConvGeometry& g = turned.geometry;
+  g.in_c = g.group_in_c = sum.batch * sum.source_h * sum.source_w;
+  g.out_c = g.group_out_c = sum.source_c;
+  g.batch = g.in_h = g.in_w = g.out_h = g.out_w = 1;
+  return turned;
+}
+
 template <class Compute>
 class FewPixelsPlan final : public Plan {
  public:
   FewPixelsPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
-      : cut_(problem, kernels, num_threads) {}
+      : one_channel_(GivesOneChannel(problem)),
+        problem_(one_channel_ ? WithSourceAsFilter(problem) : problem),
+        cut_(problem_, kernels, num_threads) {}
 
   int64_t ScratchBytes() const override { return cut_.ScratchBytes(); }
   Work CountWork() const override { return cut_.CountWork(); }
   std::string Tiles() const override { return cut_.Tiles(); }
   bool Run(const ConvArgs& args) const override {
-    FewPixelsRunner<Compute>(args, cut_).Run();
+    if (one_channel_) {
+      const bool forward = InfoOf(args.problem.op).direction == Direction::kForward;
+      const ConvArgs turned = {problem_,    nullptr,      args.Source(forward), args.filter,
+                               args.result, args.kernels, args.parallel};
+      FewPixelsRunner<Compute>(turned, cut_).Run();
+    } else {
+      FewPixelsRunner<Compute>(args, cut_).Run();
+    }
     return true;
   }
 
  private:
+  const bool one_channel_;
+  const Problem problem_;
   const FewPixelsCut<Compute> cut_;
 };
 
 bool CanTakeFewPixels(const Problem& problem, const KernelTable& kernels) {
-  return HasFewRowsKernel(problem, kernels) && TapSum::Describes(problem) &&
-         HasFewPixels(TapSum(problem));
+  if (!HasFewRowsKernel(problem, kernels) || !TapSum::Describes(problem)) return false;
+  return HasFewPixels(TapSum(problem)) || GivesOneChannel(problem);
 }
 
 }  // namespace
 
 const Algorithm kConv2DFewPixels = {
     .name = "few-pixels",
-    .summary = "few pixels of the result, whose filter is read once, where it lies",
+    .summary =
+        "few pixels of the result, or one channel: filter or source read once, where it lies",
     .can = CanTakeFewPixels,
     .plan = PlanComputed<FewPixelsPlan>,
 };

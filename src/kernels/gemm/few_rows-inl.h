@@ -104,35 +104,59 @@ constexpr int MostVectors(int num_rows) {
 // A call computes parts of its chains, all of them, or all of windows.
 enum class Chains { kParts, kWhole, kOfWindows };
 
+// True if a row that fills no whole vectors may be stored as if it did: the surplus is in the next
+// row, which is written later.
+template <class Compute>
+bool RowsMaySpill(const FewRowsArgs<Compute>& args) {
+  constexpr int64_t kLanes = hn::MaxLanes(hn::ScalableTag<Compute>());
+  const int64_t last_cols = args.num_cols % kLanes;
+  if (last_cols == 0 || kLanes - last_cols > args.num_cols) return false;
+  for (int64_t i = 1; i < args.num_rows; ++i) {
+    if (args.rows[i].sums != args.rows[i - 1].sums + args.num_cols) return false;
+  }
+  return true;
+}
+
+// Where tiles of kMostVectors vectors end that are all whole, and where the last tile begins. What
+// is left of whole ones is shared: a narrow tile takes as long as one twice as wide.
+struct TileColumns {
+  int64_t end_whole, begin_last;
+
+  template <int kMostVectors, int64_t kLanes>
+  static TileColumns Of(int64_t num_cols) {
+    const int64_t vectors = (num_cols + kLanes - 1) / kLanes;
+    const int64_t whole = HWY_MAX(vectors - 2, 0) / kMostVectors * kMostVectors;
+    const int64_t shared = vectors - whole > kMostVectors ? (kMostVectors + 1) / 2 : 0;
+    return {whole * kLanes, (whole + shared) * kLanes};
+  }
+};
+
 // Tiles of kRows rows, whose sums are in registers for all terms of a call.
 template <class Compute, int kRows, Chains kChains>
 class FewRowsTiles {
  public:
-  FewRowsTiles(const FewRowsArgs<Compute>& args, const FewRow* rows) : args_(args) {
-    const int64_t last_cols = args.num_cols % kLanes;
-    spills_ = kOnce && rows + kRows < args.rows + args.num_rows && last_cols != 0 &&
-              kLanes - last_cols <= args.num_cols;
+  FewRowsTiles(const FewRowsArgs<Compute>& args, const FewRow* rows, bool spills)
+      : args_(args), spills_(kMaySpill && spills) {
     for (int i = 0; i < kRows; ++i) {
       a_[i] = args.a + rows[i].a;
       sums_[i] = args.sums + rows[i].sums;
-      spills_ = spills_ && rows[i + 1].sums == rows[i].sums + args.num_cols;
     }
   }
 
-  // The last tiles share what is left of whole ones: a narrow tile takes as long as one twice as
-  // wide. The last one is the first if it spills.
-  HWY_INLINE void Run() const {
-    const int64_t vectors = (args_.num_cols + kLanes - 1) / kLanes;
-    const int64_t wide_tiles = HWY_MAX(vectors - 2, 0) / kMostVectors;
-    const int64_t half_col = wide_tiles * kMostVectors * kLanes;
-    const bool halves = vectors - wide_tiles * kMostVectors > kMostVectors;
-    const int64_t last_col = half_col + (halves ? kHalf * kLanes : 0);
-    if (spills_) RunLast<kMostVectors>(last_col);
-    for (int64_t col = 0; col < half_col; col += kMostVectors * kLanes) {
+  static TileColumns ColumnsOf(int64_t num_cols) {
+    return TileColumns::Of<kMostVectors, kLanes>(num_cols);
+  }
+
+  // The last tile is the first if it spills.
+  HWY_INLINE void Run(const TileColumns& columns) const {
+    if (kMaySpill && spills_) RunLast<kMostVectors>(columns.begin_last);
+    for (int64_t col = 0; col < columns.end_whole; col += kMostVectors * kLanes) {
       ComputeTile<kMostVectors, true>(col);
     }
-    if (halves) RunTile<kHalf, true>(half_col);
-    if (!spills_) RunLast<kMostVectors>(last_col);
+    if (columns.end_whole < columns.begin_last) {
+      RunTile<(kMostVectors + 1) / 2, true>(columns.end_whole);
+    }
+    if (!kMaySpill || !spills_) RunLast<kMostVectors>(columns.begin_last);
   }
 
  private:
@@ -141,7 +165,7 @@ class FewRowsTiles {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   static constexpr int kMostVectors = MostVectors(kRows);
   static constexpr bool kOnce = kChains != Chains::kParts;
-  static constexpr int kHalf = (kMostVectors + 1) / 2;
+  static constexpr bool kMaySpill = kChains == Chains::kOfWindows;
 
   // The columns from `col` on, of kVectors vectors at most.
   template <int kVectors>
@@ -183,33 +207,37 @@ class FewRowsTiles {
         for (int v = 0; v < kVectors; ++v) sums[i][v] = Fma(factor, columns[v], sums[i][v]);
       }
     }
-    StoreSums<kWhole>(kOnce || args_.ends, args_.streams, spills_, sums_, col, last_cols, sums);
+    StoreSums<kWhole>(kOnce || args_.ends, args_.streams, kMaySpill && spills_, sums_, col,
+                      last_cols, sums);
   }
 
   const FewRowsArgs<Compute>& args_;
   const Compute* a_[kRows];
   Compute* sums_[kRows];
-  bool spills_;  // behind each row is one that is written later, and no shorter than the surplus
+  const bool spills_;
 };
 
 // Takes rows from `row` on in tiles of kRows, as long as there are so many; returns the next row.
 template <Chains kChains, int kRows, class Compute>
-const FewRow* RunTilesOf(const FewRowsArgs<Compute>& args, const FewRow* row) {
+const FewRow* RunTilesOf(const FewRowsArgs<Compute>& args, const FewRow* row, bool spill) {
+  using Tiles = FewRowsTiles<Compute, kRows, kChains>;
   const FewRow* const end = args.rows + args.num_rows;
+  const TileColumns columns = Tiles::ColumnsOf(args.num_cols);
   for (; end - row >= kRows; row += kRows) {
-    FewRowsTiles<Compute, kRows, kChains>(args, row).Run();
+    Tiles(args, row, spill && end - row > kRows).Run(columns);
   }
   return row;
 }
 
+// Takes all rows from `row` on. `spill`: those with one behind them.
 template <Chains kChains, class Compute>
-void RunFewRowsFrom(const FewRow* row, const FewRowsArgs<Compute>& args) {
-  row = RunTilesOf<kChains, 4>(args, row);
+void RunFewRowsFrom(const FewRow* row, const FewRowsArgs<Compute>& args, bool spill = false) {
+  row = RunTilesOf<kChains, 4>(args, row, spill);
   switch (args.rows + args.num_rows - row) {
-    case 3: return FewRowsTiles<Compute, 3, kChains>(args, row).Run();
-    case 2: return FewRowsTiles<Compute, 2, kChains>(args, row).Run();
-    case 1: return FewRowsTiles<Compute, 1, kChains>(args, row).Run();
-    default: return;
+    case 3: RunTilesOf<kChains, 3>(args, row, spill); break;
+    case 2: RunTilesOf<kChains, 2>(args, row, spill); break;
+    case 1: RunTilesOf<kChains, 1>(args, row, spill); break;
+    default: break;
   }
 }
 
@@ -224,15 +252,14 @@ template <class Compute>
 void RunFewRowsOfWindows(const FewRowsArgs<Compute>& args) {
   constexpr Chains kChains = Chains::kOfWindows;
   constexpr int64_t kLanes = hn::MaxLanes(hn::ScalableTag<Compute>());
-  const int64_t vectors = (args.num_cols + kLanes - 1) / kLanes;
+  const bool spill = RowsMaySpill(args);
   const FewRow* row = args.rows;
-  const int64_t at = HWY_MIN(vectors, static_cast<int64_t>(kWindowTiles.size())) - 1;
-  switch (kWindowTiles[static_cast<size_t>(at)].rows) {
-    case 8: row = RunTilesOf<kChains, 8>(args, row); break;
-    case 6: row = RunTilesOf<kChains, 6>(args, row); break;
+  switch (TileAt(kWindowTiles, (args.num_cols + kLanes - 1) / kLanes).rows) {
+    case 8: row = RunTilesOf<kChains, 8>(args, row, spill); break;
+    case 6: row = RunTilesOf<kChains, 6>(args, row, spill); break;
     default: break;
   }
-  RunFewRowsFrom<kChains>(row, args);
+  RunFewRowsFrom<kChains>(row, args, spill);
 }
 
 // Columns whose terms lie side by side are taken so many at a time: their terms stay in the first

@@ -42,6 +42,11 @@ struct FewRowsTile {
   int rows, vectors;
 };
 
+// Returns the tile of so many rows, or vectors, from one on; of more the last one.
+inline const FewRowsTile& TileAt(std::span<const FewRowsTile> tiles, int64_t count) {
+  return tiles[static_cast<size_t>(std::min<int64_t>(count, std::ssize(tiles)) - 1)];
+}
+
 template <class Compute>
 struct FewRowsKernels {
   int64_t lanes;  // elements in a vector
@@ -56,12 +61,10 @@ struct FewRowsKernels {
 
   // The tile that takes the first of so many rows that are left.
   FewRowsTile TileOf(int64_t num_rows, bool turned) const {
-    const std::span<const FewRowsTile> all = turned ? turned_tiles : tiles;
-    return all[static_cast<size_t>(std::min<int64_t>(num_rows, std::ssize(all)) - 1)];
+    return TileAt(turned ? turned_tiles : tiles, num_rows);
   }
   FewRowsTile WindowTile(int64_t num_cols) const {
-    const int64_t vectors = (num_cols + lanes - 1) / lanes;
-    return window_tiles[static_cast<size_t>(std::min(vectors, std::ssize(window_tiles)) - 1)];
+    return TileAt(window_tiles, (num_cols + lanes - 1) / lanes);
   }
 };
 

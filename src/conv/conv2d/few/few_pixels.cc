@@ -197,8 +197,7 @@ void FewPixelsRunner<Compute>::Store(const Strip& strip, const Scratch& scratch)
 // True of a 1x1 filter to one channel in NHWC, where each number is the product of a row of the
 // source and the filter; of a source that the caches hold, for half a line of many rows at a time
 // is not how memory is read.
-bool GivesOneChannel(const Problem& problem) {
-  const TapSum sum(problem);
+bool GivesOneChannel(const Problem& problem, const TapSum& sum) {
   return problem.HasTerms() && problem.data_format == DataFormat::kNHWC &&
          KeepsPixels(problem.geometry) && sum.groups == 1 && sum.result_c == 1 &&
          CachesHold(problem.OperandBytes(), 1);
@@ -206,8 +205,7 @@ bool GivesOneChannel(const Problem& problem) {
 
 // Returns the input gradient of one pixel that has the same sums, cut alike by canon-1: its filter
 // is the source, whose pixels are its input's channels, and its out_backprop the filter.
-Problem WithSourceAsFilter(const Problem& problem) {
-  const TapSum sum(problem);
+Problem WithSourceAsFilter(const Problem& problem, const TapSum& sum) {
   Problem turned = problem;
   turned.op = Op::kConv2DBackpropInput;
   ConvGeometry& g = turned.geometry;
@@ -221,9 +219,7 @@ template <class Compute>
 class FewPixelsPlan final : public Plan {
  public:
   FewPixelsPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
-      : one_channel_(GivesOneChannel(problem)),
-        problem_(one_channel_ ? WithSourceAsFilter(problem) : problem),
-        cut_(problem_, kernels, num_threads) {}
+      : FewPixelsPlan(problem, TapSum(problem), kernels, num_threads) {}
 
   int64_t ScratchBytes() const override { return cut_.ScratchBytes(); }
   Work CountWork() const override { return cut_.CountWork(); }
@@ -241,6 +237,12 @@ class FewPixelsPlan final : public Plan {
   }
 
  private:
+  FewPixelsPlan(const Problem& problem, const TapSum& sum, const KernelTable& kernels,
+                int num_threads)
+      : one_channel_(GivesOneChannel(problem, sum)),
+        problem_(one_channel_ ? WithSourceAsFilter(problem, sum) : problem),
+        cut_(problem_, kernels, num_threads) {}
+
   const bool one_channel_;
   const Problem problem_;
   const FewPixelsCut<Compute> cut_;
@@ -248,7 +250,8 @@ class FewPixelsPlan final : public Plan {
 
 bool CanTakeFewPixels(const Problem& problem, const KernelTable& kernels) {
   if (!HasFewRowsKernel(problem, kernels) || !TapSum::Describes(problem)) return false;
-  return HasFewPixels(TapSum(problem)) || GivesOneChannel(problem);
+  const TapSum sum(problem);
+  return HasFewPixels(sum) || GivesOneChannel(problem, sum);
 }
 
 }  // namespace

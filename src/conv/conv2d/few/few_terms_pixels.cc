@@ -270,9 +270,9 @@ bool MeetsOneEach(const std::vector<AxisPhase>& phases, int64_t source_size) {
          (phase.count - 1) * phase.source_step < source_size;
 }
 
-// Writing a pixel of some lines is what takes time, most of all where panels of
-// channels, of vectors shorter than a line, would write parts of lines to memory. Of more terms, or
-// of a filter that leaves the cache it is met in, a packed filter is quicker.
+// Writing a pixel of some lines is what takes time, most of all where panels of channels, of
+// vectors shorter than a line, would write parts of lines to memory. Of more terms, or of a filter
+// that leaves the cache it is met in, a packed filter is quicker.
 bool HasFewTermsForPixels(const Problem& problem, const TapSum& sum, const KernelTable& kernels) {
   constexpr int64_t kFewestPixelBytes = 192;
   constexpr int64_t kMostTerms = 32, kMostFarTerms = 96;
@@ -294,7 +294,8 @@ bool CanTakeFewTermsOfPixels(const Problem& problem, const KernelTable& kernels)
          HasFewTermsForPixels(problem, sum, kernels);
 }
 
-// Panels of vectors that are whole lines write results as well, as far as is known.
+// Vectors that are whole lines are left to the packed panels, which write whole lines, too: the
+// form has not been measured with them.
 bool CanTakeWindowsOfPixels(const Problem& problem, const KernelTable& kernels) {
   if (kernels.vector_bytes >= kLineBytes) return false;
   const ConvGeometry& g = problem.geometry;

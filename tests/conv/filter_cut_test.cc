@@ -23,6 +23,7 @@ FilterCut PlanOf(const std::string& sizes, int num_threads,
                    {.tile_rows = 4,
                     .tile_sums = 4 * panels.cols,
                     .panels = panels,
+                    .lanes = vectors_are_lines ? 16 : 8,
                     .element_bytes = 4,
                     .stores_compute_type = true,
                     .pairs = false,
@@ -208,6 +209,25 @@ TEST(FilterCut, ReadsPanelsThatTearLinesInPlaceForFewTiles) {
   EXPECT_TRUE(input_in_place("NHWC in=1,30,30,48 filter=1,1,48,48", 24));
   EXPECT_FALSE(input_in_place("NHWC in=1,30,30,48 filter=1,1,48,52", 24));
   EXPECT_TRUE(input_in_place("NHWC in=1,30,30,64 filter=1,1,64,52", 32));
+}
+
+// Three panels of 24 columns: the last one has 16, or 20, which are no whole short vectors. With
+// vectors that are lines it has to be as wide as the others.
+TEST(FilterCut, ReadsALastPanelOfWholeVectorsInPlace) {
+  const auto in_place = [](int64_t channels, FilterForm form, bool vectors_are_lines) {
+    const bool inputs = FilterCut::PutsInputsInLanes(form);
+    const FilterCut cut =
+        PlanOf(fmt::format("NHWC in=1,30,30,{} filter=1,1,{},{}", inputs ? channels : 4,
+                           inputs ? channels : 4, inputs ? 4 : channels),
+               1, {.count = 3, .cols = 24}, form, "1,1", vectors_are_lines);
+    return inputs ? cut.UsesInputInPlace() : cut.UsesOutputInPlace();
+  };
+  for (const FilterForm form : {FilterForm::kApart, FilterForm::kInputsApart}) {
+    EXPECT_TRUE(in_place(64, form, false));
+    EXPECT_FALSE(in_place(68, form, false));
+    EXPECT_FALSE(in_place(64, form, true));
+    EXPECT_TRUE(in_place(72, form, true));
+  }
 }
 
 TEST(FilterCut, SharesCoverEveryRunAndEndWhereThreadsDo) {

@@ -37,7 +37,8 @@ inline constexpr int64_t kMostGroupRowBlocks = 16;
 struct FilterCut {
   struct Sizes {  // of the kernels
     int64_t tile_rows, tile_sums;
-    Panels panels;             // of one group
+    Panels panels;  // of one group
+    int64_t lanes;
     int64_t element_bytes;     // of an operand's element
     bool stores_compute_type;  // not a 16-bit type
     bool pairs;                // elements are pairs of output columns and what they meet
@@ -112,8 +113,11 @@ struct FilterCut {
   // Where pixels are longer than a panel every tile that meets one pays for its distance, about as
   // much as it costs to copy one number, or far more where they crowd, or where a panel's part of
   // one is no whole lines: the first cache then holds too few of them. Packed, they are neighbours.
+  // The last panel must be of whole vectors; those that are lines have been measured packed alone,
+  // unless it is as wide as the others.
   bool PanelsServeInPlace(int64_t group_channels, int64_t channels, int64_t distance) const {
-    const bool whole = group_channels % sizes.panels.cols == 0;
+    const int64_t least_cols = sizes.vectors_are_lines ? sizes.panels.cols : sizes.lanes;
+    const bool whole = group_channels % least_cols == 0;
     if (!whole && (!sizes.masks_columns || geometry.groups > 1)) return false;
     constexpr int64_t kFewTiles = 12;
     const bool costly = PixelsCrowd(distance) || PanelBytes() % kLineBytes != 0;

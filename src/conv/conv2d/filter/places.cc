@@ -109,15 +109,16 @@ OperandPlaces StagePlaces::OutputColumns(const FilterCut& cut, const Pass& pass,
   OperandPlaces places = OperandPlaces::Packed(stage.output, cut.out_cols,
                                                cut.UsesOutputInPlace() ? g.out_c : panel_cols);
   places.block = stage.num_pixels(cut.out_cols) * panel_cols;
+  // All panels of several groups are in the pass.
+  places.group = (pass.panel_end - pass.panel_begin) * places.block;
   if (cut.UsesOutputInPlace()) {
+    places.group = g.group_out_c;
     places.block = panel_cols;
     places.image = g.out_h * places.row;
     places.first_row = 0;
     places.begin = places.first_image * places.image + pass.group_begin * g.group_out_c +
                    pass.panel_begin * panel_cols;
   }
-  // All panels of several groups are in the pass.
-  places.group = (pass.panel_end - pass.panel_begin) * places.block;
   return places;
 }
 

@@ -47,6 +47,7 @@ class ElementPlan {
     return {tile.rows,
             SumsOfTile(tile),
             tiles.panels,
+            kernels.lanes,
             sizeof(Element),
             std::is_same_v<Stored, Element>,
             std::is_same_v<Element, BFloat16Pair>,

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_pixels_cut.h"
-#include "conv/conv2d/few/few_rows.h"
+#include "conv/gemm/few_rows.h"
 #include "conv/move/stream_result.h"
 
 namespace convgrad {

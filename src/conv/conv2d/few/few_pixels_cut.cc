@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "conv/conv2d/few/few_rows.h"
+#include "conv/gemm/few_rows.h"
 #include "conv/move/stream_result.h"
 #include "order/canonical_order.h"
 

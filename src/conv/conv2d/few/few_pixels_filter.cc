@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/range.h"
 #include "conv/conv2d/few/algorithms.h"
-#include "conv/conv2d/few/few_rows.h"
+#include "conv/gemm/few_rows.h"
 #include "conv/move/staging.h"
 #include "conv/plan/plan.h"
 

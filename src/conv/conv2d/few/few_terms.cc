@@ -13,8 +13,8 @@
 #include "base/memory.h"
 #include "conv/axes/tap_sum.h"
 #include "conv/conv2d/few/algorithms.h"
-#include "conv/conv2d/few/few_rows.h"
 #include "conv/conv2d/few/few_terms_pixels.h"
+#include "conv/gemm/few_rows.h"
 #include "conv/move/stream_result.h"
 #include "conv/plan/plan.h"
 

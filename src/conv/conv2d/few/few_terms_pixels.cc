@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "conv/axes/tap_sum.h"
-#include "conv/conv2d/few/few_rows.h"
+#include "conv/gemm/few_rows.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/stream_result.h"
 #include "conv/plan/computed_plan.h"

@@ -15,6 +15,12 @@ namespace convgrad {
 // The problem itself where none of this can be said.
 Problem Flattened(const Problem& problem);
 
+// True of a filter of one tap that meets every pixel where it is.
+inline bool KeepsPixels(const ConvGeometry& g) {
+  return g.kernel_h * g.kernel_w == 1 && g.in_h == g.out_h && g.in_w == g.out_w &&
+         g.stride_h == 1 && g.stride_w == 1 && g.pad_top == 0 && g.pad_left == 0;
+}
+
 // Returns the same operation with windows side by side as pixels of many channels, [kernel_h,
 // kernel_w, channels of the group]: its filter, output and out_backprop lie as they do, its input
 // once it is moved (space to depth). It returns the problem itself where windows meet, leave gaps

@@ -1,5 +1,5 @@
-// The forms on the micro-kernel of few rows (kernels/gemm/few_rows.h) share which problems they
-// take, and what a product is counted to take.
+// The forms on the micro-kernel of few rows (kernels/gemm/few_rows.h) share for which types there
+// is one, and what a product is counted to take.
 #pragma once
 
 #include <algorithm>
@@ -9,22 +9,12 @@
 #include "conv/plan/computed_plan.h"
 #include "conv/plan/work.h"
 #include "kernels/kernel_table.h"
-#include "problem/geometry.h"
 
 namespace convgrad {
-
-// So many pixels meet a filter at most: from more on, packed panels and larger tiles are quicker.
-inline constexpr int64_t kFewPixels = 64;
 
 // True of the types that it computes, where there are vectors.
 inline bool HasFewRowsKernel(const Problem& problem, const KernelTable& kernels) {
   return IsStoredAsComputed(problem.dtype) && kernels.few_rows_f32.run != nullptr;
-}
-
-// True of a filter of one tap that meets every pixel where it is.
-inline bool KeepsPixels(const ConvGeometry& g) {
-  return g.kernel_h * g.kernel_w == 1 && g.in_h == g.out_h && g.in_w == g.out_w &&
-         g.stride_h == 1 && g.stride_w == 1 && g.pad_top == 0 && g.pad_left == 0;
 }
 
 struct ProductSizes {

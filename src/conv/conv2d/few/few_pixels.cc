@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/memory.h"
+#include "conv/axes/flattened.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_pixels_cut.h"
 #include "conv/gemm/few_rows.h"

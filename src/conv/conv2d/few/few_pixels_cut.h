@@ -14,6 +14,9 @@
 
 namespace convgrad {
 
+// So many pixels meet a filter at most: from more on, packed panels and larger tiles are quicker.
+inline constexpr int64_t kFewPixels = 64;
+
 // True for so few pixels and taps that the lists of where they meet are short.
 bool HasFewPixels(const TapSum& sum);
 

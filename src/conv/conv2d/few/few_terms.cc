@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "conv/axes/flattened.h"
 #include "conv/axes/tap_sum.h"
 #include "conv/conv2d/few/algorithms.h"
 #include "conv/conv2d/few/few_terms_pixels.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "conv/axes/flattened.h"
 #include "conv/axes/pixel_sum.h"
 #include "conv/conv2d/filter/algorithms.h"
 #include "conv/conv2d/filter/units/plane_squares_cut.h"
@@ -147,9 +148,7 @@ bool CanMultiplyPlanes(const Problem& problem, const KernelTable& kernels) {
           ? !kernels.plane_squares_f64.tiles.empty()
           : problem.dtype == DType::kFloat32 && !kernels.plane_squares_f32.tiles.empty();
   return has_kernel && InfoOf(problem.op).direction == Direction::kBackpropFilter &&
-         problem.data_format == DataFormat::kNCHW && problem.ValidTerms() > 0 &&
-         g.kernel_h * g.kernel_w == 1 && g.in_h == g.out_h && g.in_w == g.out_w &&
-         g.stride_h == 1 && g.stride_w == 1 && g.pad_top == 0 && g.pad_left == 0 &&
+         problem.data_format == DataFormat::kNCHW && problem.ValidTerms() > 0 && KeepsPixels(g) &&
          CanListPixelBlocks(g);
 }
 

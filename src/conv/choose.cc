@@ -155,17 +155,13 @@ std::span<const Algorithm> AlgorithmsOf(Op op, Precision precision) {
                                                 OfFlattened<kConv2DPixelLanes>(),
                                                 OfFlattened<kConv2DChannelLanes>(),
                                                 kReferenceAlgorithm};
-  static const std::vector<Algorithm> conv2d_filter = {OfFlattened<kConv2DFilterTapRows>(),
-                                                       OfFlattened<kConv2DFilterFewPixels>(),
-                                                       OfFlattened<kConv2DFilterPlaneSquares>(),
-                                                       OfFlattened<kFilterBlockLanes>(),
-                                                       OfFlattened<kConv2DSpaceToDepth>(),
-                                                       ForGrouped<kDepthwiseFilterAlgorithm>(),
-                                                       OfFlattened<kConv2DFilterInputLanesJoined>(),
-                                                       OfFlattened<kConv2DFilterInputLanes>(),
-                                                       OfFlattened<kConv2DFilterTapsJoined>(),
-                                                       OfFlattened<kConv2DFilterTapsApart>(),
-                                                       kReferenceAlgorithm};
+  static const std::vector<Algorithm> conv2d_filter = {
+      OfFlattened<kConv2DFilterTapRows>(),      OfFlattened<kConv2DFilterFewPixels>(),
+      OfFlattened<kConv2DFilterPlaneSquares>(), OfFlattened<kConv2DFilterFewChannels>(),
+      OfFlattened<kFilterBlockLanes>(),         OfFlattened<kConv2DSpaceToDepth>(),
+      ForGrouped<kDepthwiseFilterAlgorithm>(),  OfFlattened<kConv2DFilterInputLanesJoined>(),
+      OfFlattened<kConv2DFilterInputLanes>(),   OfFlattened<kConv2DFilterTapsJoined>(),
+      OfFlattened<kConv2DFilterTapsApart>(),    kReferenceAlgorithm};
   static const std::vector<Algorithm> depthwise = {kDepthwiseWholePlanesAlgorithm,
                                                    kDepthwisePlanesAlgorithm,
                                                    kDepthwiseDataAlgorithm, kReferenceAlgorithm};

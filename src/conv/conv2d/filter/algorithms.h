@@ -22,6 +22,7 @@ extern const Algorithm kConv2DFilterTapRows;
 
 // Planes times planes, of 1x1 filters in NCHW that keep pixels where they are.
 extern const Algorithm kConv2DFilterPlaneSquares;
+extern const Algorithm kConv2DFilterFewChannels;
 
 // Lanes run along blocks of the canonical order, for few channels or groups of few, also of
 // depthwise convolutions; padding is multiplied as above.

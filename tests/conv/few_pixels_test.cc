@@ -57,13 +57,13 @@ std::string DrawData(Draw& draw) {
       draw(0, 3) == 0 ? 2 : 1, dilation, groups);
 }
 
-// Forward to one channel, or its input gradient from one channel's.
-std::string DrawOneChannel(Draw& draw) {
+// Forward to one channel or two, or an input gradient to one.
+std::string DrawFewChannels(Draw& draw) {
   const bool forward = draw(0, 1) == 0;
   const int64_t channels = draw(0, 3) == 0 ? draw(250, 600) : draw(1, 70);
-  return LineOf(
-      forward ? "conv2d" : "conv2d_backprop_input", DrawType(draw), "NHWC",
-      {draw(1, 3), draw(7, 14), draw(4, 14), forward ? channels : 1, forward ? 1 : channels});
+  return LineOf(forward ? "conv2d" : "conv2d_backprop_input", DrawType(draw), "NHWC",
+                {draw(1, 3), draw(7, 14), draw(4, 14), forward ? channels : 1,
+                 forward ? draw(1, 2) : channels});
 }
 
 std::string DrawFilter(Draw& draw) {
@@ -88,8 +88,8 @@ TEST_P(FewPixelsBits, OfRandomData) {
   CheckOnRandomProblems("few-pixels", 250, 23, DrawData, RandomOperands, GetParam());
 }
 
-TEST_P(FewPixelsBits, OfResultsOfOneChannel) {
-  CheckOnRandomProblems("few-pixels", 100, 31, DrawOneChannel, RandomOperands, GetParam());
+TEST_P(FewPixelsBits, OfResultsOfFewChannels) {
+  CheckOnRandomProblems("few-pixels", 150, 31, DrawFewChannels, RandomOperands, GetParam());
 }
 
 TEST_P(FewPixelsBits, OfRandomFilters) {
@@ -129,8 +129,8 @@ TEST(FewPixels, TakesSoManyPixelsAndNoMore) {
   }
 }
 
-// One channel of 1x1 filters in NHWC: of any number of pixels that the caches hold.
-TEST(FewPixels, TakesResultsOfOneChannel) {
+// One channel of 1x1 filters in NHWC, or two forward: of any number of pixels that the caches hold.
+TEST(FewPixels, TakesResultsOfFewChannels) {
   const bool has_vectors = SupportedKernels().front().isa != Isa::kScalar;
   const auto takes = [](const Problem& problem) { return Takes("few-pixels", problem); };
   const auto nchw = [](const Layer& layer) {
@@ -139,12 +139,15 @@ TEST(FewPixels, TakesResultsOfOneChannel) {
   EXPECT_EQ(takes(ForwardOf({4, 90, 90, 100, 1})), has_vectors);
   EXPECT_EQ(takes(InputGradientOf({4, 90, 90, 1, 100})), has_vectors);
   EXPECT_FALSE(takes(ForwardOf({5, 90, 90, 100, 1}))) << "16 MB";
-  EXPECT_FALSE(takes(ForwardOf({4, 90, 90, 100, 2})));
+  EXPECT_EQ(takes(ForwardOf({4, 90, 90, 100, 2})), has_vectors);
+  EXPECT_FALSE(takes(ForwardOf({4, 90, 90, 100, 3})));
+  EXPECT_FALSE(takes(InputGradientOf({4, 90, 90, 2, 100})));
   EXPECT_FALSE(takes(ForwardOf({4, 90, 90, 100, 1, 3, 1})));
   EXPECT_FALSE(takes(nchw({4, 90, 90, 100, 1})));
   if (SupportedKernels().front().isa != Isa::kAvx2) return;
   EXPECT_EQ(PlanRun(ForwardOf({4, 90, 90, 50, 1}), {}).algorithm, "few-pixels");
   EXPECT_EQ(PlanRun(InputGradientOf({2, 28, 28, 1, 128}), {}).algorithm, "few-pixels");
+  EXPECT_EQ(PlanRun(ForwardOf({2, 40, 40, 128, 2}), {}).algorithm, "few-pixels");
 }
 
 // Sums wait in the result where one block of one tap makes them; a copy of the filter is for more

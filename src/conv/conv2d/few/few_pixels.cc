@@ -1,7 +1,7 @@
 // Forward convolutions and input gradients of few pixels: what takes time is to read the filter,
 // so that happens once, in the order of memory, and all pixels meet what is read. An input
 // gradient's filter is transposed a few terms at a time, in the first cache. Where pixels of a
-// result of one channel meet one of the source each, the source is read like that.
+// result of few channels meet one of the source each, the source is read like that.
 #include <algorithm>
 #include <string>
 
@@ -195,24 +195,28 @@ void FewPixelsRunner<Compute>::Store(const Strip& strip, const Scratch& scratch)
   }
 }
 
-// True of a 1x1 filter to one channel in NHWC, where each number is the product of a row of the
-// source and the filter; of a source that the caches hold, for half a line of many rows at a time
-// is not how memory is read.
-bool GivesOneChannel(const Problem& problem, const TapSum& sum) {
+// True of a 1x1 filter to one channel in NHWC, or forward to two, where each number is the product
+// of a row of the source and one of the filter; of a source that the caches hold, for half a line
+// of many rows at a time is not how memory is read.
+bool GivesFewChannels(const Problem& problem, const TapSum& sum) {
+  const int64_t most = sum.forward ? 2 : 1;
   return problem.HasTerms() && problem.data_format == DataFormat::kNHWC &&
-         KeepsPixels(problem.geometry) && sum.groups == 1 && sum.result_c == 1 &&
+         KeepsPixels(problem.geometry) && sum.groups == 1 && sum.result_c <= most &&
          CachesHold(problem.OperandBytes(), 1);
 }
 
-// Returns the input gradient of one pixel that has the same sums, cut alike by canon-1: its filter
-// is the source, whose pixels are its input's channels, and its out_backprop the filter.
+// Returns the input gradient that has the same sums, cut alike by canon-1: its filter is the
+// source, whose pixels are its input's channels, and its out_backprop the filter. Channels of the
+// result are its pixels, so that as planes its tensors lie like filter and result.
 Problem WithSourceAsFilter(const Problem& problem, const TapSum& sum) {
   Problem turned = problem;
   turned.op = Op::kConv2DBackpropInput;
+  if (sum.result_c > 1) turned.data_format = DataFormat::kNCHW;
   ConvGeometry& g = turned.geometry;
   g.in_c = g.group_in_c = sum.batch * sum.source_h * sum.source_w;
   g.out_c = g.group_out_c = sum.source_c;
-  g.batch = g.in_h = g.in_w = g.out_h = g.out_w = 1;
+  g.batch = g.in_h = g.out_h = 1;
+  g.in_w = g.out_w = sum.result_c;
   return turned;
 }
 
@@ -226,7 +230,7 @@ class FewPixelsPlan final : public Plan {
   Work CountWork() const override { return cut_.CountWork(); }
   std::string Tiles() const override { return cut_.Tiles(); }
   bool Run(const ConvArgs& args) const override {
-    if (one_channel_) {
+    if (turns_) {
       const bool forward = InfoOf(args.problem.op).direction == Direction::kForward;
       const ConvArgs turned = {problem_,    nullptr,      args.Source(forward), args.filter,
                                args.result, args.kernels, args.parallel};
@@ -240,11 +244,11 @@ class FewPixelsPlan final : public Plan {
  private:
   FewPixelsPlan(const Problem& problem, const TapSum& sum, const KernelTable& kernels,
                 int num_threads)
-      : one_channel_(GivesOneChannel(problem, sum)),
-        problem_(one_channel_ ? WithSourceAsFilter(problem, sum) : problem),
+      : turns_(GivesFewChannels(problem, sum)),
+        problem_(turns_ ? WithSourceAsFilter(problem, sum) : problem),
         cut_(problem_, kernels, num_threads) {}
 
-  const bool one_channel_;
+  const bool turns_;
   const Problem problem_;
   const FewPixelsCut<Compute> cut_;
 };
@@ -252,15 +256,14 @@ class FewPixelsPlan final : public Plan {
 bool CanTakeFewPixels(const Problem& problem, const KernelTable& kernels) {
   if (!HasFewRowsKernel(problem, kernels) || !TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
-  return HasFewPixels(sum) || GivesOneChannel(problem, sum);
+  return HasFewPixels(sum) || GivesFewChannels(problem, sum);
 }
 
 }  // namespace
 
 const Algorithm kConv2DFewPixels = {
     .name = "few-pixels",
-    .summary =
-        "few pixels of the result, or one channel: filter or source read once, where it lies",
+    .summary = "few pixels of the result, or one or two channels: filter or source read once",
     .can = CanTakeFewPixels,
     .plan = PlanComputed<FewPixelsPlan>,
 };

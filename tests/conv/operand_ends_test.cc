@@ -52,6 +52,7 @@ constexpr const char* kConvolutions[] = {
     "NHWC in=4,1,1,64 filter=1,1,64,100 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
     "NHWC in=3,9,11,40 filter=1,1,40,52 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
     "NHWC in=2,9,7,64 filter=1,1,64,4 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
+    "NHWC in=2,9,7,50 filter=1,1,50,3 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
     "NHWC in=2,9,7,80 filter=1,1,40,8 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",
     "NHWC in=1,5,5,32 filter=3,3,32,36 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=SAME",
     "NHWC in=2,4,4,48 filter=1,1,12,72 strides=1,1 dilations=1,1 pads=0,0,0,0 padding=VALID",

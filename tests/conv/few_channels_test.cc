@@ -104,6 +104,19 @@ TEST(FewChannels, CountsEveryTermOfEveryImage) {
   }
 }
 
+// 16 KiB of pixels with 64 channels are 64, with 1,000 four, where 16 are the fewest.
+TEST(FewChannels, TakesPartsThatStayInTheFirstCache) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.few_rows_f32.run == nullptr) continue;
+    const auto calls = [&](int64_t many) {
+      const Problem problem = ProblemOfPixels({2, 64, 64, many, 4});
+      return kConv2DFilterFewChannels.plan(problem, kernels, 1)->CountWork().Of(WorkKind::kCall);
+    };
+    EXPECT_EQ(calls(64), 2 * 64 * 64 / 64);
+    EXPECT_EQ(calls(1000), 2 * 64 * 64 / 16);
+  }
+}
+
 // A head of few classes, and what comes from few channels.
 TEST(FewChannels, ChosenForFewChannels) {
   const auto chosen = [](const PixelLayer& layer) {

@@ -37,8 +37,8 @@ inline constexpr int64_t kMostGroupRowBlocks = 16;
 struct FilterCut {
   struct Sizes {  // of the kernels
     int64_t tile_rows, tile_sums;
-    Panels panels;  // of one group
-    int64_t lanes;
+    Panels panels;             // of one group
+    int64_t lanes;             // of a vector
     int64_t element_bytes;     // of an operand's element
     bool stores_compute_type;  // not a 16-bit type
     bool pairs;                // elements are pairs of output columns and what they meet
@@ -113,8 +113,8 @@ struct FilterCut {
   // Where pixels are longer than a panel every tile that meets one pays for its distance, about as
   // much as it costs to copy one number, or far more where they crowd, or where a panel's part of
   // one is no whole lines: the first cache then holds too few of them. Packed, they are neighbours.
-  // The last panel must be of whole vectors; those that are lines have been measured packed alone,
-  // unless it is as wide as the others.
+  // The last panel is of whole vectors unless columns are masked; of vectors that are lines it must
+  // be as wide as the others, for narrower ones have not been measured in place.
   bool PanelsServeInPlace(int64_t group_channels, int64_t channels, int64_t distance) const {
     const int64_t least_cols = sizes.vectors_are_lines ? sizes.panels.cols : sizes.lanes;
     const bool whole = group_channels % least_cols == 0;

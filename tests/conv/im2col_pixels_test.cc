@@ -67,6 +67,11 @@ TEST(WindowsOfPixels, TakesOneBlockOfOnePhaseWithoutGaps) {
   const std::string same = " strides=1,1 dilations=1,1 pads=1,1,1,1";
   EXPECT_TRUE(takes("in=1,40,40,28 filter=3,3,28,8" + same));
   EXPECT_FALSE(takes("in=1,40,40,29 filter=3,3,29,8" + same));
+  EXPECT_TRUE(takes("in=1,40,40,16 filter=3,3,16,227" + same));
+  EXPECT_FALSE(takes("in=1,40,40,16 filter=3,3,16,228" + same)) << "128 KiB of the filter";
+  EXPECT_TRUE(takes("in=1,40,40,1 filter=3,3,1,512" + same));
+  EXPECT_TRUE(takes("in=1,40,40,2 filter=3,3,2,500" + same));
+  EXPECT_FALSE(takes("in=1,40,40,2 filter=3,3,2,512" + same)) << "rows of 2 KiB, 36 of them";
   EXPECT_FALSE(takes("in=1,40,40,8 filter=1,1,8,8 strides=1,1 dilations=1,1 pads=0,0,0,0"));
   EXPECT_FALSE(takes("in=1,40,40,8 filter=3,3,4,8" + same)) << "two groups";
   EXPECT_FALSE(takes("in=1,40,40,8 filter=3,3,8,8 strides=1,1 dilations=2,1 pads=1,1,1,1"));

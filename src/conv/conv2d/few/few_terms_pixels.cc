@@ -270,7 +270,15 @@ bool MeetsOneEach(const std::vector<AxisPhase>& phases, int64_t source_size) {
          (phase.count - 1) * phase.source_step < source_size;
 }
 
-constexpr int64_t kMostFilterBytes = int64_t{128} << 10;  // of a filter that all tiles meet
+// True of a filter that stays near while each tile meets all of it: in the first cache if vectors
+// are whole lines, or its rows would crowd in few sets.
+bool FilterStaysNear(const Problem& problem, const TapSum& sum, const KernelTable& kernels) {
+  constexpr int64_t kMostBytes = int64_t{128} << 10;
+  const int64_t bytes = InfoOf(problem.dtype).bytes;
+  const bool near =
+      kernels.vector_bytes >= kLineBytes || PixelsCrowd(sum.result_c * bytes, kernels);
+  return problem.NumElements(Role::kFilter) * bytes <= (near ? kFirstCacheBytes : kMostBytes);
+}
 
 // Writing a pixel of some lines is what takes time, most of all where panels of channels, of
 // vectors shorter than a line, would write parts of lines to memory. Of more terms, or of a filter
@@ -281,9 +289,8 @@ bool HasFewTermsForPixels(const Problem& problem, const TapSum& sum, const Kerne
   const bool short_vectors = kernels.vector_bytes < kLineBytes;
   const bool far = short_vectors && problem.ResultBytes() >= kTensorsLeaveTheCaches;
   const int64_t pixel_bytes = sum.result_c * InfoOf(problem.dtype).bytes;
-  const bool near_filter = !short_vectors || PixelsCrowd(pixel_bytes, kernels);
   return sum.source_c <= (far ? kMostFarTerms : kMostTerms) && pixel_bytes >= kFewestPixelBytes &&
-         sum.source_c * pixel_bytes <= (near_filter ? kFirstCacheBytes : kMostFilterBytes);
+         FilterStaysNear(problem, sum, kernels);
 }
 
 }  // namespace
@@ -296,19 +303,13 @@ bool CanTakeFewTermsOfPixels(const Problem& problem, const KernelTable& kernels)
 }
 
 // Vectors that are whole lines are left to the packed panels, which write whole lines, too: the
-// form has not been measured with them. Each tile meets all of the filter, whose rows must not
-// crowd in few sets of the first cache unless that holds all.
+// form has not been measured with them.
 bool CanTakeWindowsOfPixels(const Problem& problem, const KernelTable& kernels) {
   if (kernels.vector_bytes >= kLineBytes) return false;
-  constexpr int64_t kFewSetsBytes = 2048;
   const ConvGeometry& g = problem.geometry;
   const TapSum sum(problem);
-  const int64_t bytes = InfoOf(problem.dtype).bytes;
-  const int64_t filter_bytes = problem.NumElements(Role::kFilter) * bytes;
-  const bool crowds = sum.result_c * bytes % kFewSetsBytes == 0;
-  const int64_t most = crowds ? kFirstCacheBytes : kMostFilterBytes;
   return sum.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && sum.num_phases() == 1 &&
-         PhasesOf(sum).front().blocks.size() == 1 && filter_bytes <= most;
+         PhasesOf(sum).front().blocks.size() == 1 && FilterStaysNear(problem, sum, kernels);
 }
 
 std::unique_ptr<Plan> PlanFewTermsOfPixels(const Problem& problem, const KernelTable& kernels,

@@ -117,8 +117,8 @@ bool RowsMaySpill(const FewRowsArgs<Compute>& args) {
   return true;
 }
 
-// Where tiles of kMostVectors vectors end that are all whole, and where the last tile begins. What
-// is left of whole ones is shared: a narrow tile takes as long as one twice as wide.
+// Tiles of kMostVectors whole vectors end at one column, and the last tile begins at the other. The
+// vectors that are left are shared: a narrow tile takes as long as one twice as wide.
 struct TileColumns {
   int64_t end_whole, begin_last;
 

@@ -60,7 +60,7 @@ class FewChannelsPlan final : public Plan {
   int64_t ColsOf(int64_t strip) const {
     return std::min(strip_cols_, num_cols_ - strip * strip_cols_);
   }
-  // Of one call of the kernel.
+  // Pixels that one call of the kernel takes, at most.
   int64_t MostTerms() const {
     return std::clamp<int64_t>(kPartBytes / int64_t{sizeof(Compute)} / strip_cols_, kFewestTerms,
                                kBlockTerms);

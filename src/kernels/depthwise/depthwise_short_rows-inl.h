@@ -12,80 +12,17 @@
 #define CONVGRAD_KERNELS_DEPTHWISE_SHORT_ROWS_INL_H_
 #endif
 
+#include "kernels/depthwise/depthwise_short_sums-inl.h"
 #include "kernels/depthwise/depthwise_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
-// Rows of taps, and taps of each.
-inline constexpr int64_t kShortRows = 3, kShortTaps = 3;
-
 // True where numbers are best loaded anew for each tap: they need not be widened, or both parts of
 // a group are from one load.
 template <class T>
 inline constexpr bool kLoadsForEachTap = !kInStorage<T> || (kGroupParts<T> == 2 && kManyRegisters);
-
-// Loads neighbouring vectors of channels, or both parts of a group; if one, part kPart.
-template <int64_t kPart, class D, class T, class V, int64_t kVectors>
-HWY_INLINE void LoadVectors(D d, const T* at, V (&to)[kVectors]) {
-  if constexpr (kVectors == 2 && kGroupParts<T> == 2) {
-    to[0] = LoadPart<0>(d, at);
-    to[1] = LoadPart<1>(d, at);
-  } else {
-#pragma GCC unroll 4
-    for (int64_t v = 0; v < kVectors; ++v) to[v] = LoadPart<kPart>(d, at + v * kGroupSize<T>);
-  }
-}
-
-// An output of one row and what its first taps meet. It moves along the row: addresses must not
-// need more registers than there are.
-template <class T, int64_t kRows>
-struct ShortRowsPlace {
-  const T* out_backprop;
-  const T* source[kRows];
-
-  HWY_INLINE void Move(int64_t out_backprop_by, int64_t source_by) {
-    out_backprop += out_backprop_by;
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kRows; ++i) source[i] += source_by;
-  }
-};
-
-// The sums of all taps.
-template <class V, int64_t kVectors>
-struct ShortSums {
-  V of[kShortRows][kShortTaps][kVectors];
-
-  HWY_INLINE ShortSums() {}  // one that the compiler adds is not for this target
-};
-
-// The outputs from `begin` to `end` of a row into the sums of kRows rows of taps, from the kTop-th
-// on. kChecked: some taps may be off the row.
-template <int64_t kPart, bool kChecked, int64_t kTop, class D, class T, class V, int64_t kVectors,
-          int64_t kRows>
-HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t begin, int64_t end,
-                           ShortRowsPlace<T, kRows>& at, ShortSums<V, kVectors>& acc) {
-  const int64_t tap_step = rows.dilation * rows.source_stride;
-  int64_t col = rows.segments[0].origin + begin * rows.stride;
-  for (int64_t t = begin; t < end; ++t, col += rows.stride) {
-    V g[kVectors], x[kVectors];
-    LoadVectors<kPart>(d, at.out_backprop, g);
-#pragma GCC unroll 4
-    for (int64_t k = 0; k < kShortTaps; ++k) {
-      const auto tap_col = static_cast<uint64_t>(col + k * rows.dilation);
-      if (kChecked && tap_col >= static_cast<uint64_t>(rows.num_cols)) continue;
-#pragma GCC unroll 4
-      for (int64_t i = 0; i < kRows; ++i) {
-        LoadVectors<kPart>(d, at.source[i] + k * tap_step, x);
-        V(&sums)[kVectors] = acc.of[kTop + i][k];
-#pragma GCC unroll 4
-        for (int64_t v = 0; v < kVectors; ++v) sums[v] = Fma(x[v], g[v], sums[v]);
-      }
-    }
-    at.Move(rows.out_backprop_stride, rows.stride * rows.source_stride);
-  }
-}
 
 // `count` columns of the source of a row whose outputs and taps are neighbours, into the sums of
 // taps [kFirst, kLast). g[k - 1] is the output that the place's column meets with tap k; the place
@@ -126,23 +63,6 @@ struct ShortRowsPart {
   int64_t channel, slot;
   int64_t first, last;
 };
-
-template <class T>
-bool Fetches(const DepthwiseGradientRows<T>& rows) {
-  return rows.ahead != nullptr || rows.next.count + rows.next_out_backprop.count > 0;
-}
-
-// Fetches what goes with outputs from `begin` to `end` of a row, once for all parts of a group.
-template <int64_t kPart, class T>
-HWY_INLINE void FetchForColumns(const DepthwiseGradientRows<T>& rows, int64_t row, int64_t channel,
-                                int64_t begin, int64_t end, LineFetcher& lines) {
-  if constexpr (kPart > 0) return;
-  lines.Fetch(end - begin);
-  FetchNext(rows.next, begin * rows.stride, (end - begin) * rows.stride, rows.source_stride,
-            channel, row * rows.source_row_step);
-  FetchNext(rows.next_out_backprop, begin, end - begin, rows.out_backprop_stride, channel,
-            row * rows.out_backprop_row_step);
-}
 
 // A row whose outputs and taps are neighbours, of which at most the first and the last column are
 // off the row.
@@ -264,22 +184,11 @@ HWY_NOINLINE void GradientOfVectors(const DepthwiseGradientImages<T>& images,
   }
 }
 
-// Sets of the first cache that pixels at such a distance lie in.
-template <class T>
-int64_t SetsOfPixels(const DepthwiseGradientRows<T>& rows) {
-  constexpr int64_t kSets = 64;
-  const int64_t apart = rows.source_stride * static_cast<int64_t>(sizeof(T));
-  const int64_t lines = apart / LinesAhead::kLineBytes;
-  return apart % LinesAhead::kLineBytes != 0 ? kSets : kSets / HWY_MIN(kSets, lines & -lines);
-}
-
 // True if the first cache keeps what a row of outputs meets of one vector of channels until the
 // next row comes for it.
 template <class T>
 bool StaysInFirstCache(const DepthwiseGradientRows<T>& rows) {
-  constexpr int64_t kWays = 8;
-  const int64_t columns = (rows.count - 1) * rows.stride + kShortTaps;
-  return kShortRows * columns + rows.count <= kWays * SetsOfPixels(rows);
+  return LinesMet(rows, rows.count) <= LinesKept(rows);
 }
 
 // True if some vectors of channels are taken at a time: of rows that are fetched, only one.
@@ -295,6 +204,14 @@ inline int64_t GroupsTogether(int64_t left, bool neighbours) {
   return left == 4 ? 2 : HWY_MAX(1, HWY_MIN(left, most));
 }
 
+// True if AddNeighbours takes the rows.
+template <class T>
+bool AreNeighbours(const DepthwiseGradientRows<T>& rows) {
+  const int64_t origin = rows.segments[0].origin;
+  return rows.stride == 1 && rows.dilation == 1 && rows.count >= 2 && origin >= -1 &&
+         origin + rows.count + 1 <= rows.num_cols;
+}
+
 // True if the vectors of many channels are taken some or one at a time sooner than all of a tile
 // together: always if some. Single ones that are less than a line are not where a row is a tile.
 template <class T>
@@ -305,14 +222,6 @@ bool PaysByVectors(const DepthwiseGradientRows<T>& rows) {
   if (kGroupSize<T> < kLine && (fetches || rows.count == kTile)) return false;
   if (fetches && rows.source_stride % kLine != 0) return false;
   return StaysInFirstCache(rows);
-}
-
-// True if AddNeighbours takes the rows.
-template <class T>
-bool AreNeighbours(const DepthwiseGradientRows<T>& rows) {
-  const int64_t origin = rows.segments[0].origin;
-  return rows.stride == 1 && rows.dilation == 1 && rows.count >= 2 && origin >= -1 &&
-         origin + rows.count + 1 <= rows.num_cols;
 }
 
 // The sums of the first tap if the rows of all groups meet some of three short rows of taps, and
@@ -354,11 +263,9 @@ bool AreShortRows(const DepthwiseGradientRows<T>& rows) {
 template <class T>
 void GradientOfShortRows(const DepthwiseGradientImages<T>& images, ComputeType<T>* sums) {
   const DepthwiseGradientRows<T>& rows = images.groups[0];
-  const int64_t origin = rows.segments[0].origin, stride = rows.stride;
-  const int64_t room = rows.num_cols - origin - (kShortTaps - 1) * rows.dilation;
   ShortRowsPart part = {};
-  part.first = HWY_MIN(rows.count, HWY_MAX(0, (stride - 1 - origin) / stride));
-  part.last = HWY_MAX(part.first, HWY_MIN(rows.count, (room + stride - 1) / stride));
+  part.first = FirstOnRow(rows);
+  part.last = HWY_MAX(part.first, LastOnRow(rows));
   constexpr int64_t kSize = kGroupSize<T>, kParts = kGroupParts<T>;
   const bool neighbours = AreNeighbours(rows), together = TakesVectorsTogether(rows);
   const auto take = [&](auto index, auto vectors) {

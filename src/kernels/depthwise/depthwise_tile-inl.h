@@ -209,6 +209,24 @@ HWY_NOINLINE inline void FetchLines(LinesAhead* ahead, int64_t num_vectors) {
   LineFetcher(ahead).Fetch(num_vectors);
 }
 
+// True if lines are fetched with the rows.
+template <class T>
+bool Fetches(const DepthwiseGradientRows<T>& rows) {
+  return rows.ahead != nullptr || rows.next.count + rows.next_out_backprop.count > 0;
+}
+
+// Fetches what goes with outputs from `begin` to `end` of a row, once for all parts of a group.
+template <int64_t kPart, class T>
+HWY_INLINE void FetchForColumns(const DepthwiseGradientRows<T>& rows, int64_t row, int64_t channel,
+                                int64_t begin, int64_t end, LineFetcher& lines) {
+  if constexpr (kPart > 0) return;
+  lines.Fetch(end - begin);
+  FetchNext(rows.next, begin * rows.stride, (end - begin) * rows.stride, rows.source_stride,
+            channel, row * rows.source_row_step);
+  FetchNext(rows.next_out_backprop, begin, end - begin, rows.out_backprop_stride, channel,
+            row * rows.out_backprop_row_step);
+}
+
 // Channels that kernels for all rows take at a time, whatever a group is elsewhere: a source vector
 // is loaded once for all taps, so that it pays to widen neighbours.
 template <class T>

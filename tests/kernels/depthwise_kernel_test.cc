@@ -322,6 +322,26 @@ TEST(DepthwiseKernels, GradientsOfShortRowsFollowTheFormula) {
   }
 }
 
+// Three taps of two and more rows, with strides, of several vectors: rows of taps in twos and
+// threes, tiles as long as a row and shorter, where pixels share few sets of a cache.
+TEST(DepthwiseKernels, GradientsOfShortTilesFollowTheFormula) {
+  for (const int64_t stride : {2, 3, 5}) {
+    for (const int64_t num_rows : {2, 3, 4, 5, 7}) {
+      for (const int64_t channels : {20, 37, 128, 512}) {
+        for (const int64_t count : {1, 4, 7, 16}) {
+          const RowCase c = {channels, count, (count - 1) * stride + 2, -1, 3, stride, 1, num_rows,
+                             1,        2};
+          for (const KernelTable& table : SupportedKernels()) {
+            CheckGradient<float>(table, c, 18);
+            CheckGradient<double>(table, c, 18);
+            if (HasFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(DepthwiseKernels, RepeatAndPartChannels) {
   for (const KernelTable& table : SupportedKernels()) {
     for (const int64_t channels : {1, 3, 16, 31, 64}) {

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "kernels/depthwise/depthwise_short_rows-inl.h"
+#include "kernels/depthwise/depthwise_short_tiles-inl.h"
 #include "kernels/depthwise/depthwise_tile-inl.h"
 #include "kernels/kernel_table.h"
 
@@ -207,6 +208,14 @@ bool TakeAlikeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
   return true;
 }
 
+// True if neighbouring outputs share columns that tiles have code of their own for.
+template <class T>
+bool SharesColumns(const DepthwiseGradientRows<T>& rows) {
+  const int64_t dilation = rows.dilation;
+  if (rows.stride == 2) return dilation == 1;
+  return rows.stride == 1 && (dilation == 1 || dilation == 2 || dilation == 4);
+}
+
 // A whole tile if its outputs share columns; else false.
 template <class T>
 bool TakeWholeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64_t row,
@@ -217,16 +226,33 @@ bool TakeWholeTile(const DepthwiseGradientRows<T>& rows, int64_t num_taps, int64
   constexpr std::integral_constant<int64_t, 1> kOne;
   constexpr std::integral_constant<int64_t, 2> kTwo;
   constexpr std::integral_constant<int64_t, 4> kFour;
-  if (rows.stride == 2) return rows.dilation == 1 && alike(kTwo, kOne);
-  if (rows.stride > 2) return false;
+  if (!SharesColumns(rows)) return false;
+  if (rows.stride == 2) return alike(kTwo, kOne);
   return rows.dilation == 1   ? alike(kOne, kOne)
          : rows.dilation == 2 ? alike(kOne, kTwo)
-                              : rows.dilation == 4 && alike(kOne, kFour);
+                              : alike(kOne, kFour);
+}
+
+// A row by short tiles: one, if it can be; else as many outputs as can be by tiles that share
+// columns.
+template <class T>
+void GradientOfShortRow(const DepthwiseGradientRows<T>& rows, int64_t row) {
+  int64_t out = 0;
+  if (SharesColumns(rows) && MostOutputs(rows, rows.count) < rows.count) {
+    for (; out + kTile <= rows.count; out += kTile) {
+      if (TakeWholeTile(rows, kShortTaps, row, out, {0, rows.channels})) continue;
+      GradientOfShortTiles(rows, row, out, out + kTile);
+    }
+  }
+  if (out < rows.count) GradientOfShortTiles(rows, row, out, rows.count);
 }
 
 // Takes a row of outputs whose segments are alike.
 template <class T>
 void GradientOfRow(const DepthwiseGradientRows<T>& rows, int64_t row) {
+  if constexpr (kHasShortTiles<T>) {
+    if (TakesShortTiles(rows)) return GradientOfShortRow(rows, row);
+  }
   const int64_t num_taps = rows.segments[0].num_taps;
   const int64_t step = ChannelsTogether<T>(num_taps, rows.channels);
   for (int64_t begin = 0; begin < rows.channels; begin += step) {

@@ -212,13 +212,40 @@ bool AreNeighbours(const DepthwiseGradientRows<T>& rows) {
          origin + rows.count + 1 <= rows.num_cols;
 }
 
-// True if the vectors of many channels are taken some or one at a time sooner than all of a tile
-// together: always if some. Single ones that are less than a line are not where a row is a tile.
+// Short tiles are for 16 registers, and numbers that are loaded anew for each tap.
 template <class T>
-bool PaysByVectors(const DepthwiseGradientRows<T>& rows) {
+inline constexpr bool kHasShortTiles = kSlide && !kManyRegisters && !kInStorage<T>;
+
+// True if short tiles take rows with a stride, of several vectors of channels: one vector of row
+// after row would read parts of lines far from each other, most of them twice.
+template <class T>
+bool TakesShortTiles(const DepthwiseGradientRows<T>& rows) {
+  return kHasShortTiles<T> && rows.stride > 1 && rows.num_segments > 1 &&
+         rows.segments[0].num_taps == kShortTaps && rows.channels > kGroupSize<T>;
+}
+
+// True if the first cache keeps all that the rows meet, of all channels.
+template <class T>
+bool AllStayInFirstCache(const DepthwiseGradientImages<T>& images) {
+  constexpr int64_t kBytes = 24 << 10;
+  const DepthwiseGradientRows<T>& any = images.groups[0];
+  int64_t num_rows = 0;
+  for (int64_t i = 0; i < images.num_groups; ++i) num_rows += images.groups[i].num_rows;
+  const int64_t source = HWY_MIN(any.stride, kShortRows) * ColumnsMet(any, any.count);
+  const int64_t pixels = images.num_images * num_rows * (source + any.count);
+  return pixels * any.source_stride * static_cast<int64_t>(sizeof(T)) <= kBytes;
+}
+
+// True if the vectors of many channels are taken some or one at a time sooner than all of a tile
+// together: always if some. Single ones that are less than a line are not where a row is a tile, or
+// where short tiles take it and not all of it stays in the first cache.
+template <class T>
+bool PaysByVectors(const DepthwiseGradientImages<T>& images) {
+  const DepthwiseGradientRows<T>& rows = images.groups[0];
   constexpr int64_t kLine = LinesAhead::kLineBytes / sizeof(T);
   const bool fetches = rows.next.count + rows.next_out_backprop.count > 0;
   if (TakesVectorsTogether(rows)) return true;
+  if (TakesShortTiles(rows)) return AllStayInFirstCache(images);
   if (kGroupSize<T> < kLine && (fetches || rows.count == kTile)) return false;
   if (fetches && rows.source_stride % kLine != 0) return false;
   return StaysInFirstCache(rows);
@@ -230,7 +257,7 @@ template <class T>
 ComputeType<T>* SumsOfShortRows(const DepthwiseGradientImages<T>& images) {
   const DepthwiseGradientRows<T>& any = images.groups[0];
   if (!kLoadsForEachTap<T> && !AreNeighbours(any)) return nullptr;
-  if (any.channels > kGroupSize<T> && !PaysByVectors(any)) return nullptr;
+  if (any.channels > kGroupSize<T> && !PaysByVectors(images)) return nullptr;
   const DepthwiseGradientRows<T>* const end = images.groups + images.num_groups;
   ComputeType<T>* first = any.segments[0].sums;
   for (const auto* rows = images.groups; rows != end; ++rows) {

@@ -67,14 +67,16 @@ TEST(DepthwiseFilterOf, MoreBlocksThanArePlanned) {
   }
 }
 
-// Neighbouring pixels 4 KiB apart, which are not read in place.
+// Neighbouring pixels 4 KiB apart, which are not read in place, but for those met once.
 TEST(DepthwiseFilterOf, PixelsThatShareSetsOfTheCache) {
   for (const char* operands : {"float32 NHWC in=3,5,9,1024 filter=3,3,1024,1",
                                "float64 NHWC in=3,5,9,512 filter=3,3,512,1"}) {
-    const Problem problem =
-        ParseProblem(std::string("depthwise_conv2d_backprop_filter ") + operands +
-                     " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
-    CheckAlgorithm("direct", problem, RandomOperands(problem, 5, Values::kOrdinary));
+    for (const char* strides : {"1,1", "2,2", "3,3"}) {
+      const Problem problem =
+          ParseProblem(std::string("depthwise_conv2d_backprop_filter ") + operands +
+                       " strides=" + strides + " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+      CheckAlgorithm("direct", problem, RandomOperands(problem, 5, Values::kOrdinary));
+    }
   }
 }
 
@@ -154,6 +156,7 @@ TEST(DepthwiseFilterOf, PixelsOfAPageArePackedUnlessStridesLeaveFewToComeBackFor
     EXPECT_EQ(in_place("1,1", kernels), !crowds) << NameOf(kernels.isa);
     EXPECT_EQ(in_place("2,2", kernels), !crowds || kernels.vector_bytes == 64)
         << NameOf(kernels.isa);
+    EXPECT_TRUE(in_place("3,3", kernels)) << NameOf(kernels.isa);
   }
 }
 

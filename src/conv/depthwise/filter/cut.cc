@@ -263,7 +263,8 @@ void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable&
   const int64_t group = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
   });
-  crowds_sets = nhwc && multiplier == 1 && stored_bytes == compute_bytes &&
+  const bool meets_pixels_once = rows.kernel <= rows.stride && cols.kernel <= cols.stride;
+  crowds_sets = nhwc && multiplier == 1 && stored_bytes == compute_bytes && !meets_pixels_once &&
                 output.c * stored_bytes % (kLineSets * kernels.vector_bytes) == 0 &&
                 !(ReadsLinesTogether(problem.dtype, kernels) && cols.stride > 1);
   input_in_place = nhwc && multiplier == 1 && output.c >= group && !crowds_sets;

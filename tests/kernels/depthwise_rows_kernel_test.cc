@@ -54,7 +54,7 @@ RowsCase RandomRowsCase(std::mt19937_64& random) {
   if (c.kind == Kind::kInTurn) {
     c.count = draw(0, 1) == 1 ? draw(1, 24) : draw(1, 3);
     c.num_tap_rows = draw(0, 5);
-    c.num_taps = draw(0, 1) == 1 ? 3 : draw(1, 5);
+    c.num_taps = draw(0, 1) == 1 ? 1 + 2 * draw(1, 2) : draw(1, 7);
     c.stride = draw(1, 3);
     c.row_stride = draw(1, 3);
     c.first_row = draw(-8, 4);

@@ -25,10 +25,9 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kWidestInTurn = 7;  // columns
 
-// The columns of a tile that find one tap on the row, from begin to end; if none, end is 0.
+// The columns of a tile that find one tap on the row, from begin to end; if none, none are before
+// end, and all before begin.
 struct ColumnsOfTap {
-  bool Has(int64_t p) const { return begin <= p && p < end; }
-
   int32_t begin, end;
 };
 
@@ -87,21 +86,22 @@ HWY_INLINE void AddColumn(D d, const T* at, const V (&weights)[kVectors], V (&su
   }
 }
 
-// Adds a row of three taps to the sums of kWidth columns of kVectors vectors. At most the first and
-// the last column of the source that the tile reads are off the row.
-template <int64_t kWidth, int64_t kVectors, class D, class T, class V>
-HWY_INLINE void AddThreeTaps(D d, const DepthwiseRows<T>& rows, const TileInTurn<T>& tile,
-                             V (&sums)[kWidth][kVectors]) {
+// Adds a row of kTaps taps to the sums of kWidth columns of kVectors vectors. What its first and
+// its last column meet with the middle tap is on the row: so few columns can be off it.
+template <int64_t kTaps, int64_t kWidth, int64_t kVectors, class D, class T, class V>
+HWY_INLINE void AddOddTaps(D d, const DepthwiseRows<T>& rows, const TileInTurn<T>& tile,
+                           V (&sums)[kWidth][kVectors]) {
+  constexpr int64_t kHalf = kTaps / 2;
   TileColumns<kWidth, T> columns(rows, tile.source);
   const T* filter = tile.filter;
-#pragma GCC unroll 4
-  for (int64_t k = 0; k < kRowsTaps; ++k) {
+#pragma GCC unroll 8
+  for (int64_t k = 0; k < kTaps; ++k) {
     V weights[kVectors];
     LoadTap(d, filter, weights);
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kWidth; ++p) {
-      if (k == 0 && p == 0 && !tile.taps[k].Has(p)) continue;
-      if (k == kRowsTaps - 1 && p == kWidth - 1 && !tile.taps[k].Has(p)) continue;
+      if (k + p < kHalf && p < tile.taps[k].begin) continue;
+      if (kTaps - 1 - k + kWidth - 1 - p < kHalf && p >= tile.taps[k].end) continue;
       AddColumn(d, columns[p], weights, sums[p]);
     }
     columns.Move();
@@ -183,7 +183,7 @@ HWY_INLINE void AddTaps(D d, const DepthwiseRows<T>& rows, const TileInTurn<T>& 
 }
 
 // Makes a tile's results, of kVectors vectors of channels.
-template <bool kThree, int64_t kWidth, int64_t kVectors, class T>
+template <int64_t kTaps, int64_t kWidth, int64_t kVectors, class T>
 HWY_INLINE void ForwardVectors(const DepthwiseRows<T>& rows, TileInTurn<T> tile) {
   const hn::ScalableTag<ComputeType<T> > d;
   hn::Vec<decltype(d)> sums[kWidth][kVectors];
@@ -191,8 +191,8 @@ HWY_INLINE void ForwardVectors(const DepthwiseRows<T>& rows, TileInTurn<T> tile)
   for (int64_t i = 0; i < kWidth * kVectors; ++i) sums[i / kVectors][i % kVectors] = hn::Zero(d);
   if (HWY_LIKELY(tile.num_rows > 0)) {
     do {
-      if constexpr (kThree) {
-        AddThreeTaps<kWidth, kVectors>(d, rows, tile, sums);
+      if constexpr (kTaps > 0) {
+        AddOddTaps<kTaps, kWidth, kVectors>(d, rows, tile, sums);
       } else {
         AddTaps<kWidth, kVectors>(d, rows, tile, sums);
       }
@@ -217,12 +217,12 @@ HWY_INLINE void FindColumns(const DepthwiseRows<T>& rows, int64_t first_col, Col
     ColumnsOfTap has = {0, kWidth};
     while (has.begin < kWidth && col + has.begin * rows.stride < 0) ++has.begin;
     while (has.end > has.begin && col + (has.end - 1) * rows.stride >= rows.num_cols) --has.end;
-    taps[k] = has.begin < has.end ? has : ColumnsOfTap{};
+    taps[k] = has.begin < has.end ? has : ColumnsOfTap{kWidth, 0};
   }
 }
 
 // Makes all rows of kWidth columns of results, from first_out on.
-template <bool kThree, int64_t kWidth, class T>
+template <int64_t kTaps, int64_t kWidth, class T>
 HWY_NOINLINE void ForwardRowByRow(const DepthwiseRows<T>& given, int64_t first_out) {
   constexpr int64_t kSize = kRowsGroup<T>;
   const DepthwiseRows<T> rows = given;  // a copy, which no result can overwrite
@@ -245,29 +245,36 @@ HWY_NOINLINE void ForwardRowByRow(const DepthwiseRows<T>& given, int64_t first_o
     };
     int64_t channel = 0;
     for (; channel + 2 * kSize <= rows.channels; channel += 2 * kSize) {
-      ForwardVectors<kThree, kWidth, 2>(rows, at(channel));
+      ForwardVectors<kTaps, kWidth, 2>(rows, at(channel));
     }
     for (; channel < rows.channels; channel += kSize) {
-      ForwardVectors<kThree, kWidth, 1>(rows, at(HWY_MIN(channel, rows.channels - kSize)));
+      ForwardVectors<kTaps, kWidth, 1>(rows, at(HWY_MIN(channel, rows.channels - kSize)));
     }
   }
 }
 
-// True if each row has three taps, and at most the first and the last column that any of them reads
-// are off the row.
+// True if the middle taps of all columns are on the row.
 template <class T>
-bool HasThreeTaps(const DepthwiseRows<T>& rows) {
-  const int64_t last_middle = rows.origin + (rows.count - 1) * rows.stride + 1;
-  return rows.num_taps == kRowsTaps && rows.origin + 1 >= 0 && last_middle < rows.num_cols;
+bool HasMiddleTaps(const DepthwiseRows<T>& rows) {
+  const int64_t first = rows.origin + rows.num_taps / 2;
+  return first >= 0 && first + (rows.count - 1) * rows.stride < rows.num_cols;
+}
+
+// With kTaps 0 rows of any taps.
+template <int64_t kTaps, class T>
+void RowsInTurnOfTaps(const DepthwiseRows<T>& rows) {
+  ForColumns<1, kWidestInTurn>(rows.count, [&](auto width, int64_t first) HWY_ATTR {
+    ForwardRowByRow<kTaps, width()>(rows, first);
+  });
 }
 
 template <class T>
 void DepthwiseRowsInTurn(const DepthwiseRows<T>& rows) {
-  const bool three = HasThreeTaps(rows);
-  ForColumns<1, kWidestInTurn>(rows.count, [&](auto width, int64_t first) HWY_ATTR {
-    if (three) return ForwardRowByRow<true, width()>(rows, first);
-    ForwardRowByRow<false, width()>(rows, first);
-  });
+  if (rows.num_taps == 3 && HasMiddleTaps(rows)) return RowsInTurnOfTaps<3>(rows);
+  if constexpr (!kInStorage<T>) {  // numbers that have to be widened take longer than their loops
+    if (rows.num_taps == 5 && HasMiddleTaps(rows)) return RowsInTurnOfTaps<5>(rows);
+  }
+  RowsInTurnOfTaps<0>(rows);
 }
 
 template <class T>

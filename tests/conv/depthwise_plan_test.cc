@@ -126,7 +126,8 @@ TEST(DepthwisePlan, MakesAllRowsUnlessPixelsShareSets) {
   }
 }
 
-// 3x3 goes down the rows without a stride, or of few channels; seven taps go along them.
+// 3x3 goes down the rows without a stride, or of few channels; seven taps go along them, unless
+// columns are few.
 TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
   const std::string forward = "depthwise_conv2d", input = "depthwise_conv2d_backprop_input";
   for (const KernelTable& kernels : SupportedKernels()) {
@@ -148,9 +149,13 @@ TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
     EXPECT_EQ(takes(input, 3, 12, 2), has_kernel);
     EXPECT_FALSE(takes(input, 3, 11, 2));
     EXPECT_FALSE(takes(forward, 3, 2, 1));
-    EXPECT_FALSE(takes(forward, 7, 1, 1));
+    const auto by_columns = [&](int64_t columns, int64_t channels) {  // 7x7, without a stride
+      return RowsOfDirect(forward, columns + 4, channels, 1, kernels, 7) == ", all rows in turn";
+    };
+    EXPECT_EQ(by_columns(14, rows.group), has_kernel);
+    EXPECT_FALSE(by_columns(15, rows.group));
+    EXPECT_EQ(by_columns(15, 512 / 4), has_kernel);
     EXPECT_EQ(takes(forward, 7, 1, 2), has_kernel);
-    EXPECT_EQ(takes(forward, 7, 512 / (4 * rows.group), 1), has_kernel);
     EXPECT_EQ(RowsOfDirect(forward, 100, 1024, 1, kernels) == ", all rows in turn", has_kernel);
     const auto of_one_row = [&](int64_t cols, int64_t taps) {
       return TilesOfDirect(forward + " float32 NHWC in=" + ListOf({1, 1, cols, 64}) +

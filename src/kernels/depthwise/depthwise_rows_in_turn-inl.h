@@ -273,6 +273,7 @@ void DepthwiseRowsInTurn(const DepthwiseRows<T>& rows) {
   if (rows.num_taps == 3 && HasMiddleTaps(rows)) return RowsInTurnOfTaps<3>(rows);
   if constexpr (!kInStorage<T>) {  // numbers that have to be widened take longer than their loops
     if (rows.num_taps == 5 && HasMiddleTaps(rows)) return RowsInTurnOfTaps<5>(rows);
+    if (rows.num_taps == 7 && HasMiddleTaps(rows)) return RowsInTurnOfTaps<7>(rows);
   }
   RowsInTurnOfTaps<0>(rows);
 }

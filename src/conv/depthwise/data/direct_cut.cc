@@ -147,18 +147,22 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
 // Rows are taken in turn wherever there is a kernel for it and nothing need be fetched, unless
 // another way is faster: down the rows of 3x3, without a stride, where each vector of the source
 // meets many sums, or of channels so few that the first cache keeps them; or along each row, of
-// taps so many that loading what they share pays, where pixels lie in more than eight sets of the
-// first cache, which else would lose the second half of a line.
+// taps so many that loading what they share pays, where columns are more than two tiles have, or
+// their numbers have to be widened, and pixels lie in more than eight sets of the first cache,
+// which else would lose the second half of a line.
 bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const {
   constexpr int64_t kEightSets = 512, kOneSet = 4096;  // bytes from pixel to pixel
+  constexpr int64_t kTwoTiles = 14;
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().rows_in_turn != nullptr;
   });
   const int64_t least_vectors = forward ? 2 : 12;
   const bool down =
       CanMakeAllRows(rows, cols) && (cols.stride == 1 || chunks.widest() < least_vectors * lanes);
+  const bool is_widened = stored_bytes < int64_t{sizeof(float)};
   const bool along = rows.kernel > 1 && cols.stride == 1 && cols.dilation == 1 &&
                      SegmentTaps(cols.kernel) == kMaxSegmentTaps &&
+                     (cols.num_results() > kTwoTiles || is_widened) &&
                      source.c * stored_bytes % kEightSets != 0;
   const bool one_set = source.c * stored_bytes % kOneSet == 0;
   return has_kernel && source_in_place && result_in_place &&

@@ -160,6 +160,26 @@ TEST(DepthwiseFilterOf, PixelsOfAPageArePackedUnlessStridesLeaveFewToComeBackFor
   }
 }
 
+// Pixels half as far apart lie in two sets, and from memory, which is read in order, are rather
+// lost than copied by filters of three rows.
+TEST(DepthwiseFilterOf, PixelsInTwoSetsFromMemoryAreReadInPlace) {
+  const auto in_place = [](int64_t images, int64_t channels, int64_t kernel,
+                           const KernelTable& kernels) {
+    const Problem problem = ParseProblem(
+        "depthwise_conv2d_backprop_filter float32 NHWC in=" + ListOf({images, 14, 14, channels}) +
+        " filter=" + ListOf({kernel, kernel, channels, 1}) +
+        " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+    return DepthwiseFilterCut(problem, kernels, 1).input_in_place;
+  };
+  for (const KernelTable& kernels : SupportedKernels()) {
+    const bool long_vectors = kernels.vector_bytes == 64;
+    EXPECT_TRUE(in_place(16, 512, 3, kernels)) << NameOf(kernels.isa);
+    EXPECT_EQ(in_place(4, 512, 3, kernels), long_vectors) << NameOf(kernels.isa);
+    EXPECT_EQ(in_place(16, 512, 5, kernels), long_vectors) << NameOf(kernels.isa);
+    EXPECT_FALSE(in_place(16, 1024, 3, kernels)) << NameOf(kernels.isa);
+  }
+}
+
 // Threads that share pixels of so few channels slow each other down, even where they get unequally
 // many runs.
 TEST(DepthwiseFilterOf, NoNarrowPartsOfPixelsForTwoThreads) {

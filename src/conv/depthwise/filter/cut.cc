@@ -256,6 +256,17 @@ int64_t DepthwiseFilterCut::BytesToFetch(DType dtype, const KernelTable& kernels
   return cols.stride == 1 ? kLeavesTheLastCache : std::numeric_limits<int64_t>::max();
 }
 
+// True where pixels whose lines share sets of the first cache are rather lost from it than copied:
+// where none is met twice, neighbouring lines are read together with a stride, or pixels come from
+// memory, in order, into two sets, for no more than three rows of taps.
+bool DepthwiseFilterCut::ReadsCrowdedPixelsInPlace(DType dtype, const KernelTable& kernels) const {
+  constexpr int64_t kOneSet = 4096;  // bytes from pixel to pixel
+  const bool in_two_sets = output.c * stored_bytes % kOneSet != 0;
+  return (rows.kernel <= rows.stride && cols.kernel <= cols.stride) ||
+         (ReadsLinesTogether(dtype, kernels) && cols.stride > 1) ||
+         (fetches && in_two_sets && rows.kernel <= 3);
+}
+
 // Decides which tensors are used where they lie, and in which form the kernels read them.
 void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable& kernels) {
   const bool nhwc = problem.data_format == DataFormat::kNHWC;
@@ -263,17 +274,16 @@ void DepthwiseFilterCut::ChoosePlaces(const Problem& problem, const KernelTable&
   const int64_t group = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().group;
   });
-  const bool meets_pixels_once = rows.kernel <= rows.stride && cols.kernel <= cols.stride;
-  crowds_sets = nhwc && multiplier == 1 && stored_bytes == compute_bytes && !meets_pixels_once &&
+  const int64_t numbers = input.batch * (input.plane() * input.c + output.plane() * output.c);
+  fetches = numbers * stored_bytes >= BytesToFetch(problem.dtype, kernels);
+  crowds_sets = nhwc && multiplier == 1 && stored_bytes == compute_bytes &&
                 output.c * stored_bytes % (kLineSets * kernels.vector_bytes) == 0 &&
-                !(ReadsLinesTogether(problem.dtype, kernels) && cols.stride > 1);
+                !ReadsCrowdedPixelsInPlace(problem.dtype, kernels);
   input_in_place = nhwc && multiplier == 1 && output.c >= group && !crowds_sets;
   lanes = input_in_place ? group : f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   element_bytes = input_in_place ? stored_bytes : compute_bytes;
   output_in_place = nhwc && stored_bytes == element_bytes && output.c >= lanes && !crowds_sets;
   parts = !nhwc && input.c >= lanes ? multiplier : 1;
-  const int64_t numbers = input.batch * (input.plane() * input.c + output.plane() * output.c);
-  fetches = numbers * stored_bytes >= BytesToFetch(problem.dtype, kernels);
 }
 
 DepthwiseFilterCut::DepthwiseFilterCut(const Problem& problem, const KernelTable& kernels,

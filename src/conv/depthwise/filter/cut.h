@@ -118,6 +118,7 @@ struct DepthwiseFilterCut {
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
   bool ReadsLinesTogether(DType dtype, const KernelTable& kernels) const;
   int64_t BytesToFetch(DType dtype, const KernelTable& kernels) const;
+  bool ReadsCrowdedPixelsInPlace(DType dtype, const KernelTable& kernels) const;
   void ChooseUnits();
   void GroupTaps();
   void FillThreads(int num_threads);

@@ -34,6 +34,23 @@ TEST_P(WindowsOfPixelsBits, OfRandomWindows) {
   CheckOnRandomProblems("im2col", 200, 43, DrawWindowsOfPixels, DrawOperands, GetParam());
 }
 
+// Whole strips of a row, and rows, that meet padding alone, on either side of the source: nothing
+// may be copied, or made zero, outside of the copy.
+TEST_P(WindowsOfPixelsBits, OfPaddingAlone) {
+  const auto draw_problem = [](Draw& draw) {
+    const auto any = [&] { return draw(0, 2) == 0 ? 0 : draw(1, 700); };
+    const bool high = draw(0, 1) == 0;
+    const int64_t channels = draw(1, 4);
+    return std::string("conv2d ") + (draw(0, 1) == 0 ? "float64" : "float32") +
+           " NHWC in=" + ListOf({1, draw(1, 3), draw(1, 3), channels}) +
+           " filter=" + ListOf({draw(1, 2), draw(1, 3), channels, draw(4, 20)}) +
+           " strides=" + ListOf({draw(1, 2), draw(1, 2)}) + " dilations=1,1 pads=" +
+           (high ? ListOf({any(), any(), 1, 1}) : ListOf({1, 1, any(), any()})) +
+           " padding=EXPLICIT";
+  };
+  CheckOnRandomProblems("im2col", 60, 45, draw_problem, DrawOperands, GetParam());
+}
+
 // The result has 8 MiB.
 TEST_P(WindowsOfPixelsBits, AroundTheCaches) {
   const std::string problem =

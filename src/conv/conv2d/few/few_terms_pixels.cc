@@ -204,12 +204,12 @@ const Compute* FewTermsOfPixelsPlan<Compute>::WindowsOfStrip(const Strip& strip,
   const Compute* const image = source + strip.image * sum_.source_h * width * pixel;
   if (!stages_) return image + (first_row * width + first_col) * pixel;
   const int64_t end_col = first_col + SourceCols(strip.cols.size());
-  const int64_t begin = std::clamp<int64_t>(first_col, 0, width);
-  const int64_t end = std::clamp<int64_t>(end_col, begin, width);
+  const int64_t begin = std::clamp<int64_t>(0, first_col, end_col);  // all may be padding
+  const int64_t end = std::clamp<int64_t>(width, begin, end_col);
   Compute* to = staged;
   for (int64_t i = 0; i < SourceRows(strip.rows.size()); ++i, to += RowElements()) {
     const int64_t row = first_row + i;
-    const bool is_there = row >= 0 && row < sum_.source_h;
+    const bool is_there = row >= 0 && row < sum_.source_h && begin < end;
     const int64_t before = ((is_there ? begin : end_col) - first_col) * pixel;
     const int64_t count = is_there ? (end - begin) * pixel : 0;
     std::fill_n(to, before, Compute{0});

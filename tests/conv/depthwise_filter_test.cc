@@ -177,6 +177,7 @@ TEST(DepthwiseFilterOf, PixelsInTwoSetsFromMemoryAreReadInPlace) {
     EXPECT_EQ(in_place(4, 512, 3, kernels), long_vectors) << NameOf(kernels.isa);
     EXPECT_EQ(in_place(16, 512, 5, kernels), long_vectors) << NameOf(kernels.isa);
     EXPECT_FALSE(in_place(16, 1024, 3, kernels)) << NameOf(kernels.isa);
+    EXPECT_EQ(in_place(32, 256, 3, kernels), kernels.vector_bytes >= 32) << NameOf(kernels.isa);
   }
 }
 

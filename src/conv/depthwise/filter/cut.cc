@@ -261,7 +261,7 @@ int64_t DepthwiseFilterCut::BytesToFetch(DType dtype, const KernelTable& kernels
 // memory, in order, into two sets, for no more than three rows of taps.
 bool DepthwiseFilterCut::ReadsCrowdedPixelsInPlace(DType dtype, const KernelTable& kernels) const {
   constexpr int64_t kOneSet = 4096;  // bytes from pixel to pixel
-  const bool in_two_sets = output.c * stored_bytes % kOneSet != 0;
+  const bool in_two_sets = output.c * stored_bytes % kOneSet == kOneSet / 2;
   return (rows.kernel <= rows.stride && cols.kernel <= cols.stride) ||
          (ReadsLinesTogether(dtype, kernels) && cols.stride > 1) ||
          (fetches && in_two_sets && rows.kernel <= 3);

@@ -125,6 +125,41 @@ TEST(ChannelLanesOf, FewChannelsOfLargeTensors) {
   }
 }
 
+// The last of three panels and of four is narrower; of one chunk of pixels and of several.
+TEST(ChannelLanesOf, PanelsThatArePackedTogether) {
+  for (const char* line : {"conv2d float32 NHWC in=2,5,6,70 filter=3,3,70,50 ",
+                           "conv2d float64 NHWC in=1,7,7,90 filter=1,1,90,45 ",
+                           "conv2d bfloat16 NCHW in=3,40,9,8 filter=2,3,40,90 ",
+                           "conv2d float32 NHWC in=1,40,40,300 filter=1,1,300,50 "}) {
+    const Problem problem =
+        ParseProblem(std::string(line) + "strides=1,1 dilations=1,1 pads=0,1,1,0 padding=EXPLICIT");
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 6, Values::kOrdinary));
+  }
+}
+
+TEST(ChannelLanesCut, PanelsThatShareLinesArePackedTogether) {
+  for (const KernelTable& table : SupportedKernels()) {
+    const auto together = [&](const std::string& op, int64_t out_c) {
+      const Problem problem =
+          ParseProblem(op + " float32 NHWC in=1,7,7,200 filter=1,1,200," + std::to_string(out_c) +
+                       " strides=1,1 dilations=1,1 pads=0,0,0,0 "
+                       "padding=EXPLICIT");
+      const ChannelLanesCut<float, float> cut(problem, table, 1);
+      EXPECT_EQ(cut.panels_per_pass, cut.panels_together);
+      return cut.panels_together;
+    };
+    // Vectors of half a line come three to a panel; those of a line end with it.
+    if (table.vector_bytes == 32) {
+      EXPECT_EQ(together("conv2d", 96), 2);
+    }
+    if (table.vector_bytes == 64) {
+      EXPECT_EQ(together("conv2d", 96), 1);
+    }
+    EXPECT_EQ(together("conv2d", table.gemm_f32.lanes), 1);
+    EXPECT_EQ(together("conv2d_backprop_input", 96), 1);
+  }
+}
+
 TEST(ChannelLanesCut, TensorsThatLeaveTheCachesAreFar) {
   const auto is_far = [](const std::string& sizes) {
     const Problem problem = ParseProblem(

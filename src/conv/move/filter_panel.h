@@ -16,10 +16,12 @@
 
 namespace convgrad {
 
-// Which channels of the result a panel holds, and how many columns it has.
+// Which channels of the result a panel holds, and how many columns it has. With more channels than
+// columns it is several panels, which only a forward pass packs together.
 struct FilterPanel {
   int64_t group, first_channel, num_channels;  // channels of the group
-  int64_t cols;                                // >= num_channels; the surplus ones are zero
+  int64_t cols;                                // the surplus ones are zero
+  int64_t stride = 0;                          // numbers from one panel to the next
 };
 
 // Rows of the filter that are fetched while a square's are turned: the next square's.
@@ -62,9 +64,9 @@ template <class Stored>
 void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
                 const std::vector<TapPhase>& phases, const Stored* filter, const FilterPanel& panel,
                 const Range& terms, ComputeType<Stored>* to) {
-  if (panel.num_channels < panel.cols) {
-    std::fill_n(to + terms.begin * panel.cols, (terms.end - terms.begin) * panel.cols,
-                ComputeType<Stored>{0});
+  if (panel.num_channels % panel.cols != 0) {
+    std::fill_n(to + panel.num_channels / panel.cols * panel.stride + terms.begin * panel.cols,
+                (terms.end - terms.begin) * panel.cols, ComputeType<Stored>{0});
   }
   const int64_t group_out_c = sum.forward ? sum.result_c : sum.source_c;
   const int64_t group_in_c = sum.forward ? sum.source_c : sum.result_c;
@@ -74,8 +76,8 @@ void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
     const Stored* from = filter + tap * group_in_c * out_c;
     ComputeType<Stored>* rows = to + term * panel.cols;
     if (sum.forward) {
-      kernels.split_widen(from + channel * out_c + panel.first_channel, out_c, rows,
-                          /*block_stride=*/0, count, /*groups=*/1, panel.num_channels, panel.cols);
+      kernels.split_widen(from + channel * out_c + panel.first_channel, out_c, rows, panel.stride,
+                          count, /*groups=*/1, panel.num_channels, panel.cols);
     } else {
       kernels.transpose_widen(from + panel.first_channel * out_c + channel, out_c, rows, panel.cols,
                               panel.num_channels, count, kRowsAhead * out_c);

@@ -126,6 +126,7 @@ struct ChannelLanesCut {
   const Panels panels;                 // of one group
   const bool source_is_far;            // it is read where it lies, beyond the caches
   const bool caches_result;            // if it is not staged, it is never written around them
+  const int64_t panels_together;       // that are packed at once
   const bool groups_apart;             // a task copies and computes the channels of one group
   const int64_t cached_pixels, panels_per_pass;
   const ChannelLanesStages stages;
@@ -136,6 +137,7 @@ struct ChannelLanesCut {
   static bool Crowds(const TapSum& sum);
   std::vector<TapPhase> SummedPhases();
   bool FilterServesInPlace() const;
+  int64_t PanelsTogether() const;
   SegmentSteps Steps(int64_t b) const {
     return {source.w * SourcePixel(), SourcePixel(), sum.source_c, b};
   }
@@ -170,6 +172,7 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       source_is_far(!source_staged &&
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
       caches_result(sum.num_phases() == 1 && PaysToCache(problem, num_threads)),
+      panels_together(PanelsTogether()),
       groups_apart(TakesGroupsApart()),
       cached_pixels(MostChunkPixels(sum, source.c)),
       panels_per_pass(PanelsPerPass()),
@@ -214,6 +217,14 @@ bool ChannelLanesCut<Stored, Element>::FilterServesInPlace() const {
   return pixels <= kFewPixels && TermsOf(sum, phases) <= (crowds ? 512 : 2048);
 }
 
+// A line of the filter that belongs to two panels is read once for both.
+template <class Stored, class Element>
+int64_t ChannelLanesCut<Stored, Element>::PanelsTogether() const {
+  const bool share_lines = panels.cols * int64_t{sizeof(Stored)} % kLineBytes != 0;
+  const bool can = sum.forward && sum.groups == 1 && !kPairs && !FilterServesInPlace();
+  return can && share_lines && panels.count > 1 ? 2 : 1;
+}
+
 inline constexpr int64_t kPackedBytes = int64_t{24} << 20;  // of the filter at a time
 
 // Where the source is copied anyway: a group's numbers stay in a cache until they are used.
@@ -223,12 +234,14 @@ bool ChannelLanesCut<Stored, Element>::TakesGroupsApart() const {
          NumPanels() * PanelElements() * int64_t{sizeof(Element)} <= kPackedBytes;
 }
 
-// A panel that serves one chunk only is packed just before. Several threads would wait for each
+// Panels that serve one chunk only are packed just before. Several threads would wait for each
 // other at the end of each pass.
 template <class Stored, class Element>
 int64_t ChannelLanesCut<Stored, Element>::PanelsPerPass() const {
   if (groups_apart) return NumPanels();
-  if (num_threads == 1 && sum.batch * sum.result_h * sum.result_w <= cached_pixels) return 1;
+  if (num_threads == 1 && sum.batch * sum.result_h * sum.result_w <= cached_pixels) {
+    return panels_together;
+  }
   return std::clamp<int64_t>(
       kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Element)}), 1,
       NumPanels());

@@ -109,11 +109,12 @@ class ChannelLanesRunner {
 
   Element* PackedPanel(int64_t index) { return packed_.data() + index * cut_.PanelElements(); }
 
-  FilterPanel PanelAt(int64_t panel) const {
+  // Of neighbours in a group, `count` of them.
+  FilterPanel PanelAt(int64_t panel, int64_t count = 1) const {
     const Panels& panels = cut_.panels;
-    const int64_t in_group = panel % panels.count;
-    return {panel / panels.count, in_group * panels.cols,
-            panels.ColsOf(in_group, cut_.sum.result_c), panels.cols};
+    const int64_t in_group = panel % panels.count, first = in_group * panels.cols;
+    return {panel / panels.count, first, std::min(count * panels.cols, cut_.sum.result_c - first),
+            panels.cols, cut_.PanelElements()};
   }
 
   int64_t FirstChannel(const FilterPanel& panel) const {
@@ -125,12 +126,14 @@ class ChannelLanesRunner {
 
   // To the beginning of the packed panels, unless they are read where the filter lies.
   void PackPanels(int64_t first, int64_t count) {
-    const int64_t num_terms = TermsOf(cut_.sum, cut_.phases);
-    ForPanelParts(args_.parallel, count, num_terms, [&](int64_t i, const Range& terms) {
-      const FilterPanel panel = PanelAt(first + i);
-      if (ReadsInPlace(panel)) return;
-      PackPanel<Stored>(args_, cut_.sum, cut_.phases, panel, terms, PackedPanel(i));
-    });
+    const int64_t num_terms = TermsOf(cut_.sum, cut_.phases), together = cut_.panels_together;
+    ForPanelParts(
+        args_.parallel, CeilDiv(count, together), num_terms, [&](int64_t i, const Range& terms) {
+          const int64_t begin = i * together;
+          const FilterPanel some = PanelAt(first + begin, std::min(together, count - begin));
+          if (ReadsInPlace(some)) return;
+          PackPanel<Stored>(args_, cut_.sum, cut_.phases, some, terms, PackedPanel(begin));
+        });
   }
 
   // A slab's shape as it is copied, `pixel` numbers a pixel.

@@ -173,6 +173,32 @@ TEST(ChannelLanesCut, TensorsThatLeaveTheCachesAreFar) {
   EXPECT_FALSE(is_far("NCHW in=7,100,56,56 filter=1,1,100,8"));  // copied
 }
 
+TEST(ChannelLanesCut, ZerosOfLargeResultsGoAroundTheCaches) {
+  const auto streams = [](int images, int num_threads) {
+    const Problem problem = ParseProblem(
+        "conv2d_backprop_input float32 NHWC in=" + std::to_string(images) +
+        ",64,64,64 filter=1,1,64,8 strides=2,2 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    return ChannelLanesCut<float, float>(problem, SupportedKernels().front(), num_threads)
+        .streams_zeros;
+  };
+  EXPECT_FALSE(streams(7, 1));
+  EXPECT_TRUE(streams(8, 1));  // 8 MiB
+  EXPECT_FALSE(streams(11, 2));
+  EXPECT_TRUE(streams(12, 2));
+}
+
+// Pixels and rows begin in the middle of lines.
+TEST(ChannelLanesOf, ZerosAroundTheCaches) {
+  for (const char* line :
+       {"conv2d_backprop_input float32 NHWC in=13,59,59,71 filter=1,1,71,5 strides=2,2 ",
+        "conv2d_backprop_input float32 NHWC in=13,59,61,67 filter=1,2,67,5 strides=3,3 ",
+        "conv2d_backprop_input bfloat16 NHWC in=30,59,57,63 filter=1,1,63,4 strides=2,2 "}) {
+    const Problem problem =
+        ParseProblem(std::string(line) + "dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 8, Values::kOrdinary));
+  }
+}
+
 TEST(ChannelLanesCut, CachesResultsOfOnePhase) {
   const auto caches = [](const std::string& line) {
     const Problem problem = ParseProblem(line + " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -74,26 +76,48 @@ void LoadKept(const Parallel& parallel, const PackKernels<Stored>& kernels,
   });
 }
 
-// Zeros where a slab's pixels, which lie one behind the other in a row, are not kept. The slab
-// counts all rows.
+// Zeros so many bytes, whole lines of them around the caches; the caller fences.
+inline void StreamZeros(const KernelTable& table, void* first, int64_t bytes) {
+  alignas(kLineBytes) static constexpr std::byte kZeros[4096] = {};
+  auto* to = static_cast<std::byte*>(first);
+  int64_t left = bytes, most = std::ssize(kZeros);
+  most -= static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kLineBytes);
+  while (left > 0) {  // pieces end with a line
+    const int64_t now = std::min(left, std::exchange(most, std::ssize(kZeros)));
+    table.depthwise_f32.stream(kZeros, to, now);
+    to += now;
+    left -= now;
+  }
+}
+
+// Zeros where a slab's pixels, which lie one behind the other in a row, are not kept; around the
+// caches if they stream. The slab counts all rows.
 template <class Number>
-void ZeroDropped(const Parallel& parallel, const KeptPixels& kept, const Slab& slab,
-                 const PixelOffsets& offsets, Number* first) {
+void ZeroDropped(const Parallel& parallel, const KernelTable& table, const KeptPixels& kept,
+                 const Slab& slab, const PixelOffsets& offsets, Number* first, bool stream) {
   if (kept.all()) return;
+  const auto zero = [&](Number* to, int64_t count) {
+    if (stream) {
+      StreamZeros(table, to, count * int64_t{sizeof(Number)});
+    } else {
+      std::fill_n(to, count, Number{});
+    }
+  };
   const std::vector<int64_t> dropped = kept.cols.DroppedResidues();
   const int64_t pixel = offsets.col_stride, width = kept.cols.size;
   parallel.For(slab.num_images() * slab.num_rows(), [&](int64_t i) {
     const int64_t row = slab.row_begin + i % slab.num_rows();
     Number* const to = first + offsets.At(slab.image_begin + i / slab.num_rows(), row, 0);
     if (!kept.rows.Has(row)) {
-      std::fill_n(to, width * pixel, Number{});
-      return;
-    }
-    for (const int64_t residue : dropped) {
-      for (int64_t col = residue; col < width; col += kept.cols.period) {
-        std::fill_n(to + col * pixel, pixel, Number{});
+      zero(to, width * pixel);
+    } else {
+      for (const int64_t residue : dropped) {
+        for (int64_t col = residue; col < width; col += kept.cols.period) {
+          zero(to + col * pixel, pixel);
+        }
       }
     }
+    if (stream) std::atomic_thread_fence(std::memory_order_seq_cst);
   });
 }
 
@@ -104,17 +128,22 @@ struct KeptRows {
   int64_t first;
   Stored* image;
   int64_t begin, end;  // rows of the image
-  bool stream;         // planes are written around the caches
+  bool stream;         // planes, or rows of zeros, are written around the caches
 };
 
 template <class Stored>
-void StorePixelRows(const PackKernels<Stored>& kernels, const KeptTensor& tensor,
+void StorePixelRows(const KernelTable& table, const KeptTensor& tensor,
                     const KeptRows<Stored>& rows) {
+  const PackKernels<Stored>& kernels = table.Pack<Stored>();
   const DataShape& whole = tensor.whole;
   const KeptPositions &kept = tensor.kept.rows, &cols = tensor.kept.cols;
   const int64_t num_cols = tensor.KeptCols();
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     Stored* to = rows.image + row * whole.w * whole.c;
+    if (rows.stream && !kept.Has(row)) {
+      StreamZeros(table, to, whole.w * whole.c * int64_t{sizeof(Stored)});
+      continue;
+    }
     std::fill_n(to, whole.w * whole.c, Stored{});
     if (!kept.Has(row)) continue;
     const int64_t index = kept.CountBefore(row);
@@ -123,6 +152,7 @@ void StorePixelRows(const PackKernels<Stored>& kernels, const KeptTensor& tensor
       kernels.narrow(from, to + cols.PositionOf(col) * whole.c, whole.c);
     }
   }
+  if (rows.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 // Planes that are put together at a time.
@@ -217,7 +247,7 @@ void StoreKept(const Parallel& parallel, const KernelTable& table, const KeptTen
         stream,
     };
     if (whole.format == DataFormat::kNHWC) {
-      StorePixelRows(kernels, tensor, rows);
+      StorePixelRows(table, tensor, rows);
     } else {
       StorePlaneRows(table, tensor, rows);
     }

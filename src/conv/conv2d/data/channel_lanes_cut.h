@@ -126,6 +126,7 @@ struct ChannelLanesCut {
   const Panels panels;                 // of one group
   const bool source_is_far;            // it is read where it lies, beyond the caches
   const bool caches_result;            // if it is not staged, it is never written around them
+  const bool streams_zeros;            // pixels without sums go around the caches
   const int64_t panels_together;       // that are packed at once
   const bool groups_apart;             // a task copies and computes the channels of one group
   const int64_t cached_pixels, panels_per_pass;
@@ -172,6 +173,7 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       source_is_far(!source_staged &&
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
       caches_result(sum.num_phases() == 1 && PaysToCache(problem, num_threads)),
+      streams_zeros(LeaveTheCaches(problem.ResultBytes(), num_threads)),
       panels_together(PanelsTogether()),
       groups_apart(TakesGroupsApart()),
       cached_pixels(MostChunkPixels(sum, source.c)),

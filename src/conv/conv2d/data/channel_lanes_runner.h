@@ -224,10 +224,12 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
                                                 const Operands& operands) const {
   if (!cut_.result_staged) return;
   const KeptTensor result(cut_.result_kept, cut_.result.format, cut_.result.c);
-  const bool stream = cut_.result.format == DataFormat::kNCHW &&
-                      PaysToStreamPlanes(args_.result, args_.problem.ResultBytes(),
-                                         result.whole.h * result.whole.w * int64_t{sizeof(Stored)},
-                                         cut_.kernels.lanes * int64_t{sizeof(Compute)});
+  const bool stream =
+      cut_.result.format == DataFormat::kNCHW
+          ? PaysToStreamPlanes(args_.result, args_.problem.ResultBytes(),
+                               result.whole.h * result.whole.w * int64_t{sizeof(Stored)},
+                               cut_.kernels.lanes * int64_t{sizeof(Compute)})
+          : cut_.streams_zeros && !cut_.result_kept.all();
   const CopiedPixels<const Compute> copied{operands.result, cut_.ResultPixel()};
   auto* to = static_cast<Stored*>(args_.result);
   if (cut_.groups_apart) {
@@ -240,8 +242,10 @@ void ChannelLanesRunner<Stored, Element>::Store(const ChannelLanesStage& stage, 
 template <class Stored, class Element>
 void ChannelLanesRunner<Stored, Element>::ZeroUnsummed(const Slab& slab,
                                                        const Operands& operands) const {
+  const bool stream = cut_.streams_zeros && !cut_.result_staged;
   const auto zero = [&](auto* result) {
-    ZeroDropped(args_.parallel, cut_.summed, slab, operands.result_offsets, result);
+    ZeroDropped(args_.parallel, args_.kernels, cut_.summed, slab, operands.result_offsets, result,
+                stream);
   };
   operands.narrowed != nullptr ? zero(operands.narrowed) : zero(operands.result);
 }

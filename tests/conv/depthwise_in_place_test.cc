@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "conv/depthwise/data/direct_cut.h"
 #include "support/algorithm_testing.h"
 
 namespace convgrad::testing {
@@ -47,6 +48,41 @@ TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
                        " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
       CheckAlgorithm("direct", problem, RandomOperands(problem, 1, Values::kSpecial));
     }
+  }
+}
+
+// Results in pixels that are no whole lines are written around the caches row by row.
+TEST(DepthwiseInPlace, OfRowsThatLeaveTheCaches) {
+  for (const char* const type : {"float32", "float64", "float16", "bfloat16"}) {
+    for (const bool forward : {true, false}) {
+      const int64_t images = forward ? 1 : 2, channels = 208 / InfoOf(*ParseDType(type)).bytes | 1;
+      const std::string op = forward ? "depthwise_conv2d " : "depthwise_conv2d_backprop_input ";
+      const Problem problem = ParseProblem(
+          op + type + " NHWC in=" + ListOf({images, 161, 159, channels}) + " filter=3,5," +
+          ListOf({channels, 1}) + " strides=" + (forward ? "1,1" : "2,3") +
+          " dilations=1,1 pads=1,1,2,2 padding=EXPLICIT");
+      CheckAlgorithm("direct", problem, RandomOperands(problem, 1, Values::kSpecial));
+    }
+  }
+}
+
+// Rows of 256 KiB and less, of two tensors that together leave the caches.
+TEST(DepthwiseInPlace, StreamsRowsOfPixelsThatAreNoWholeLines) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    const bool has_vectors = kernels.vector_bytes >= 16;
+    const auto streams = [&](int64_t rows, int64_t cols, int64_t channels, int num_threads = 1) {
+      const Problem problem = ParseProblem(
+          "depthwise_conv2d float32 NHWC in=" + ListOf({1, rows, cols, channels}) + " filter=1,5," +
+          ListOf({channels, 1}) + " strides=1,1 dilations=1,1 pads=0,0,2,2 padding=EXPLICIT");
+      return DepthwiseDataCut(problem, kernels, num_threads).streams_rows;
+    };
+    EXPECT_EQ(streams(86, 640, 24), has_vectors);
+    EXPECT_FALSE(streams(84, 640, 24)) << "below 10 MiB";
+    EXPECT_FALSE(streams(86, 640, 24, 2));
+    EXPECT_EQ(streams(120, 640, 24, 2), has_vectors);
+    EXPECT_FALSE(streams(86, 640, 32)) << "whole lines";
+    EXPECT_EQ(streams(32, 1638, 40), has_vectors);
+    EXPECT_FALSE(streams(32, 1639, 40)) << "above 256 KiB";
   }
 }
 

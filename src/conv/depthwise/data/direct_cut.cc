@@ -25,8 +25,16 @@ constexpr int64_t kLeastCols = 64;
 constexpr int64_t kLeastChunkBytes = 128, kLeastRows = 7;
 // Bytes of a pixel that are copied at a time, where pixels in place would crowd few sets.
 constexpr int64_t kCopiedBytes = 256;
+// Vectors of fewer bytes are written through the caches.
+constexpr int64_t kLeastStreamed = 16;
 // The calls of all rows of a part are kept.
 constexpr int64_t kMostPartRows = 4096;
+
+// True if caches lose lines of so many bytes, operands and results, between the writes of a line's
+// parts.
+bool LoseParts(int64_t bytes, int num_threads) {
+  return bytes >= int64_t{num_threads == 1 ? 10 : 14} << 20;
+}
 
 }  // namespace
 
@@ -131,17 +139,20 @@ int64_t DepthwiseDataCut::TensorBytes() const {
 // best read row by row; of several threads larger ones, which read more at a time. Nor where
 // vectors of whole lines share two sets of the first cache, in which a column down the rows has no
 // room; forward with a stride, most columns are read once and few are written. Shorter vectors read
-// every line several times in either order.
+// every line several times in either order, and write it in parts.
 bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) const {
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().forward_rows != nullptr;
   });
   constexpr int64_t kTwoSets = 2048;  // bytes from pixel to pixel
-  const bool crowds = kernels.vector_bytes >= kLineBytes &&
-                      source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
-  return has_kernel && source_in_place && result_in_place && !crowds &&
-         CachesHold(TensorBytes(), num_threads) && CanMakeAllRows(rows, cols);
+  const bool has_lines = kernels.vector_bytes >= kLineBytes;
+  const bool crowds =
+      has_lines && source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
+  const bool kept =
+      has_lines ? CachesHold(TensorBytes(), num_threads) : !LoseParts(TensorBytes(), num_threads);
+  return has_kernel && source_in_place && result_in_place && !crowds && kept &&
+         CanMakeAllRows(rows, cols);
 }
 
 // Rows are taken in turn wherever there is a kernel for it and nothing need be fetched, unless
@@ -172,14 +183,22 @@ bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable
 // In place, where results of a task are whole lines, and sources and results together are too large
 // for the caches; of several threads larger ones, since these share what memory takes around them.
 bool DepthwiseDataCut::StreamsResult(int num_threads) const {
-  constexpr int64_t kLeastVector = 16;
   const int64_t unit = ChunkUnit();
-  const int64_t pixel_bytes = result.c * stored_bytes, vector_bytes = lanes * element_bytes;
   const bool whole_lines =
       chunks.count() == 1 || ResultSize(unit) * element_bytes % kLineBytes == 0;
-  return result_in_place && pixel_bytes % kLineBytes == 0 && whole_lines &&
-         vector_bytes >= kLeastVector && rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
+  return result_in_place && result.c * stored_bytes % kLineBytes == 0 && whole_lines &&
+         lanes * element_bytes >= kLeastStreamed &&
+         rows.kernel * cols.kernel * tap_terms() <= kBlockTerms &&
          LeaveTheCaches(TensorBytes(), num_threads);
+}
+
+// The same where pixels are no whole lines, but a task's row of them is many, and stays in the
+// second cache until it is written.
+bool DepthwiseDataCut::StreamsRows(int num_threads) const {
+  constexpr int64_t kMostRow = int64_t{256} << 10;
+  return result.w * result.c * stored_bytes <= kMostRow && source_in_place && result_in_place &&
+         result.c * stored_bytes % kLineBytes != 0 && chunks.count() == 1 && col_parts == 1 &&
+         lanes * element_bytes >= kLeastStreamed && LoseParts(TensorBytes(), num_threads);
 }
 
 // Where chunks of planes are alike in every image.
@@ -243,6 +262,7 @@ void DepthwiseDataCut::MeasureWorker() {
   const int64_t together = PixelsTogether(result.plane());
   waiting_rows = std::min(part_rows, together / std::gcd(together, part_cols));
   if (!result_in_place) out_size = waiting_rows * part_cols * ResultSize(channels) + lanes;
+  if (streams_rows) out_size = part_cols * ResultSize(channels);
   for (int64_t* size : {&filter_size, &strip_size, &intermediate_size, &out_size}) {
     *size = RoundUp(*size, static_cast<int64_t>(kAlignment));
   }
@@ -331,6 +351,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   all_rows = rows_in_turn || MakesAllRows(problem, kernels, num_threads);
   FillThreads(num_channels, num_threads);
   streams = !all_rows && StreamsResult(num_threads);
+  streams_rows = !all_rows && StreamsRows(num_threads);
   chunks_of_image = ChunksOfImage();
   FindCols();
   for (int64_t part = 0; all_rows && part < row_parts; ++part) {

@@ -55,6 +55,7 @@ struct DepthwiseDataCut {
   bool all_rows;                 // one kernel call makes all rows of results of a task
   bool rows_in_turn;             // one after the other
   bool streams;                  // results are written around the caches
+  bool streams_rows;             // by rows, which a thread makes in memory of its own
   bool fetches;                  // sources in place are fetched ahead: they are in no near cache
   std::vector<ColPart> cols_of;  // each part of columns
   // Each part of rows, where one call makes all.
@@ -92,6 +93,7 @@ struct DepthwiseDataCut {
   void FillThreads(int64_t num_channels, int num_threads);
   int64_t TensorBytes() const;
   bool StreamsResult(int num_threads) const;
+  bool StreamsRows(int num_threads) const;
   bool MakesAllRows(const Problem& problem, const KernelTable& kernels, int num_threads) const;
   bool TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const;
   void ShareChannels(int64_t num_channels, int64_t num_threads, int64_t wanted);

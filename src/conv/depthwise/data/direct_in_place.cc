@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "conv/depthwise/data/direct_calls.h"
 #include "conv/depthwise/data/direct_rows.h"
@@ -17,6 +18,7 @@ class InPlaceRunner {
   InPlaceRunner(const ConvArgs& args, const DepthwiseDataCut& cut)
       : cut_(cut),
         kernels_(args.kernels.DepthwiseRows<Stored>()),
+        stream_bytes_(args.kernels.depthwise_f32.stream),
         source_(static_cast<const Stored*>(args.Source(cut.forward))),
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
@@ -28,11 +30,12 @@ class InPlaceRunner {
  private:
   // The state that a thread keeps for its next task.
   struct Worker {
-    explicit Worker(const DepthwiseDataCut& cut) : finder(cut, place) {}
+    explicit Worker(const DepthwiseDataCut& cut) : finder(cut, place), out(cut.out_size) {}
 
     RowPlace<Stored> place = {};
     RowCallFinder<Stored> finder;
     RowCalls<Stored> calls;
+    AlignedArray<Stored> out;  // a row of results that will be written around the caches
   };
 
   DepthwiseRows<Stored> RowsOf(const DataTask& task, const TapLine& row, const TapLine& col) const;
@@ -44,6 +47,7 @@ class InPlaceRunner {
 
   const DepthwiseDataCut& cut_;
   const DepthwiseRowKernels<Stored>& kernels_;
+  void (*const stream_bytes_)(const void* from, void* to, int64_t bytes);
   const Stored* source_;
   const Stored* filter_;
   Stored* result_;
@@ -158,8 +162,9 @@ void InPlaceRunner<Stored>::RunTask(int64_t index) {
   const ColPart& cols = *worker.place.cols;
   for (int64_t row = task.rows.begin; row < task.rows.end; ++row) {
     worker.finder.Find(row, &worker.calls);
-    Stored* out =
+    Stored* const to =
         result_ + cut_.result.AtPixel(task.image, row, cols.results.begin, task.channels.begin);
+    Stored* const out = cut_.streams_rows ? worker.out.data() : to;
     for (size_t i = 0; i < cols.lines.size(); ++i) {
       LineCall<Stored>& line = worker.calls.lines[i];
       line.row.out = out + line.first_out * cut_.result.c;
@@ -167,8 +172,11 @@ void InPlaceRunner<Stored>::RunTask(int64_t index) {
       line.row.next = NextRows(worker.place, task.image, cols.lines[i], worker.calls.sources_end);
       kernels_.forward(line.row);
     }
+    if (cut_.streams_rows) {
+      stream_bytes_(out, to, cut_.result.w * cut_.result.c * int64_t{sizeof(Stored)});
+    }
   }
-  if (stream_) std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (stream_ || cut_.streams_rows) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 }  // namespace

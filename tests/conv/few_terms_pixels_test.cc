@@ -51,6 +51,13 @@ TEST_P(FewTermsOfPixels, AroundTheCaches) {
       "few-terms", 1, 34, [&](Draw&) { return problem; }, RandomOperands, GetParam());
 }
 
+// Results of 12 MiB whose pixels begin in the middle of lines.
+TEST_P(FewTermsOfPixels, StripsAroundTheCaches) {
+  const std::string problem = ProblemOf("conv2d", Pixels{1, 251, 250, 5, 51}).ToLine();
+  CheckOnRandomProblems(
+      "few-terms", 1, 35, [&](Draw&) { return problem; }, RandomOperands, GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(AllValues, FewTermsOfPixels,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
@@ -110,6 +117,29 @@ TEST(PixelsOfFewTerms, TakesCrowdedPixelsOneByOne) {
     EXPECT_EQ(calls({1, 20, 20, 8, 512}, kernels) == 400, is_short) << kernels.vector_bytes;
     EXPECT_EQ(calls({1, 20, 20, 8, 1024}, kernels) == 400, is_short);
     EXPECT_LT(calls({1, 20, 20, 8, 528}, kernels), 20);
+  }
+}
+
+// A strip's results have 128 KiB at most.
+TEST(PixelsOfFewTerms, CopiesStripsOfLargeResultsInTornLines) {
+  const auto tiles = [](const Pixels& pixels, const KernelTable& kernels) -> std::string {
+    const Problem problem = ProblemOf("conv2d", pixels);
+    for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
+      if (std::string(algorithm.name) == "few-terms") {
+        return algorithm.plan(problem, kernels, 1)->Tiles();
+      }
+    }
+    return "";
+  };
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kScalar) continue;
+    EXPECT_TRUE(tiles({1, 251, 250, 5, 51}, kernels).ends_with(", copied"));
+    EXPECT_FALSE(tiles({1, 245, 250, 5, 51}, kernels).ends_with(", copied")) << "below 12 MiB";
+    EXPECT_FALSE(tiles({1, 251, 250, 5, 64}, kernels).ends_with(", copied")) << "whole lines";
+    const std::string of_many = tiles({1, 251, 250, 4, 264}, kernels);  // whole tiles of pixels
+    const int pixels = std::stoi(of_many.substr(of_many.find("1x") + 2));
+    EXPECT_GE(pixels, 125) << of_many;
+    EXPECT_LT(pixels, 150) << of_many;
   }
 }
 

@@ -65,11 +65,13 @@ class FewTermsOfPixelsPlan final : public Plan {
   FewTermsOfPixelsPlan(const Problem& problem, const KernelTable& table, int num_threads);
 
   int64_t ScratchBytes() const override {
-    return (PackedElements() + num_threads_ * StagedElements()) * int64_t{sizeof(Compute)};
+    return (PackedElements() + num_threads_ * (StagedElements() + MadeElements())) *
+           int64_t{sizeof(Compute)};
   }
   Work CountWork() const override;
   std::string Tiles() const override {
-    return fmt::format("{} strips of {}x{} pixels", NumStrips(), strip_rows_, strip_cols_);
+    return fmt::format("{} strips of {}x{} pixels{}", NumStrips(), strip_rows_, strip_cols_,
+                       streams_strips_ ? ", copied" : "");
   }
   bool Run(const ConvArgs& args) const override;
 
@@ -100,10 +102,15 @@ class FewTermsOfPixelsPlan final : public Plan {
   int64_t SourceCols(int64_t cols) const { return (cols - 1) * windows_.col_step + windows_.width; }
   // A strip's source, if it is copied.
   int64_t StagedElements() const { return stages_ ? SourceRows(strip_rows_) * RowElements() : 0; }
+  // A strip's results, if they are not made where they lie.
+  int64_t MadeElements() const {
+    return streams_strips_ ? strip_rows_ * strip_cols_ * channels_ : 0;
+  }
   // Windows are read with so many numbers from one row of the source to the next.
   int64_t RowElements() const {
     return (stages_ ? SourceCols(strip_cols_) : sum_.source_w) * sum_.source_c;
   }
+  bool StreamsStrips(const Problem& problem, const KernelTable& table) const;
   void CutStrips(int num_threads);
   void ListTerms();
   Strip StripAt(int64_t task) const;
@@ -117,6 +124,7 @@ class FewTermsOfPixelsPlan final : public Plan {
   const int64_t channels_;  // of the result
   const bool stages_;       // the source, with its padding
   const bool pixel_by_pixel_;
+  const bool streams_strips_;  // results are made in a thread's memory and copied around the caches
   int64_t strip_rows_, strip_cols_;
   std::vector<FewRow> rows_;     // of a strip
   std::vector<int64_t> window_;  // where a pixel's terms are, if it meets more than one tap
@@ -132,7 +140,8 @@ FewTermsOfPixelsPlan<Compute>::FewTermsOfPixelsPlan(const Problem& problem,
       num_threads_(num_threads),
       channels_(sum_.result_c),
       stages_(MeetsPadding(sum_)),
-      pixel_by_pixel_(PixelsCrowd(channels_ * int64_t{sizeof(Compute)}, table)) {
+      pixel_by_pixel_(PixelsCrowd(channels_ * int64_t{sizeof(Compute)}, table)),
+      streams_strips_(StreamsStrips(problem, table)) {
   CutStrips(num_threads);
   for (int64_t i = 0; i < strip_rows_ * strip_cols_; ++i) {
     const int64_t row = i / strip_cols_ * windows_.row_step;
@@ -157,13 +166,28 @@ void FewTermsOfPixelsPlan<Compute>::ListTerms() {
   }
 }
 
+// True where pixels are no whole lines, which kernels cannot write around the caches one by one, of
+// a result so large that the copy costs less than it saves.
+template <class Compute>
+bool FewTermsOfPixelsPlan<Compute>::StreamsStrips(const Problem& problem,
+                                                  const KernelTable& table) const {
+  constexpr int kLeastVector = 16;  // bytes
+  constexpr int64_t kLeastResult = int64_t{12} << 20;
+  return channels_ * int64_t{sizeof(Compute)} % kLineBytes != 0 &&
+         table.vector_bytes >= kLeastVector && problem.ResultBytes() >= kLeastResult &&
+         !PaysToCache(problem, num_threads_);
+}
+
 // A strip is of some rows, or of a part of one, in whole tiles; each thread has one.
 template <class Compute>
 void FewTermsOfPixelsPlan<Compute>::CutStrips(int num_threads) {
-  constexpr int64_t kSourceBytes = int64_t{8} << 10;  // a task's
+  constexpr int64_t kSourceBytes = int64_t{8} << 10, kMadeBytes = int64_t{128} << 10;  // a task's
   const int64_t pixel = std::min(windows_.row_step, sum_.source_h) *
                         std::min(windows_.col_step, sum_.source_w) * sum_.source_c;
-  const int64_t cached = CeilDiv(kSourceBytes / int64_t{sizeof(Compute)}, pixel);
+  int64_t cached = CeilDiv(kSourceBytes / int64_t{sizeof(Compute)}, pixel);
+  if (streams_strips_) {
+    cached = std::min(cached, CeilDiv(kMadeBytes / int64_t{sizeof(Compute)}, channels_));
+  }
   const int64_t strip = std::clamp<int64_t>(CeilDiv(NumPixels(), num_threads), 1, cached);
   strip_rows_ = std::clamp<int64_t>(strip / windows_.cols, 1, windows_.rows);
   strip_cols_ = std::min(windows_.cols, RoundUp(strip, std::ssize(kernels_.tiles)));
@@ -235,7 +259,7 @@ bool FewTermsOfPixelsPlan<Compute>::Run(const ConvArgs& args) const {
   const bool streams =
       !PaysToCache(args.problem, args.parallel.num_threads()) &&
       PaysToStream(result, args.problem.ResultBytes(), channels_ * int64_t{sizeof(Compute)});
-  PerThread<AlignedArray<Compute>> staged(args.parallel);
+  PerThread<AlignedArray<Compute>> staged(args.parallel), made(args.parallel);
   args.parallel.For(NumStrips(), [&](int64_t i) {
     const Strip strip = StripAt(i);
     FewRowsArgs<Compute> rows{};
@@ -246,9 +270,10 @@ bool FewTermsOfPixelsPlan<Compute>::Run(const ConvArgs& args) const {
     rows.b_step = FilterCols();
     rows.num_terms = NumTerms();
     rows.num_cols = channels_;
-    rows.sums = result + ((strip.image * windows_.rows + strip.rows.begin) * windows_.cols +
-                          strip.cols.begin) *
-                             channels_;
+    Compute* const to = result + ((strip.image * windows_.rows + strip.rows.begin) * windows_.cols +
+                                  strip.cols.begin) *
+                                     channels_;
+    rows.sums = streams_strips_ ? made.Own(MadeElements()).data() : to;
     rows.begins = rows.ends = true;
     rows.streams = streams;
     const int64_t count = strip.rows.size() * strip.cols.size();
@@ -257,7 +282,11 @@ bool FewTermsOfPixelsPlan<Compute>::Run(const ConvArgs& args) const {
       rows.rows = rows_.data() + first;
       NumTaps() > 1 ? kernels_.run_windows(rows) : kernels_.run(rows);
     }
-    if (streams) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (streams_strips_) {
+      args.kernels.depthwise_f32.stream(rows.sums, to,
+                                        count * channels_ * int64_t{sizeof(Compute)});
+    }
+    if (streams || streams_strips_) std::atomic_thread_fence(std::memory_order_seq_cst);
   });
   return true;
 }

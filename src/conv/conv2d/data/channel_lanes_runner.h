@@ -109,7 +109,7 @@ class ChannelLanesRunner {
 
   Element* PackedPanel(int64_t index) { return packed_.data() + index * cut_.PanelElements(); }
 
-  // Of neighbours in a group, `count` of them.
+  // The channels of `count` neighbouring panels of a group.
   FilterPanel PanelAt(int64_t panel, int64_t count = 1) const {
     const Panels& panels = cut_.panels;
     const int64_t in_group = panel % panels.count, first = in_group * panels.cols;

@@ -192,8 +192,8 @@ bool DepthwiseDataCut::StreamsResult(int num_threads) const {
          LeaveTheCaches(TensorBytes(), num_threads);
 }
 
-// The same where pixels are no whole lines, but a task's row of them is many, and stays in the
-// second cache until it is written.
+// A row of pixels that are no whole lines is many of them together: it is written around the caches
+// as one where it stays in the second cache until then.
 bool DepthwiseDataCut::StreamsRows(int num_threads) const {
   constexpr int64_t kMostRow = int64_t{256} << 10;
   return result.w * result.c * stored_bytes <= kMostRow && source_in_place && result_in_place &&

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -61,17 +62,21 @@ TEST_P(ChannelLanes, OfGroups) {
 INSTANTIATE_TEST_SUITE_P(AllValues, ChannelLanes,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
+// `rest` is what the problem lines have in common.
+void CheckEach(std::initializer_list<std::string> lines, const std::string& rest, uint64_t seed) {
+  for (const std::string& line : lines) {
+    const Problem problem = ParseProblem(line + rest + " padding=EXPLICIT");
+    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, seed, Values::kOrdinary));
+  }
+}
+
 // Several blocks of terms, panels of a group, slabs of images and of rows; both formats.
 TEST(ChannelLanesOf, LargeGroups) {
-  for (const char* line :
-       {"conv2d float32 NCHW in=2,160,27,25 filter=2,2,80,130 strides=1,1 ",
-        "conv2d_backprop_input float64 NCHW in=1,100,16,31 filter=3,3,50,240 strides=2,1 ",
-        "conv2d float16 NCHW in=1,600,20,21 filter=1,2,300,40 strides=1,1 ",
-        "conv2d float32 NHWC in=1,19,20,512 filter=2,2,128,160 strides=1,2 "}) {
-    const Problem problem =
-        ParseProblem(std::string(line) + "dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
-    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 3, Values::kOrdinary));
-  }
+  CheckEach({"conv2d float32 NCHW in=2,160,27,25 filter=2,2,80,130 strides=1,1 ",
+             "conv2d_backprop_input float64 NCHW in=1,100,16,31 filter=3,3,50,240 strides=2,1 ",
+             "conv2d float16 NCHW in=1,600,20,21 filter=1,2,300,40 strides=1,1 ",
+             "conv2d float32 NHWC in=1,19,20,512 filter=2,2,128,160 strides=1,2 "},
+            "dilations=1,1 pads=1,1,1,1", 3);
 }
 
 // Phases without taps and source pixels that no tap meets, over several stages; results that are
@@ -116,25 +121,18 @@ TEST(ChannelLanesOf, StridesBeyondTheFilter) {
 
 // Tiles of one vector read pixels of 9 MB where they lie, without padding and with it.
 TEST(ChannelLanesOf, FewChannelsOfLargeTensors) {
-  for (const char* line :
-       {"conv2d float32 NHWC in=7,56,56,100 filter=1,1,100,3 pads=0,0,0,0 ",
-        "conv2d_backprop_input float32 NHWC in=3,80,80,5 filter=3,3,5,120 pads=1,1,1,1 "}) {
-    const Problem problem =
-        ParseProblem(std::string(line) + "strides=1,1 dilations=1,1 padding=EXPLICIT");
-    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 5, Values::kOrdinary));
-  }
+  CheckEach({"conv2d float32 NHWC in=7,56,56,100 filter=1,1,100,3 pads=0,0,0,0 ",
+             "conv2d_backprop_input float32 NHWC in=3,80,80,5 filter=3,3,5,120 pads=1,1,1,1 "},
+            "strides=1,1 dilations=1,1", 5);
 }
 
 // The last of three panels and of four is narrower; of one chunk of pixels and of several.
 TEST(ChannelLanesOf, PanelsThatArePackedTogether) {
-  for (const char* line : {"conv2d float32 NHWC in=2,5,6,70 filter=3,3,70,50 ",
-                           "conv2d float64 NHWC in=1,7,7,90 filter=1,1,90,45 ",
-                           "conv2d bfloat16 NCHW in=3,40,9,8 filter=2,3,40,90 ",
-                           "conv2d float32 NHWC in=1,40,40,300 filter=1,1,300,50 "}) {
-    const Problem problem =
-        ParseProblem(std::string(line) + "strides=1,1 dilations=1,1 pads=0,1,1,0 padding=EXPLICIT");
-    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 6, Values::kOrdinary));
-  }
+  CheckEach({"conv2d float32 NHWC in=2,5,6,70 filter=3,3,70,50 ",
+             "conv2d float64 NHWC in=1,7,7,90 filter=1,1,90,45 ",
+             "conv2d bfloat16 NCHW in=3,40,9,8 filter=2,3,40,90 ",
+             "conv2d float32 NHWC in=1,40,40,300 filter=1,1,300,50 "},
+            "strides=1,1 dilations=1,1 pads=0,1,1,0", 6);
 }
 
 TEST(ChannelLanesCut, PanelsThatShareLinesArePackedTogether) {
@@ -142,8 +140,7 @@ TEST(ChannelLanesCut, PanelsThatShareLinesArePackedTogether) {
     const auto together = [&](const std::string& op, int64_t out_c) {
       const Problem problem =
           ParseProblem(op + " float32 NHWC in=1,7,7,200 filter=1,1,200," + std::to_string(out_c) +
-                       " strides=1,1 dilations=1,1 pads=0,0,0,0 "
-                       "padding=EXPLICIT");
+                       " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
       const ChannelLanesCut<float, float> cut(problem, table, 1);
       EXPECT_EQ(cut.panels_per_pass, cut.panels_together);
       return cut.panels_together;
@@ -189,14 +186,10 @@ TEST(ChannelLanesCut, ZerosOfLargeResultsGoAroundTheCaches) {
 
 // Pixels and rows begin in the middle of lines.
 TEST(ChannelLanesOf, ZerosAroundTheCaches) {
-  for (const char* line :
-       {"conv2d_backprop_input float32 NHWC in=13,59,59,71 filter=1,1,71,5 strides=2,2 ",
-        "conv2d_backprop_input float32 NHWC in=13,59,61,67 filter=1,2,67,5 strides=3,3 ",
-        "conv2d_backprop_input bfloat16 NHWC in=30,59,57,63 filter=1,1,63,4 strides=2,2 "}) {
-    const Problem problem =
-        ParseProblem(std::string(line) + "dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
-    CheckAlgorithm("channel-lanes", problem, RandomOperands(problem, 8, Values::kOrdinary));
-  }
+  CheckEach({"conv2d_backprop_input float32 NHWC in=13,59,59,71 filter=1,1,71,5 strides=2,2 ",
+             "conv2d_backprop_input float32 NHWC in=13,59,61,67 filter=1,2,67,5 strides=3,3 ",
+             "conv2d_backprop_input bfloat16 NHWC in=30,59,57,63 filter=1,1,63,4 strides=2,2 "},
+            "dilations=1,1 pads=0,0,0,0", 8);
 }
 
 TEST(ChannelLanesCut, CachesResultsOfOnePhase) {

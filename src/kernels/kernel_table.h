@@ -38,6 +38,9 @@ struct KernelTable {
   int vector_bytes;     // of one vector register; scalar: one double
   bool has_bf16_pairs;  // the processor multiplies bfloat16 numbers pair by pair
 
+  // Copies bytes; whole lines of `to` are written around the caches, and the caller fences.
+  void (*stream_bytes)(const void* from, void* to, int64_t bytes);
+
   IndirectGemmKernels<float> gemm_f32;
   IndirectGemmKernels<double> gemm_f64;
   IndirectGemmKernels<BFloat16Pair> gemm_bf16_pairs;  // if has_bf16_pairs

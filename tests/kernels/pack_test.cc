@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -312,6 +313,28 @@ TYPED_TEST(PackTest, SplitsColumnsIntoBlocks) {
                 << NameOf(table.isa) << ' ' << groups << " groups of " << cols << " columns in "
                 << block_cols << "s at " << i;
           }
+        }
+      }
+    }
+  }
+}
+
+// Parts of lines are copied before and behind whole ones, and no byte beside what was asked for.
+TEST(StreamBytes, CopiesFromAndToAnywhere) {
+  constexpr int64_t kMost = 260, kAround = 64;
+  std::vector<uint8_t> from(kMost + 3);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i % 251 + 1);
+  for (const KernelTable& table : SupportedKernels()) {
+    for (const int64_t shift : {0, 1, 4, 32, 60, 63}) {
+      for (const int64_t bytes : {0, 1, 3, 4, 63, 64, 65, 127, 128, 192, 259}) {
+        AlignedArray<uint8_t> to(kMost + 2 * kAround);
+        std::fill_n(to.data(), to.size(), uint8_t{0});
+        table.stream_bytes(from.data() + 3, to.data() + shift, bytes);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        for (int64_t i = 0; i < to.size(); ++i) {
+          const bool inside = i >= shift && i < shift + bytes;
+          ASSERT_EQ(to[i], inside ? from[static_cast<size_t>(i - shift) + 3] : 0)
+              << NameOf(table.isa) << ' ' << bytes << " bytes to " << shift << " at " << i;
         }
       }
     }

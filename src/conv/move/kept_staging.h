@@ -84,7 +84,7 @@ inline void StreamZeros(const KernelTable& table, void* first, int64_t bytes) {
   most -= static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kLineBytes);
   while (left > 0) {  // pieces end with a line
     const int64_t now = std::min(left, std::exchange(most, std::ssize(kZeros)));
-    table.depthwise_f32.stream(kZeros, to, now);
+    table.stream_bytes(kZeros, to, now);
     to += now;
     left -= now;
   }
@@ -210,7 +210,7 @@ void StorePlaneRows(const KernelTable& table, const KeptTensor& tensor,
       const Compute* plane = planes.data() + q * stride;
       if constexpr (std::is_same_v<Stored, Compute>) {
         if (rows.stream) {
-          table.Depthwise<Compute>().stream(plane, to, pixels * int64_t{sizeof(Compute)});
+          table.stream_bytes(plane, to, pixels * int64_t{sizeof(Compute)});
           continue;
         }
       }

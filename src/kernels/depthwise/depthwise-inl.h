@@ -6,8 +6,6 @@
 #define CONVGRAD_KERNELS_DEPTHWISE_INL_H_
 #endif
 
-#include <cstring>
-
 #include "kernels/depthwise/split-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/simd/convert-inl.h"
@@ -91,29 +89,6 @@ void DepthwiseFinishBlock(T* sums, int64_t count) {
   }
 }
 
-// Around the caches.
-
-inline void DepthwiseStream(const void* from, void* to, int64_t bytes) {
-  const auto* source = static_cast<const uint8_t*>(from);
-  auto* line = static_cast<uint8_t*>(to);
-  constexpr int64_t kLine = LinesAhead::kLineBytes;
-  const int64_t misaligned = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kLine);
-  const int64_t before = HWY_MIN(bytes, (kLine - misaligned) % kLine);
-  std::memcpy(line, source, static_cast<size_t>(before));
-  int64_t i = before;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<uint8_t> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  for (; i + kLine <= bytes; i += kLine) {
-#pragma GCC unroll 4
-    for (int64_t at = i; at < i + kLine; at += kLanes) {
-      hn::Stream(hn::LoadU(d, source + at), d, line + at);
-    }
-  }
-#endif
-  std::memcpy(line + i, source + i, static_cast<size_t>(bytes - i));
-}
-
 template <class T>
 DepthwiseKernels<T> MakeDepthwiseKernels() {
   return {static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>())),
@@ -122,8 +97,7 @@ DepthwiseKernels<T> MakeDepthwiseKernels() {
           DepthwiseFoldBlock<T>,
           FoldRun<T>,
           DepthwiseFinish<T>,
-          DepthwiseFinishBlock<T>,
-          DepthwiseStream};
+          DepthwiseFinishBlock<T>};
 }
 
 template <class T>

@@ -153,9 +153,6 @@ struct DepthwiseKernels {
                  bool round_to_odd);
   // The end of what one block has: a sum of -0 becomes +0, as in every fold.
   void (*finish_block)(Compute* sums, int64_t count);
-
-  // Copies bytes; whole lines of `to` are written around the caches.
-  void (*stream)(const void* from, void* to, int64_t bytes);
 };
 
 }  // namespace convgrad

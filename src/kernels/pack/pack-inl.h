@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "kernels/kernel_table.h"
+#include "kernels/pack/stream_bytes-inl.h"
 #include "kernels/pack/transpose-inl.h"
 #include "kernels/pack/transpose_steps-inl.h"
 #include "kernels/simd/convert-inl.h"
@@ -228,6 +229,7 @@ PackKernels<Stored> MakePackKernels() {
 }
 
 inline void FillPack(KernelTable& table) {
+  table.stream_bytes = StreamBytes;
   table.pack_f16 = MakePackKernels<Float16>();
   table.pack_bf16 = MakePackKernels<BFloat16>();
   table.pack_f32 = MakePackKernels<float>();

@@ -283,8 +283,7 @@ bool FewTermsOfPixelsPlan<Compute>::Run(const ConvArgs& args) const {
       NumTaps() > 1 ? kernels_.run_windows(rows) : kernels_.run(rows);
     }
     if (streams_strips_) {
-      args.kernels.depthwise_f32.stream(rows.sums, to,
-                                        count * channels_ * int64_t{sizeof(Compute)});
+      args.kernels.stream_bytes(rows.sums, to, count * channels_ * int64_t{sizeof(Compute)});
     }
     if (streams || streams_strips_) std::atomic_thread_fence(std::memory_order_seq_cst);
   });

@@ -18,7 +18,7 @@ class InPlaceRunner {
   InPlaceRunner(const ConvArgs& args, const DepthwiseDataCut& cut)
       : cut_(cut),
         kernels_(args.kernels.DepthwiseRows<Stored>()),
-        stream_bytes_(args.kernels.depthwise_f32.stream),
+        stream_bytes_(args.kernels.stream_bytes),
         source_(static_cast<const Stored*>(args.Source(cut.forward))),
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),

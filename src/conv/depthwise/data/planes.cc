@@ -35,7 +35,7 @@ class PlanesRunner {
       : cut_(cut),
         kernels_(args.kernels.Plane<Compute>()),
         pack_(args.kernels.Pack<Stored>()),
-        stream_(args.kernels.Depthwise<Compute>().stream),
+        stream_(args.kernels.stream_bytes),
         source_(static_cast<const Stored*>(args.Source(cut.forward))),
         result_(static_cast<Stored*>(args.result)),
         weights_(cut.num_weights()),

@@ -55,6 +55,7 @@ struct Product {
     const int64_t cols = std::max<int64_t>(tile.cols, num_cols);
     for (int64_t i = 0; i < 100 + kMostTerms * b_step + cols; ++i) b.push_back(Value());
     stream = Draw(3) == 0;
+    masked = Draw(2) == 0;
     constexpr int64_t kLine = 64 / int64_t{sizeof(Compute)};
     const int64_t row = stream ? RoundUp(cols + 1, kLine) : cols + 5;
     c.assign(static_cast<size_t>(num_tiles * tile.rows * row + kLine), Compute{77});
@@ -102,6 +103,7 @@ struct Product {
     args.num_rows = rows_of_last;
     args.num_cols = num_cols;
     args.stream = stream;
+    args.masked = masked;
     return args;
   }
 
@@ -128,7 +130,7 @@ struct Product {
 
   std::mt19937_64 random;
   int64_t num_rows, num_cols, num_tiles, rows_of_last, a_step, b_step;
-  bool in_pairs, stream;
+  bool in_pairs, stream, masked;
   std::vector<GemmSegment> segments;
   std::vector<int64_t> block_ends, ends_from_first, a_rows, c_rows;
   std::vector<Compute> a, b, c;

@@ -39,6 +39,7 @@ class EvenTile {
  private:
   using D = hn::ScalableTag<ComputeType<Element>>;
   using Times = Multiplier<Element, D>;
+  using Wanted = WantedColumns<Element, D, kVectors, false>;
 
   // Sums, a term's columns and a factor fit the registers, and addresses of rows theirs. The
   // tallest indirect tile of this width has no fewer rows.
@@ -52,7 +53,7 @@ class EvenTile {
   explicit EvenTile(const GemmTileArgs<Element>& args)
       : target_{args.c, args.narrowed, args.stream},
         last_cols_(args.num_cols - (kVectors - 1) * static_cast<int64_t>(hn::Lanes(D()))),
-        last_(hn::FirstN(D(), static_cast<size_t>(last_cols_))) {}
+        wanted_(args.num_cols, args.masked) {}
 
   HWY_INLINE void RunRows(const GemmTileArgs<Element>& args, const Element* a, int64_t a_step,
                           int64_t c_row, int64_t c_step) const {
@@ -100,12 +101,7 @@ class EvenTile {
     typename Times::V columns[kVectors];
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
-      if constexpr (MasksColumns<Element>()) {
-        columns[v] =
-            v + 1 < kVectors ? Times::Load(b + v * kLanes) : Times::LoadOf(last_, b + v * kLanes);
-      } else {
-        columns[v] = Times::Load(b + v * kLanes);
-      }
+      columns[v] = wanted_.Load(v, b + v * kLanes);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
@@ -138,7 +134,7 @@ class EvenTile {
 
   const TileTarget<Element> target_;
   const int64_t last_cols_;  // of the last vector
-  const hn::Mask<D> last_;
+  const Wanted wanted_;
 };
 
 template <class Element>

@@ -110,7 +110,7 @@ class Tile {
   template <bool kInPairs, bool kFolds, bool kPanels>
   static HWY_NOINLINE void RunTiles(const GemmTileArgs<Element>& args) {
     const int64_t terms = NumTerms(args);
-    const Wanted wanted(args.num_cols);
+    const Wanted wanted(args.num_cols, args.masked);
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
       if (kFolds && args.far && !args.stream && !args.keep) PrefetchResult(args, tile);

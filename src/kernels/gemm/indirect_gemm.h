@@ -34,7 +34,10 @@ struct GemmTileArgs {
   int64_t num_tiles = 1;
   const int64_t* a_rows;
   int64_t a_step;
-  const Element* b;  // readable for all columns of the kernel, or, if it masks them, for num_cols
+  // Readable for all columns of the kernel, or, if they are `masked`, which takes a kernel that
+  // masks columns, for num_cols. To mask takes some machines as long as a multiply-add.
+  const Element* b;
+  bool masked;
   int64_t b_step;
   bool in_pairs;  // float only
 
@@ -100,7 +103,7 @@ template <class Element>
 struct IndirectGemmKernels {
   using Compute = ComputeType<Element>;
   int lanes;           // sums in a vector
-  bool masks_columns;  // no more of b is read than num_cols wants
+  bool masks_columns;  // reads no more of b than num_cols wants where that is asked for
   // Grouped by columns, ascending; rows descending inside a group, down to 1.
   std::span<const GemmTile<Element>> tiles;
 

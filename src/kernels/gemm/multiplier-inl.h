@@ -78,7 +78,7 @@ struct Multiplier<BFloat16Pair, D> {
 template <class Element>
 inline constexpr bool kOfPairs = std::is_same_v<Element, BFloat16Pair>;
 
-// True if a tile reads no more columns than are wanted: the last vector by a mask where that is
+// True if a tile can read no more columns than are wanted: the last vector by a mask where that is
 // only a part of it. Whole ones are read without: of what is read by masks the machine by itself
 // fetches nothing ahead. With few registers there is none for a mask.
 template <class Element>
@@ -95,13 +95,13 @@ class WantedColumns {
   using Times = Multiplier<Element, D>;
   using TimesHalf = Multiplier<Element, Half>;
 
-  explicit HWY_INLINE WantedColumns(int64_t num_cols) {
+  HWY_INLINE WantedColumns(int64_t num_cols, bool masked) {
     if constexpr (MasksColumns<Element>()) {
       const int64_t before = (kVectors - 1) * static_cast<int64_t>(hn::Lanes(D()));
       const auto cols = static_cast<size_t>(std::max<int64_t>(0, num_cols - before));
       whole_ = hn::FirstN(D(), cols);
       half_ = hn::FirstN(Half(), cols);
-      partial_ = cols < hn::Lanes(D()) / (kEndsInHalf ? 2 : 1);
+      partial_ = masked && cols < hn::Lanes(D()) / (kEndsInHalf ? 2 : 1);
     }
   }
 

@@ -344,6 +344,8 @@ void FilterGradientRunner<Stored, Operands>::RunRowBlocks(const Stage& stage, co
   args.a_step = places.row_step();
   args.b = stage.operands().columns() + places.Columns(place.panel);
   args.b_step = places.column_step();
+  args.masked = cut_.sizes.masks_columns &&
+                (cut_.inputs_in_lanes ? cut_.UsesInputInPlace() : cut_.UsesOutputInPlace());
   args.in_pairs = cut_.in_pairs;
   SetResult(place, row_blocks, args);
   TileOf(place).run(args);

@@ -269,8 +269,11 @@ void CheckFolds(const KernelTable& table) {
   }
 }
 
-// Rows of an even tile: those whose sums, or, of 16 registers, addresses have a register each.
+// Rows of an even tile: those whose sums, or, of 16 registers, addresses have a register each;
+// single vectors of float, AVX-512, are taken in two parts of seven.
+template <class Compute>
 int64_t EvenTileRows(Isa isa, int64_t vectors) {
+  if (isa == Isa::kAvx512 && vectors == 1 && sizeof(Compute) == 4) return 14;
   if (isa == Isa::kAvx512 || isa == Isa::kNeon) return vectors == 4 ? 6 : 8;
   if (vectors == 1) return isa == Isa::kAvx2 ? 10 : 6;
   return vectors == 2 && isa == Isa::kAvx2 ? 6 : 4;
@@ -303,8 +306,9 @@ void CheckEvenRows(const KernelTable& table) {
       args.a_rows = args.c_rows = nullptr;
       args.odd = odd;
       product.num_rows = kernels.even_rows(args, rows);
-      EXPECT_EQ(product.num_rows,
-                rows.count - rows.count % EvenTileRows(table.isa, tile.cols / kernels.lanes));
+      EXPECT_EQ(
+          product.num_rows,
+          rows.count - rows.count % EvenTileRows<Compute>(table.isa, tile.cols / kernels.lanes));
       ExpectProduct(product, tile, odd,
                     std::string(NameOf(table.isa)) + " seed " + std::to_string(seed));
       if (::testing::Test::HasFatalFailure()) return;

@@ -10,6 +10,8 @@
 #define CONVGRAD_KERNELS_EVEN_ROWS_INL_H_
 #endif
 
+#include <type_traits>
+
 #include "kernels/gemm/indirect_gemm.h"
 #include "kernels/gemm/multiplier-inl.h"
 #include "kernels/gemm/tile_accumulators-inl.h"
@@ -47,8 +49,25 @@ class EvenTile {
     if (kVectors == 1) return HWY_TARGET == HWY_SCALAR ? 6 : 10;
     return kVectors == 2 && HWY_TARGET != HWY_SCALAR ? 6 : 4;
   }
-  static constexpr int kRows = !kManyRegisters ? FewRows() : kVectors == 4 ? 6 : 8;
+  // Single vectors of float are many rows in parts of some, whose addresses are found once for
+  // several terms, which lie side by side; see kTakesLines of Tile.
+  static constexpr bool kTakesLines =
+      HWY_TARGET == HWY_AVX3 && kVectors == 1 && std::is_same_v<Element, float>;
+  static constexpr int kRowsAtOnce = 7, kOfLine = 16, kFew = 4;
+  static constexpr int ManyRows() { return kTakesLines ? 2 * kRowsAtOnce : kVectors == 4 ? 6 : 8; }
+  static constexpr int kRows = kManyRegisters ? ManyRows() : FewRows();
   using Accumulators = TileAccumulators<Element, kRows, kVectors, false>;
+
+  // The addresses where a tile's rows begin.
+  class Rows {
+   public:
+    HWY_INLINE Rows(const Element* first, int64_t step) : first_(first), step_(step) {}
+    HWY_INLINE const Element* At(int i) const { return first_ + i * step_; }
+
+   private:
+    const Element* first_;
+    int64_t step_;
+  };
 
   explicit EvenTile(const GemmTileArgs<Element>& args)
       : target_{args.c, args.narrowed, args.stream},
@@ -57,9 +76,7 @@ class EvenTile {
 
   HWY_INLINE void RunRows(const GemmTileArgs<Element>& args, const Element* a, int64_t a_step,
                           int64_t c_row, int64_t c_step) const {
-    const Element* rows[kRows];
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) rows[i] = a + i * a_step;
+    const Rows rows(a, a_step);
     Accumulators acc;
     if (args.num_blocks > 1) return RunBlocks(args, rows, c_row, c_step, acc);
     AddSegments(args, args.segments, args.segments + args.block_ends[0], rows, acc);
@@ -68,8 +85,8 @@ class EvenTile {
     for (int i = 0; i < kRows; ++i) StoreRow(acc.whole[i], c_row + i * c_step);
   }
 
-  HWY_INLINE void RunBlocks(const GemmTileArgs<Element>& args, const Element* const (&rows)[kRows],
-                            int64_t c_row, int64_t c_step, Accumulators& acc) const {
+  HWY_INLINE void RunBlocks(const GemmTileArgs<Element>& args, const Rows& rows, int64_t c_row,
+                            int64_t c_step, Accumulators& acc) const {
     WaitingBlocks<Element, kRows, kVectors> blocks(args.sums, false);
     const GemmSegment* begin = args.segments;
     for (int64_t block = 0; block < args.num_blocks; ++block) {
@@ -85,18 +102,47 @@ class EvenTile {
 
   // A block's sums.
   HWY_INLINE void AddSegments(const GemmTileArgs<Element>& args, const GemmSegment* segment,
-                              const GemmSegment* end, const Element* const (&rows)[kRows],
-                              Accumulators& acc) const {
+                              const GemmSegment* end, const Rows& rows, Accumulators& acc) const {
     acc.SetZero();
     for (; segment != end; ++segment) {
       const Element* b = args.b + segment->b;
-      const int64_t a_end = segment->a + segment->length;
-      for (int64_t at = segment->a; at < a_end; ++at, b += args.b_step) AddTerm(rows, at, b, acc);
+      int64_t at = segment->a;
+      const int64_t a_end = at + segment->length;
+      if constexpr (kTakesLines) {
+        while (at + kOfLine <= a_end) AddSeveral<kOfLine>(rows, at, b, args.b_step, acc);
+        while (at + kFew <= a_end) AddSeveral<kFew>(rows, at, b, args.b_step, acc);
+        while (at < a_end) AddSeveral<1>(rows, at, b, args.b_step, acc);
+      } else {
+        for (; at < a_end; ++at, b += args.b_step) AddTerm(rows, at, b, acc);
+      }
     }
   }
 
-  HWY_INLINE void AddTerm(const Element* const (&rows)[kRows], int64_t at, const Element* b,
-                          Accumulators& acc) const {
+  // Adds so many terms of single vectors; `at` and `b` go on to the next.
+  template <int kCount>
+  HWY_INLINE void AddSeveral(const Rows& rows, int64_t& at, const Element*& b, int64_t b_step,
+                             Accumulators& acc) const {
+    typename Times::V columns[kCount];
+#pragma GCC unroll 16
+    for (int t = 0; t < kCount; ++t, b += b_step) columns[t] = wanted_.Load(0, b);
+#pragma GCC unroll 2
+    for (int first = 0; first < kRows; first += kRowsAtOnce) {
+      const Element* row[kRowsAtOnce];
+#pragma GCC unroll 16
+      for (int i = 0; i < kRowsAtOnce; ++i) row[i] = rows.At(first + i) + at;
+#pragma GCC unroll 16
+      for (int t = 0; t < kCount; ++t) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kRowsAtOnce; ++i) {
+          hn::Vec<D>& sum = acc.whole[first + i][0];
+          sum = Times::AddTimes(row[i] + t, columns[t], sum);
+        }
+      }
+    }
+    at += kCount;
+  }
+
+  HWY_INLINE void AddTerm(const Rows& rows, int64_t at, const Element* b, Accumulators& acc) const {
     constexpr int64_t kLanes = hn::MaxLanes(D());
     typename Times::V columns[kVectors];
 #pragma GCC unroll 16
@@ -107,11 +153,11 @@ class EvenTile {
     for (int i = 0; i < kRows; ++i) {
 #if HWY_TARGET == HWY_AVX3
       if constexpr (kVectors == 1) {
-        acc.whole[i][0] = Times::AddTimes(rows[i] + at, columns[0], acc.whole[i][0]);
+        acc.whole[i][0] = Times::AddTimes(rows.At(i) + at, columns[0], acc.whole[i][0]);
         continue;
       }
 #endif
-      const auto factor = Times::Broadcast(rows[i] + at);
+      const auto factor = Times::Broadcast(rows.At(i) + at);
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         acc.whole[i][v] = Times::Add(factor, columns[v], acc.whole[i][v]);

@@ -2,6 +2,7 @@
 // counts and strides; they know neither convolutions nor threads.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -37,6 +38,10 @@ struct KernelTable {
   Isa isa;
   int vector_bytes;     // of one vector register; scalar: one double
   bool has_bf16_pairs;  // the processor multiplies bfloat16 numbers pair by pair
+
+  // Tensors of fewer bytes a thread lie near it: in a second-level cache of its own, or in a third
+  // one that answers nearly as soon.
+  int64_t near_bytes;
 
   // Copies bytes; whole lines of `to` are written around the caches, and the caller fences.
   void (*stream_bytes)(const void* from, void* to, int64_t bytes);

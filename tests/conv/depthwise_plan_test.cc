@@ -119,7 +119,7 @@ TEST(DepthwisePlan, GoesDownTheRowsOfFourColumnsAndMore) {
 
 // Vectors of half a line come to every line of a result twice.
 TEST(DepthwisePlan, GoesDownTheRowsOfWhatTheCachesHold) {
-  for (const KernelTable& kernels : SupportedKernels()) {
+  for (KernelTable kernels : SupportedKernels()) {
     if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
     const bool has_lines = kernels.vector_bytes >= 64;
     const auto goes_down = [&](int64_t mebibytes) {  // of both tensors
@@ -128,10 +128,14 @@ TEST(DepthwisePlan, GoesDownTheRowsOfWhatTheCachesHold) {
                            kernels)
           .ends_with("all rows together");
     };
+    kernels.near_bytes = int64_t{16} << 20;
     EXPECT_TRUE(goes_down(9));
     EXPECT_EQ(goes_down(10), has_lines);
     EXPECT_EQ(goes_down(13), has_lines);
     EXPECT_FALSE(goes_down(14));
+    kernels.near_bytes = int64_t{3} << 20;  // the third cache is far
+    EXPECT_TRUE(goes_down(2));
+    EXPECT_EQ(goes_down(3), !has_lines);
   }
 }
 

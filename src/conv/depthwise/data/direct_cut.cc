@@ -135,11 +135,12 @@ int64_t DepthwiseDataCut::TensorBytes() const {
   return (numbers(source) + numbers(result)) * stored_bytes;
 }
 
-// Not of tensors so large that their lines are no longer found in the third cache, since memory is
-// best read row by row; of several threads larger ones, which read more at a time. Nor where
-// vectors of whole lines share two sets of the first cache, in which a column down the rows has no
-// room; forward with a stride, most columns are read once and few are written. Shorter vectors read
-// every line several times in either order, and write it in parts.
+// Not of tensors so large that their lines are no longer found in the third cache, or, where that
+// is far, in the second one, since what is far is best read row by row, as the machine fetches it
+// ahead by itself; of several threads larger ones, which read more at a time. Nor where vectors of
+// whole lines share two sets of the first cache, in which a column down the rows has no room;
+// forward with a stride, most columns are read once and few are written. Shorter vectors read every
+// line several times in either order, and write it in parts.
 bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) const {
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
@@ -149,8 +150,9 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
   const bool has_lines = kernels.vector_bytes >= kLineBytes;
   const bool crowds =
       has_lines && source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
-  const bool kept =
-      has_lines ? CachesHold(TensorBytes(), num_threads) : !LoseParts(TensorBytes(), num_threads);
+  const bool kept = has_lines ? CachesHold(TensorBytes(), num_threads) &&
+                                    TensorBytes() < kernels.near_bytes * num_threads
+                              : !LoseParts(TensorBytes(), num_threads);
   return has_kernel && source_in_place && result_in_place && !crowds && kept &&
          CanMakeAllRows(rows, cols);
 }

@@ -65,7 +65,12 @@ class Tile {
       HWY_TARGET == HWY_AVX3 && kVectors == 1 && kRows % kRowsAtOnce == 0;
   static constexpr bool kTakesLines = kTakesSeveral && std::is_same_v<Element, float>;
 
-  enum class Fetches { kNothing, kOneLine, kAllLines };  // with every term
+  enum class Fetches { kNothing, kOneLine, kAllLines, kLaterTerm };  // with every term
+
+  // The machine's own prefetcher for the first cache sees no stride where terms lie so many bytes
+  // apart, and few multiply-adds can wait for the second one: of many terms a later one is fetched.
+  static constexpr int64_t kFarApart = 2048, kTermsLater = 8;
+  static constexpr bool kFetchesLaterTerm = HWY_TARGET == HWY_AVX3 && kRows > 1;
 
   using Wanted = WantedColumns<Element, D, kVectors, kEndsInHalf>;
   using Accumulators = TileAccumulators<Element, kRows, kVectors, kEndsInHalf>;
@@ -253,6 +258,10 @@ class Tile {
     } else if (kFetches && ahead.step > 0) {
       while (k > 0)
         AddTerm<kInPairs, Fetches::kOneLine>(args, operands, acc, at, b, back, k, ahead);
+    } else if (kFetchesLaterTerm && k >= 4 * kTermsLater &&
+               std::max(args.a_step, args.b_step) * int64_t{sizeof(Element)} >= kFarApart) {
+      while (k > 0)
+        AddTerm<kInPairs, Fetches::kLaterTerm>(args, operands, acc, at, b, back, k, ahead);
     } else {
       while (k > 0)
         AddTerm<kInPairs, Fetches::kNothing>(args, operands, acc, at, b, back, k, ahead);
@@ -311,7 +320,13 @@ class Tile {
                                  Accumulators& acc, int64_t& at, const Element*& b, int64_t back,
                                  int64_t& k, Ahead& ahead) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-    if constexpr (kFetched != Fetches::kNothing) {
+    if constexpr (kFetched == Fetches::kLaterTerm) {
+      __builtin_prefetch(operands.rows[0] + at + kTermsLater * args.a_step);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        __builtin_prefetch(b + kTermsLater * args.b_step + v * lanes);
+      }
+    } else if constexpr (kFetched != Fetches::kNothing) {
       ahead.template Fetch<kFetched == Fetches::kAllLines>();
     }
     typename Times::V column[kWhole == 0 ? 1 : kWhole];

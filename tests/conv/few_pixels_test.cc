@@ -101,6 +101,20 @@ TEST_P(FewPixelsBits, OfRandomFilters) {
 INSTANTIATE_TEST_SUITE_P(AllValues, FewPixelsBits,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
+// Strides over padding can leave a result as large as its source, some of whose pixels meet padding
+// alone; groups fill no whole vectors.
+TEST(FewPixels, OfGroupsWherePixelsMeetPaddingAlone) {
+  for (const int64_t channels : {1, 3, 4, 8, 12, 17}) {
+    for (const std::string type : {"float32", "float64"}) {
+      const int64_t groups = 4;
+      const Problem problem = ParseProblem(
+          "conv2d " + type + " NHWC in=1,8,4,8 filter=" + ListOf({1, 1, 2, groups * channels}) +
+          " strides=2,2 dilations=1,1 pads=1,6,1,2 padding=EXPLICIT");
+      CheckAlgorithm("few-pixels", problem, RandomOperands(problem, 6, Values::kOrdinary));
+    }
+  }
+}
+
 // The filter has 9 MB, whose lines are fetched ahead.
 TEST(FewPixels, BeyondTheCaches) {
   for (const int64_t pixels : {1, 9}) {

@@ -129,7 +129,7 @@ void FewPixelsRunner<Compute>::AddBlock(const Strip& strip, const FewPixelsPhase
   rows.begins = phase.taps[static_cast<size_t>(block.tap_begin)].rows.size() == phase.pixels.size();
   if (!rows.begins) {
     for (const int64_t pixel : phase.pixels) {
-      std::fill_n(rows.sums + pixel * cut_.sums_step, cut_.strip_cols, Compute{0});
+      std::fill_n(rows.sums + pixel * cut_.sums_step, rows.num_cols, Compute{0});
     }
   }
   for (int64_t i = block.tap_begin; i < block.tap_end; ++i) {

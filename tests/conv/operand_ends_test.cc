@@ -75,10 +75,9 @@ constexpr const char* kDepthwise[] = {
     "NHWC in=1,8,8,36 filter=3,3,36,1 strides=2,2 dilations=1,1 pads=0,1,0,1 padding=SAME",
 };
 
-void ComputeBeforeGuards(const Problem& problem, const Algorithm& algorithm,
+void ComputeBeforeGuards(const Problem& problem, const testing::Operands& operands,
+                         const Tensor& expected, const Algorithm& algorithm,
                          const KernelTable& kernels) {
-  const testing::Operands operands =
-      testing::RandomOperands(problem, 1, testing::Values::kOrdinary);
   const EndsAtGuard first(operands.first), second(operands.second);
   const EndsAtGuard result(problem.ResultBytes());
   const OpInfo& op = InfoOf(problem.op);
@@ -90,15 +89,14 @@ void ComputeBeforeGuards(const Problem& problem, const Algorithm& algorithm,
   const Planned planned = Planned::Forced(algorithm, problem, kernels, 1);
   planned.Run({problem, pointer_of(Role::kInput), pointer_of(Role::kFilter),
                pointer_of(Role::kOutBackprop), result.begin(), kernels, parallel});
-  Execution execution;
-  execution.algorithm = "reference";
-  const Tensor expected = Compute(problem, operands.first, operands.second, execution);
   EXPECT_EQ(std::memcmp(result.begin(), expected.raw(), static_cast<size_t>(expected.num_bytes())),
             0)
       << algorithm.name << ' ' << problem.ToLine();
 }
 
 TEST(OperandEnds, NoFormGoesPastThem) {
+  Execution by_reference;
+  by_reference.algorithm = "reference";
   for (const OpInfo& op : AllOps()) {
     const std::span<const char* const> convolutions =
         op.depthwise ? std::span<const char* const>(kDepthwise) : kConvolutions;
@@ -106,11 +104,14 @@ TEST(OperandEnds, NoFormGoesPastThem) {
       for (const char* convolution : convolutions) {
         const Problem problem =
             ParseProblem(std::string(op.name) + " " + dtype + " " + convolution);
+        const testing::Operands operands =
+            testing::RandomOperands(problem, 1, testing::Values::kOrdinary);
+        const Tensor expected = Compute(problem, operands.first, operands.second, by_reference);
         for (const KernelTable& kernels : SupportedKernels()) {
           for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
             if (!algorithm.can(problem, kernels)) continue;
             SCOPED_TRACE(algorithm.name);
-            ComputeBeforeGuards(problem, algorithm, kernels);
+            ComputeBeforeGuards(problem, operands, expected, algorithm, kernels);
           }
         }
       }

@@ -3,6 +3,7 @@
 // is tried where time is short.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
@@ -13,14 +14,19 @@ inline uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-// How often to try what one more trial hardly changes: `rounds`, or a fifth of them where all may
-// be ten times as slow, under the address or thread sanitizer or with a tool of another build.
-inline int Rounds(int rounds) {
+// True under the address or thread sanitizer, with which all may be ten times as slow and take
+// several times the memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return rounds / 5;
+inline constexpr bool kSanitized = true;
 #else
-  return std::getenv("CONVGRAD_TEST_BINARY") == nullptr ? rounds : rounds / 5;
+inline constexpr bool kSanitized = false;
 #endif
+
+// How often to try what one more trial hardly changes: `rounds`, or a fifth of them with a
+// sanitizer or a tool of another build.
+inline int Rounds(int rounds) {
+  const bool all = !kSanitized && std::getenv("CONVGRAD_TEST_BINARY") == nullptr;
+  return all ? rounds : std::max(1, rounds / 5);
 }
 
 }  // namespace convgrad

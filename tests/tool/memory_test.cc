@@ -10,12 +10,6 @@
 namespace convgrad {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kMeasurable = false;  // sanitizers take several times as much
-#else
-constexpr bool kMeasurable = true;
-#endif
-
 constexpr int64_t kMegabyte = 1 << 20;
 constexpr int64_t kProcessItself = 24 * kMegabyte;  // code, libraries, stacks: 8 measured
 constexpr int64_t kMostScratch = 64 * kMegabyte;
@@ -55,7 +49,7 @@ class CliMemoryTest : public testing::CliTest {
 
 // Blocks of so many pixels are millions, and a list of them takes seconds and a GiB.
 TEST_F(CliMemoryTest, APlanOfTerabytesListsNoBlocks) {
-  if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
+  if (kSanitized) GTEST_SKIP() << "not under a sanitizer";
   for (const std::string pixels :
        {"NHWC --input fill:ones@64,8192,8192,64", "NCHW --input fill:ones@64,64,8192,8192",
         "NCHW --input fill:ones@1,64,65536,65536"}) {
@@ -68,7 +62,7 @@ TEST_F(CliMemoryTest, APlanOfTerabytesListsNoBlocks) {
 }
 
 TEST_F(CliMemoryTest, OperandsResultAndDeclaredScratchAreAll) {
-  if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
+  if (kSanitized) GTEST_SKIP() << "not under a sanitizer";
   for (const char* dtype : {"float32", "bfloat16"}) {
     for (const bool nhwc : {true, false}) {
       const std::string wide = nhwc ? "4,112,112,64" : "4,64,112,112";
@@ -154,7 +148,7 @@ TEST_F(CliMemoryTest, ATenthOfMappedOperandsIsEnough) {
 // From a limit that lets the process barely begin to one that lets it start all of its threads:
 // each run ends, right or with the one error that says so.
 TEST_F(CliMemoryTest, EndsWhereverMemoryRunsOut) {
-  if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
+  if (kSanitized) GTEST_SKIP() << "not under a sanitizer";
   const std::string command =
       "timeout -s KILL 60 convgrad run conv2d_backprop_filter --padding SAME --input "
       "fill:normal@2,16,16,16"
@@ -175,7 +169,7 @@ TEST_F(CliMemoryTest, EndsWhereverMemoryRunsOut) {
 
 // Address space for all but a few of the threads asked for.
 TEST_F(CliMemoryTest, TheReportSaysHowManyThreadsThereWere) {
-  if (!kMeasurable) GTEST_SKIP() << "not under a sanitizer";
+  if (kSanitized) GTEST_SKIP() << "not under a sanitizer";
   const std::string flags =
       " conv2d --padding SAME --input fill:normal@1,32,32,16 --filter fill:normal@3,3,16,16"
       " --threads 16 --report r.json";

@@ -36,8 +36,9 @@ const char* VectorLibraryVersion();
 
 struct KernelTable {
   Isa isa;
-  int vector_bytes;     // of one vector register; scalar: one double
-  bool has_bf16_pairs;  // the processor multiplies bfloat16 numbers pair by pair
+  int vector_bytes;       // of one vector register; scalar: one double
+  bool has_bf16_pairs;    // the processor multiplies bfloat16 numbers pair by pair
+  bool takes_bf16_pairs;  // and is quicker by it than by single numbers: forms do so
 
   // Tensors of fewer bytes a thread lie near it: in a second-level cache of its own, or in a third
   // one that answers nearly as soon.

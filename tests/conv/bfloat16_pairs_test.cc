@@ -1,5 +1,5 @@
-// Products of bfloat16 pairs: packing against its formula, and the bits of the canonical order at
-// the limits of what the instruction can do (subnormals count as zero there) and beyond them.
+// Products of bfloat16 pairs: the bits of the canonical order at the limits of what the instruction
+// can do (subnormals count as zero there) and beyond them, and which forms take pairs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,191 +11,11 @@
 
 #include "conv/compute.h"
 #include "kernels/kernel_table.h"
+#include "support/forced_run.h"
 #include "support/from_environment.h"
 
 namespace convgrad {
 namespace {
-
-const PackPairKernels* FindPacking() {
-  const KernelTable& best = SupportedKernels().front();
-  return best.has_bf16_pairs ? &best.pack_bf16_pairs : nullptr;
-}
-
-// A matrix of numbers that tell where they were, with room between its rows or without.
-struct Matrix {
-  Matrix(int64_t rows_in, int64_t cols_in, int64_t room = 3)
-      : rows(rows_in), cols(cols_in), stride(cols_in + room) {
-    for (int64_t i = 0; i < rows * stride; ++i) {
-      numbers.push_back({static_cast<uint16_t>(i % stride < cols ? i + 1 : 0xFFFF)});
-    }
-  }
-  uint16_t At(int64_t row, int64_t col) const {
-    const bool inside = row < rows && col < cols;
-    return inside ? numbers[static_cast<size_t>(row * stride + col)].bits : uint16_t{0};
-  }
-  int64_t rows, cols, stride;
-  std::vector<BFloat16> numbers;
-};
-
-using Pack = void (*)(const BFloat16*, int64_t, BFloat16Pair*, int64_t, int64_t, int64_t);
-
-void CheckPacking(Pack pack, bool pairs_in_rows, bool transposed, const Matrix& matrix) {
-  // Pairs lie along rows of the matrix, or along its columns.
-  const int64_t lines = pairs_in_rows ? (matrix.rows + 1) / 2 : matrix.rows;
-  const int64_t width = pairs_in_rows ? matrix.cols : (matrix.cols + 1) / 2;
-  const int64_t to_lines = transposed ? width : lines, to_width = transposed ? lines : width;
-  const int64_t to_stride = to_width + (matrix.stride == matrix.cols ? 0 : 5);
-  std::vector<BFloat16Pair> to(static_cast<size_t>(to_lines * to_stride), {{7}, {7}});
-  pack(matrix.numbers.data(), matrix.stride, to.data(), to_stride, matrix.rows, matrix.cols);
-  for (int64_t i = 0; i < to_lines; ++i) {
-    for (int64_t j = 0; j < to_stride; ++j) {
-      const BFloat16Pair pair = to[static_cast<size_t>(i * to_stride + j)];
-      const int64_t line = transposed ? j : i, at = transposed ? i : j;
-      uint16_t first = 7, second = 7;
-      if (j < to_width) {
-        first = pairs_in_rows ? matrix.At(2 * line, at) : matrix.At(line, 2 * at);
-        second = pairs_in_rows ? matrix.At(2 * line + 1, at) : matrix.At(line, 2 * at + 1);
-      }
-      ASSERT_EQ(pair.first.bits, first)
-          << i << "," << j << " of " << matrix.rows << "x" << matrix.cols;
-      ASSERT_EQ(pair.second.bits, second)
-          << i << "," << j << " of " << matrix.rows << "x" << matrix.cols;
-    }
-  }
-}
-
-TEST(PackPairs, FollowsItsFormula) {
-  const PackPairKernels* packing = FindPacking();
-  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
-  for (int64_t rows : {1, 2, 3, 15, 16, 17, 32, 33, 67}) {
-    for (int64_t cols : {1, 2, 3, 5, 7, 16, 17, 31, 32, 33, 64, 70}) {
-      for (int64_t room : {0, 3}) {
-        const Matrix matrix(rows, cols, room);
-        CheckPacking(packing->pair_cols, false, false, matrix);
-        CheckPacking(packing->pair_cols_transposed, false, true, matrix);
-        CheckPacking(packing->pair_rows, true, false, matrix);
-        CheckPacking(packing->pair_rows_transposed, true, true, matrix);
-        if (HasFatalFailure()) return;
-      }
-    }
-  }
-}
-
-// Rows of a matrix as places, some of which are not there.
-TEST(PackPairs, GathersPlaces) {
-  const PackPairKernels* packing = FindPacking();
-  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
-  const int64_t lanes = SupportedKernels().front().vectors_bf16_pairs.lanes, apart = 40;
-  for (const int64_t count : {1, 2, 15, 16, 17, 33}) {
-    const Matrix matrix(lanes, 2 * apart);
-    std::vector<const BFloat16*> places;
-    for (int64_t i = 0; i < lanes; ++i) {
-      places.push_back(i % 5 == 3 ? nullptr : matrix.numbers.data() + i * matrix.stride);
-    }
-    const int64_t step = lanes + 3;
-    std::vector<BFloat16Pair> cols(static_cast<size_t>(count * step), {{7}, {7}}), rows = cols;
-    packing->gather_cols(places.data(), count, cols.data(), step);
-    packing->gather_rows(places.data(), apart, count, rows.data(), step, 100);
-    for (int64_t at = 0; at < count * step; ++at) {
-      const int64_t k = at / step, lane = at % step;
-      const auto expected = [&](int64_t col) {
-        if (lane >= lanes) return uint16_t{7};
-        return lane % 5 == 3 ? uint16_t{0} : matrix.At(lane, col);
-      };
-      const BFloat16Pair of_cols = cols[static_cast<size_t>(at)];
-      const BFloat16Pair of_rows = rows[static_cast<size_t>(at)];
-      ASSERT_EQ(of_cols.first.bits, expected(2 * k)) << count << " at " << at;
-      ASSERT_EQ(of_cols.second.bits, expected(2 * k + 1)) << count << " at " << at;
-      ASSERT_EQ(of_rows.first.bits, expected(k)) << count << " at " << at;
-      ASSERT_EQ(of_rows.second.bits, expected(k + apart)) << count << " at " << at;
-    }
-  }
-}
-
-// The number at `col` of a row of `matrix`, or zero off it.
-uint16_t OnRow(const Matrix& matrix, int64_t row, int64_t col) {
-  return col < 0 ? uint16_t{0} : matrix.At(row, col);
-}
-
-TEST(PackPairs, SplitsRowsThatAreNoNeighbours) {
-  const PackPairKernels* packing = FindPacking();
-  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
-  for (const int64_t cols : {1, 5, 16, 17, 70}) {
-    for (const int64_t block_cols : {1, 6, 16, 64}) {
-      for (const int missing : {0, 1, 2, 3}) {  // bit 0: the first rows, bit 1: the second ones
-        const int64_t rows = 5, block_stride = rows * block_cols + 3;
-        const int64_t blocks = (cols + block_cols - 1) / block_cols;
-        const Matrix matrix(rows + 2, cols);
-        const BFloat16* from = matrix.numbers.data();
-        std::vector<BFloat16Pair> to(static_cast<size_t>(blocks * block_stride), {{7}, {7}});
-        packing->pair_split((missing & 1) != 0 ? nullptr : from,
-                            (missing & 2) != 0 ? nullptr : from + 2 * matrix.stride, matrix.stride,
-                            to.data(), block_stride, rows, cols, block_cols);
-        for (int64_t i = 0; i < blocks * block_stride; ++i) {
-          const int64_t row = i % block_stride / block_cols;
-          const int64_t col = i / block_stride * block_cols + i % block_stride % block_cols;
-          uint16_t first = 7, second = 7;
-          if (row < rows && col < cols) {
-            first = (missing & 1) != 0 ? uint16_t{0} : matrix.At(row, col);
-            second = (missing & 2) != 0 ? uint16_t{0} : matrix.At(row + 2, col);
-          }
-          const BFloat16Pair pair = to[static_cast<size_t>(i)];
-          ASSERT_EQ(pair.first.bits, first) << i << " of " << cols << " by " << block_cols;
-          ASSERT_EQ(pair.second.bits, second) << i << " of " << cols << " by " << block_cols;
-        }
-      }
-    }
-  }
-}
-
-TEST(PackPairs, PairsNumbersApart) {
-  const PackPairKernels* packing = FindPacking();
-  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
-  for (const int64_t cols : {1, 7, 16, 35}) {
-    for (const int64_t apart : {1, 2, 5, 40}) {
-      for (const int64_t begin : {-41, -20, -1, 0, 3}) {
-        const Matrix matrix(18, cols);
-        const PairsApart pairs{cols, begin, apart, cols + 45};
-        const int64_t rows = matrix.rows, stride = pairs.count + 2, turned_stride = rows + 2;
-        std::vector<BFloat16Pair> to(static_cast<size_t>(rows * stride));
-        std::vector<BFloat16Pair> turned(static_cast<size_t>(pairs.count * turned_stride));
-        packing->pair_apart(matrix.numbers.data(), matrix.stride, pairs, to.data(), stride, rows);
-        packing->pair_apart_transposed(matrix.numbers.data(), matrix.stride, pairs, turned.data(),
-                                       turned_stride, rows);
-        for (int64_t row = 0; row < rows; ++row) {
-          for (int64_t i = 0; i < pairs.count; ++i) {
-            const BFloat16Pair pair = to[static_cast<size_t>(row * stride + i)];
-            const BFloat16Pair other = turned[static_cast<size_t>(i * turned_stride + row)];
-            ASSERT_EQ(pair.first.bits, OnRow(matrix, row, begin + i)) << row << "," << i;
-            ASSERT_EQ(pair.second.bits, OnRow(matrix, row, begin + i + apart)) << row << "," << i;
-            ASSERT_EQ(pair.first.bits, other.first.bits) << row << "," << i;
-            ASSERT_EQ(pair.second.bits, other.second.bits) << row << "," << i;
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(PackPairs, FindsTheLeastAndTheGreatestMagnitude) {
-  const PackPairKernels* packing = FindPacking();
-  if (packing == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
-  for (const int64_t count : {1, 31, 32, 33, 100}) {
-    std::vector<BFloat16> numbers(static_cast<size_t>(count), BFloat16{0x8000});
-    const auto none = packing->magnitudes(numbers.data(), count);
-    EXPECT_EQ(none.least, 0xFFFF);
-    EXPECT_EQ(none.greatest, 0);
-    for (int64_t i = 0; i < count; ++i) {
-      numbers[static_cast<size_t>(i)] = {0xBF80};
-      numbers[static_cast<size_t>((i + 1) % count)] = {0x0001};
-      numbers[static_cast<size_t>((i + 2) % count)] = {0xFF80};
-      const auto found = packing->magnitudes(numbers.data(), count);
-      EXPECT_EQ(found.least, count == 1 ? 0x7F80 : 0x0001);
-      EXPECT_EQ(found.greatest, 0x7F80);
-      std::fill(numbers.begin(), numbers.end(), BFloat16{0x8000});
-    }
-  }
-}
 
 // Numbers of exponents in [low, high], a few of them zeros of both signs.
 Tensor Numbers(const Shape& shape, int low, int high, uint64_t seed) {
@@ -223,20 +43,33 @@ std::ostream& operator<<(std::ostream& out, const Exponents& e) {
 
 class Pairs : public ::testing::TestWithParam<Exponents> {};
 
+// As if pairs were quicker wherever the processor has them.
+KernelTable TakingPairs(KernelTable kernels) {
+  kernels.takes_bf16_pairs = kernels.has_bf16_pairs;
+  return kernels;
+}
+
+Tensor RunOn(const KernelTable& kernels, const Algorithm& algorithm, const Problem& problem,
+             const Tensor& first, const Tensor& second, int num_threads) {
+  Tensor result(problem.dtype, problem.ResultShape());
+  testing::RunForced(algorithm, problem, kernels, first.raw(), second.raw(), result.mutable_raw(),
+                     num_threads);
+  return result;
+}
+
 // With the instruction where there is one, and without it.
 void ExpectBitsOfReference(const Problem& problem, const Tensor& first, const Tensor& second) {
   Execution execution;
   execution.algorithm = "reference";
   const Tensor expected = Compute(problem, first, second, execution);
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-    execution.algorithm = algorithm.name;
-    if (execution.algorithm == "reference") continue;
-    for (const KernelTable& kernels : SupportedKernels()) {
+    if (algorithm.name == execution.algorithm) continue;
+    for (const KernelTable& table : SupportedKernels()) {
+      const KernelTable kernels = TakingPairs(table);
       if (!algorithm.can(problem, kernels)) continue;
       if (kernels.isa == Isa::kScalar && SupportedKernels().size() > 1) continue;
-      execution.isa = kernels.isa;
-      execution.num_threads = kernels.has_bf16_pairs ? 3 : 1;
-      const Tensor actual = Compute(problem, first, second, execution);
+      const int num_threads = kernels.has_bf16_pairs ? 3 : 1;
+      const Tensor actual = RunOn(kernels, algorithm, problem, first, second, num_threads);
       EXPECT_EQ(std::memcmp(actual.raw(), expected.raw(), static_cast<size_t>(actual.num_bytes())),
                 0)
           << problem.ToLine() << " algorithm=" << algorithm.name << " isa=" << NameOf(kernels.isa);
@@ -343,10 +176,23 @@ TEST_P(Pairs, GiveTheBitsOfTheReferenceForFilterGradients) {
   }
 }
 
+TEST(PairsPlans, AreMadeWherePairsAreQuicker) {
+  KernelTable kernels = SupportedKernels().front();
+  if (!kernels.has_bf16_pairs) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
+  const Problem problem = ParseProblem(
+      "conv2d bfloat16 NHWC in=2,9,9,20 filter=3,3,20,32 strides=1,1 dilations=1,1 pads=1,1,1,1 "
+      "padding=EXPLICIT");
+  for (const bool quicker : {false, true}) {
+    kernels.takes_bf16_pairs = quicker;
+    EXPECT_EQ(Planned::Best(problem, kernels, 1).Tiles().ends_with(", in pairs"), quicker);
+  }
+}
+
 // Results so large that they are written around the caches: of one block and of two, with rows that
 // leave tiles unfilled and a panel that is narrower than the others.
 TEST(PairsInLargeResults, HaveTheBitsOfOtherTargets) {
-  if (FindPacking() == nullptr) GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
+  if (!SupportedKernels().front().has_bf16_pairs)
+    GTEST_SKIP() << "this processor does not multiply bfloat16 pairs";
   for (const char* sizes : {"NHWC in=1,119,120,16 filter=1,1,16,160 strides=1,1",
                             "NHWC in=1,119,120,260 filter=1,1,260,160 strides=1,1",
                             "NCHW in=2,20,32,60 filter=1,1,20,1152 strides=1,1",
@@ -359,12 +205,12 @@ TEST(PairsInLargeResults, HaveTheBitsOfOtherTargets) {
     const Isa narrow = FindKernels(Isa::kAvx2) != nullptr ? Isa::kAvx2 : Isa::kScalar;
     execution.isa = kSanitized ? Isa::kAvx512 : narrow;
     const Tensor expected = Compute(problem, input, filter, execution);
-    execution.isa = Isa::kAvx512;
-    execution.algorithm =
+    const std::string form =
         problem.data_format == DataFormat::kNHWC ? "channel-lanes" : "pixel-lanes";
+    const auto algorithm = std::ranges::find(AlgorithmsOf(problem.op), form, &Algorithm::name);
+    const KernelTable kernels = TakingPairs(SupportedKernels().front());
     for (const int threads : {1, 2}) {
-      execution.num_threads = threads;
-      const Tensor actual = Compute(problem, input, filter, execution);
+      const Tensor actual = RunOn(kernels, *algorithm, problem, input, filter, threads);
       EXPECT_EQ(std::memcmp(actual.raw(), expected.raw(), static_cast<size_t>(actual.num_bytes())),
                 0)
           << problem.ToLine() << " threads=" << threads;

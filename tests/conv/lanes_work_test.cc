@@ -25,7 +25,7 @@ Work CountOf(const std::string& name, const Problem& problem, const KernelTable&
 // Each of a vector's lanes takes two terms in pairs.
 double LeastFmas(const Problem& problem, const KernelTable& kernels) {
   const double lanes = kernels.vector_bytes / (problem.dtype == DType::kFloat64 ? 8.0 : 4.0);
-  return static_cast<double>(problem.ValidTerms()) / lanes / (kernels.has_bf16_pairs ? 2 : 1);
+  return static_cast<double>(problem.ValidTerms()) / lanes / (kernels.takes_bf16_pairs ? 2 : 1);
 }
 
 TEST(LanesWork, IsNoLessThanTheProblems) {

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "conv/compute.h"
 #include "conv/plan/algorithm.h"
+#include "support/forced_run.h"
 #include "support/operands.h"
 
 namespace convgrad {
@@ -80,15 +81,7 @@ void ComputeBeforeGuards(const Problem& problem, const testing::Operands& operan
                          const KernelTable& kernels) {
   const EndsAtGuard first(operands.first), second(operands.second);
   const EndsAtGuard result(problem.ResultBytes());
-  const OpInfo& op = InfoOf(problem.op);
-  const auto pointer_of = [&](Role role) -> const void* {
-    if (role == op.operands[0]) return first.begin();
-    return role == op.operands[1] ? second.begin() : nullptr;
-  };
-  const Parallel parallel(1);
-  const Planned planned = Planned::Forced(algorithm, problem, kernels, 1);
-  planned.Run({problem, pointer_of(Role::kInput), pointer_of(Role::kFilter),
-               pointer_of(Role::kOutBackprop), result.begin(), kernels, parallel});
+  testing::RunForced(algorithm, problem, kernels, first.begin(), second.begin(), result.begin(), 1);
   EXPECT_EQ(std::memcmp(result.begin(), expected.raw(), static_cast<size_t>(expected.num_bytes())),
             0)
       << algorithm.name << ' ' << problem.ToLine();

@@ -29,7 +29,7 @@ BFloat16Magnitudes MagnitudesOf(const ConvArgs& args, const void* tensor, int64_
 
 bool ServesPairs(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
-  if (!kernels.has_bf16_pairs || !TermsInPairs(problem)) return false;
+  if (!kernels.takes_bf16_pairs || !TermsInPairs(problem)) return false;
   switch (InfoOf(problem.op).direction) {
     case Direction::kForward: return g.group_in_c > 1;
     case Direction::kBackpropInput: return g.group_out_c > 1;

@@ -16,7 +16,7 @@
 namespace convgrad {
 
 // True if the canonical order of `problem` takes terms in pairs, there are some, and the processor
-// has the instruction.
+// is quicker by them.
 bool ServesPairs(const Problem& problem, const KernelTable& kernels);
 
 // The instruction takes subnormal numbers for zero, operands and sums alike. It gives the bits of

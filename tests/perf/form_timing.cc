@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,16 @@ void TimeForms(const std::vector<Isa>& isas, double seconds) {
   }
 }
 
+// The kernels of an instruction set, if this processor has it. Times of bfloat16 were taken on
+// processors that are quicker by pairs, which this one need not be.
+std::optional<KernelTable> KernelsThatCount(const std::string& isa) {
+  const KernelTable* kernels = FindKernels(*ParseIsa(isa));
+  if (kernels == nullptr) return {};
+  KernelTable table = *kernels;
+  table.takes_bf16_pairs = table.has_bf16_pairs;
+  return table;
+}
+
 // A line of TIMES has this: isa, algorithm, nanoseconds as they stand there, and the problem.
 struct Row {
   std::string isa, algorithm, ns, problem;
@@ -85,8 +96,8 @@ void CountForms() {
   while (std::getline(std::cin, line)) {
     const Row row = ParseRow(line);
     const Problem problem = ParseProblem(row.problem);
-    const KernelTable* kernels = FindKernels(*ParseIsa(row.isa));
-    if (kernels == nullptr) continue;
+    const std::optional<KernelTable> kernels = KernelsThatCount(row.isa);
+    if (!kernels) continue;
     for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
       if (row.algorithm != algorithm.name || !algorithm.can(problem, *kernels)) continue;
       const Work work = algorithm.plan(problem, *kernels, 1)->CountWork();

@@ -1,12 +1,12 @@
 // Cycles of each kind of work, written by scripts/fit-cost-model from the times in data/perf:
-//   kWideCosts, xeon avx512: 845 problems held out, mean regret 1.018, 90th percentile 1.008, most 4.49
-//   kWideCosts, xeon2 avx512: 667 problems held out, mean regret 1.016, 90th percentile 1.003, most 3.09
+//   kWideCosts, xeon avx512: 778 problems held out, mean regret 1.014, 90th percentile 1.010, most 1.83
+//   kWideCosts, xeon2 avx512: 667 problems held out, mean regret 1.014, 90th percentile 1.000, most 3.09
 //   kWideCosts, zen4 avx512: 1646 problems held out, mean regret 1.018, 90th percentile 1.007, most 5.71
-//   kWideCosts, zen5 avx512: 2232 problems held out, mean regret 1.015, 90th percentile 1.012, most 5.01
-//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.020, 90th percentile 1.017, most 3.99
-//   kNarrowCosts, xeon2 avx2: 667 problems held out, mean regret 1.012, 90th percentile 1.015, most 1.90
-//   kNarrowCosts, zen3 avx2: 745 problems held out, mean regret 1.030, 90th percentile 1.085, most 2.26
-//   kNarrowCosts, zen4 avx2: 1646 problems held out, mean regret 1.026, 90th percentile 1.056, most 3.79
+//   kWideCosts, zen5 avx512: 2232 problems held out, mean regret 1.014, 90th percentile 1.013, most 2.30
+//   kNarrowCosts, xeon avx2: 845 problems held out, mean regret 1.021, 90th percentile 1.025, most 3.99
+//   kNarrowCosts, xeon2 avx2: 667 problems held out, mean regret 1.012, 90th percentile 1.016, most 1.90
+//   kNarrowCosts, zen3 avx2: 745 problems held out, mean regret 1.030, 90th percentile 1.086, most 2.26
+//   kNarrowCosts, zen4 avx2: 1646 problems held out, mean regret 1.025, 90th percentile 1.054, most 3.79
 #pragma once
 
 #include <array>

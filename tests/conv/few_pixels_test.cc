@@ -278,6 +278,9 @@ TEST(FewPixels, ChosenForFewPixels) {
     EXPECT_EQ(chosen({1, 1, 1, 96, 480}), "few-pixels") << op;
     EXPECT_EQ(chosen({1, 1, 1, 1280, 1000}), "few-pixels") << op;
     EXPECT_EQ(chosen({4, 1, 1, 512, 384}), "few-pixels") << op;
+    if (isa == Isa::kAvx512) {
+      EXPECT_EQ(chosen({32, 1, 1, 512, 120}), "few-pixels") << op;
+    }
     EXPECT_NE(chosen({1, 14, 14, 96, 480}), "few-pixels") << op;
   }
 }

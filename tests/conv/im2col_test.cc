@@ -83,5 +83,16 @@ TEST(Im2Col, ChosenForFewChannelsOfOneSide) {
   EXPECT_NE(chosen(Layer("in=4,24,56,56 filter=3,3,24,24" + same)), "im2col");
 }
 
+// With vectors of whole lines the columns stay in the first cache, unless terms are many; the
+// filter is packed anew in every run.
+TEST(Im2Col, ChosenForStridedStemsWithAvx512) {
+  if (SupportedKernels().front().isa != Isa::kAvx512) GTEST_SKIP() << "no vectors of whole lines";
+  const auto chosen = [](const Problem& problem) { return PlanRun(problem, {}).algorithm; };
+  EXPECT_EQ(chosen(Layer("in=4,3,224,224 filter=3,3,3,32 strides=2,2 pads=1,1,1,1")), "im2col");
+  EXPECT_EQ(chosen(Layer("in=1,3,75,75 filter=3,3,3,72 strides=2,2 pads=1,1,1,1")), "im2col");
+  EXPECT_NE(chosen(Layer("in=2,224,40,40 filter=1,1,224,640 strides=2,2 pads=0,0,0,0")), "im2col");
+  EXPECT_NE(chosen(Layer("in=2,88,12,12 filter=1,1,88,728 strides=2,2 pads=0,0,0,0")), "im2col");
+}
+
 }  // namespace
 }  // namespace convgrad::testing

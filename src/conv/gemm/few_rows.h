@@ -21,20 +21,28 @@ struct ProductSizes {
   int64_t rows, cols, terms;
 };
 
+// True where a vector is a whole line.
+template <class Compute>
+bool HasLineVectors(const FewRowsKernels<Compute>& kernels) {
+  return kernels.lanes * int64_t{sizeof(Compute)} == kLineBytes;
+}
+
 // Adds `times` products whose sums are stored once. Each term of a tile takes its multiply-adds,
-// and no less than a sum waits for its last term.
+// and no less than a sum waits for its last term. Vectors come from the first cache: whole lines as
+// soon as to kernels on whole vectors, shorter ones as to other matrix kernels.
 template <class Compute>
 void AddProducts(Work& work, const FewRowsKernels<Compute>& kernels, double times,
                  const ProductSizes& sizes, const FewRowsTile& tile) {
   constexpr double kStored = 0.5;  // of what it takes to fold a sum, too
-  const bool wide = kernels.lanes * int64_t{sizeof(Compute)} == 64;
+  const bool lines = HasLineVectors(kernels);
   const int64_t vectors = CeilDiv(sizes.cols, kernels.lanes);
   const int64_t tile_vectors = std::min<int64_t>(tile.vectors, vectors);
   const double tiles =
       times * Product(CeilDiv(sizes.rows, int64_t{tile.rows}), CeilDiv(vectors, tile_vectors));
   const int64_t sums = tile.rows * tile_vectors;
-  work.Add(WorkKind::kGemmFma, tiles * Product(sizes.terms, std::max(sums, WaitingSlots(wide))));
-  work.Add(WorkKind::kGemmLoad, tiles * Product(sizes.terms, tile_vectors));
+  work.Add(WorkKind::kGemmFma, tiles * Product(sizes.terms, std::max(sums, WaitingSlots(lines))));
+  work.Add(lines ? WorkKind::kWholeLoad : WorkKind::kGemmLoad,
+           tiles * Product(sizes.terms, tile_vectors));
   work.Add(WorkKind::kGemmSingle, tiles * Product(sizes.terms, tile.rows));
   work.Add(WorkKind::kSegment, tiles);
   work.Add(WorkKind::kFold, kStored * times * Product(sizes.rows, vectors));

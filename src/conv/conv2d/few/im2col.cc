@@ -166,8 +166,9 @@ Strip Im2ColPlan<Compute>::StripAt(int64_t task) const {
           {col, std::min(col + strip_cols_, sum_.result_w)}};
 }
 
-// Columns fill most of the first cache, which filter and result pass through: so their lines are
-// counted as if they came from the next one for every block of rows.
+// Columns fill most of a first cache of 32 KiB, which filter and result pass through: so their
+// lines are counted as if they came from the next one for every block of rows. Most processors with
+// vectors of whole lines have 48 KiB, which they stay in unless terms are many.
 template <class Compute>
 Work Im2ColPlan<Compute>::CountWork() const {
   constexpr double kStored = sizeof(Compute) / 4.0, kLine = kLineBytes / double{sizeof(Compute)};
@@ -175,8 +176,11 @@ Work Im2ColPlan<Compute>::CountWork() const {
   const double columns = planes * Product(sum_.result_h, sum_.result_w, terms_);
   Work work;
   AddProducts(work, kernels_, planes, {sum_.result_c, sum_.result_h * sum_.result_w, terms_});
-  work.Add(WorkKind::kFarLine, columns / kLine * Product(NumBlocks()));
+  if (!HasLineVectors(kernels_) || ColumnElements() * int64_t{sizeof(Compute)} > kFirstCacheBytes) {
+    work.Add(WorkKind::kFarLine, columns / kLine * Product(NumBlocks()));
+  }
   work.Add(WorkKind::kCopied, kStored * columns);
+  work.Add(WorkKind::kScattered, kStored * Product(FilterElements()));
   work.Add(WorkKind::kCall, Product(NumTasks(), terms_));
   if (cols().source_step > 1) {
     const double rows = Product(sum_.source_c, StagedRows(), cols().source_step, ResidueSize());

@@ -102,6 +102,7 @@ TEST(FewTerms, ChosenForFewTerms) {
     EXPECT_EQ(chosen({4, 28, 28, 16, 96}), "few-terms") << op;
     if (isa == Isa::kAvx512) {
       EXPECT_EQ(chosen({1, 19, 19, 21, 40}), "few-terms") << op;
+      EXPECT_NE(chosen({4, 256, 256, 16, 4}), "few-terms") << op << ": few results of each line";
     }
     EXPECT_NE(chosen({4, 28, 28, 96, 96}), "few-terms") << op;
   }

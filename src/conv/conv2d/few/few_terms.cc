@@ -30,6 +30,12 @@ int64_t TermsOfSum(const Problem& problem) {
   return InfoOf(problem.op).direction == Direction::kForward ? g.group_in_c : g.group_out_c;
 }
 
+// True if the second cache holds all tensors.
+bool AllIsNear(const Problem& problem) {
+  constexpr int64_t kNearBytes = int64_t{2} << 20;
+  return problem.OperandBytes() + problem.ResultBytes() <= kNearBytes;
+}
+
 template <class Compute>
 class FewTermsPlan final : public Plan {
  public:
@@ -54,6 +60,7 @@ class FewTermsPlan final : public Plan {
   const int64_t images_, plane_, groups_;
   const int64_t terms_, channels_;  // of a group: those of the source and of the result
   const int64_t outputs_;           // of the filter
+  const bool near_;
   const int64_t part_channels_, strip_pixels_;
   std::vector<FewRow> rows_;  // of a part
 };
@@ -69,6 +76,7 @@ FewTermsPlan<Compute>::FewTermsPlan(const Problem& problem, const KernelTable& t
       terms_(TermsOfSum(problem)),
       channels_(forward_ ? problem.geometry.group_out_c : problem.geometry.group_in_c),
       outputs_(problem.geometry.out_c),
+      near_(AllIsNear(problem)),
       part_channels_(std::min(channels_, kPartChannels)),
       strip_pixels_(StripPixels(num_threads)) {
   for (int64_t i = 0; i < part_channels_; ++i) {
@@ -85,10 +93,16 @@ int64_t FewTermsPlan<Compute>::StripPixels(int num_threads) const {
   return std::min(plane_, RoundUp(pixels, 3 * kLineBytes / int64_t{sizeof(Compute)}));
 }
 
+// Each line of a source that is not near takes its time, which vectors of whole lines, quick as
+// they are, don't hide.
 template <class Compute>
 Work FewTermsPlan<Compute>::CountWork() const {
   Work work;
   AddProducts(work, kernels_, Product(images_, groups_), {channels_, plane_, terms_});
+  if (HasLineVectors(kernels_) && !near_) {
+    const int64_t lines = CeilDiv(plane_, kernels_.lanes);
+    work.Add(WorkKind::kFarLine, Product(images_, groups_, terms_, lines));
+  }
   work.Add(WorkKind::kCall, Product(NumTasks()));
   work.Add(WorkKind::kTask, Product(NumTasks()));
   return work;
@@ -130,10 +144,9 @@ bool FewTermsPlan<Compute>::Run(const ConvArgs& args) const {
 // shorter than a line, of which other forms write one line at a time.
 bool HasFewTermsOfPlanes(const Problem& problem, const KernelTable& kernels) {
   constexpr int64_t kMostTerms = 16, kMostStreamedTerms = 48, kMostNearTerms = 64;
-  constexpr int64_t kNearBytes = int64_t{2} << 20;
   const int64_t terms = TermsOfSum(problem);
   if (terms <= kMostTerms) return true;
-  if (problem.OperandBytes() + problem.ResultBytes() <= kNearBytes) return terms <= kMostNearTerms;
+  if (AllIsNear(problem)) return terms <= kMostNearTerms;
   const ConvGeometry& g = problem.geometry;
   const int64_t plane_bytes = g.out_h * g.out_w * InfoOf(problem.dtype).bytes;
   const void* const any_line = nullptr;

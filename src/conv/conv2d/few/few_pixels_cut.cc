@@ -41,7 +41,6 @@ FewPixelsCut<Compute>::FewPixelsCut(const Problem& problem, const KernelTable& t
       source{problem.data_format, sum.source_h, sum.source_w, sum.source_c * sum.groups},
       result{problem.data_format, sum.result_h, sum.result_w, sum.result_c * sum.groups},
       kernels(table.FewRows<Compute>()),
-      wide(table.vector_bytes >= 64),
       lanes(kernels.lanes),
       num_pixels(sum.batch * sum.result_h * sum.result_w),
       copies_filter(!sum.forward && num_pixels > std::ssize(kernels.turned_tiles)),
@@ -131,7 +130,8 @@ int64_t FewPixelsCut<Compute>::ScratchBytes() const {
 // first tile brings the filter into the first cache, where later ones find it, whole lines sooner.
 template <class Compute>
 void FewPixelsCut<Compute>::CountTap(const FewPixelsTap& tap, Work& work) const {
-  const double near = wide ? 0.5 : 1;
+  const bool lines = HasLineVectors(kernels);
+  const double near = lines ? 0.5 : 1;
   const int64_t strip_vectors = strip_cols / lanes;
   const double terms = Product(sum.source_c, NumTasks());
   const double calls = Product(CeilDiv(sum.source_c, chunk_terms), NumTasks());
@@ -145,7 +145,7 @@ void FewPixelsCut<Compute>::CountTap(const FewPixelsTap& tap, Work& work) const 
     for (int64_t v = 0; v < strip_vectors; v += tile.vectors) {
       const int64_t vectors = std::min<int64_t>(tile.vectors, strip_vectors - v);
       const int64_t sums = tile.rows * vectors;
-      work.Add(WorkKind::kGemmFma, terms * Product(std::max(sums, WaitingSlots(wide))));
+      work.Add(WorkKind::kGemmFma, terms * Product(std::max(sums, WaitingSlots(lines))));
       work.Add(WorkKind::kGemmLoad,
                (row == 0 ? 1 : near) * (terms * Product(vectors) + calls * Product(sums)));
       work.Add(WorkKind::kGemmSingle, terms * Product(tile.rows));

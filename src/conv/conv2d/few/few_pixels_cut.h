@@ -52,7 +52,6 @@ struct FewPixelsCut {
   const bool fetches;  // operands come from beyond the caches
   const DataShape source, result;
   const FewRowsKernels<Compute>& kernels;
-  const bool wide;  // vectors are 64 bytes
   const int64_t lanes, num_pixels;
   // More pixels than a tile of the transposing kernel has rows meet, in an input gradient, a copy
   // of the filter that is transposed a few terms at a time.

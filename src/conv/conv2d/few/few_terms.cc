@@ -30,12 +30,6 @@ int64_t TermsOfSum(const Problem& problem) {
   return InfoOf(problem.op).direction == Direction::kForward ? g.group_in_c : g.group_out_c;
 }
 
-// True if the second cache holds all tensors.
-bool AllIsNear(const Problem& problem) {
-  constexpr int64_t kNearBytes = int64_t{2} << 20;
-  return problem.OperandBytes() + problem.ResultBytes() <= kNearBytes;
-}
-
 template <class Compute>
 class FewTermsPlan final : public Plan {
  public:
@@ -60,7 +54,7 @@ class FewTermsPlan final : public Plan {
   const int64_t images_, plane_, groups_;
   const int64_t terms_, channels_;  // of a group: those of the source and of the result
   const int64_t outputs_;           // of the filter
-  const bool near_;
+  const bool near_;                 // all tensors; see KernelTable
   const int64_t part_channels_, strip_pixels_;
   std::vector<FewRow> rows_;  // of a part
 };
@@ -76,7 +70,7 @@ FewTermsPlan<Compute>::FewTermsPlan(const Problem& problem, const KernelTable& t
       terms_(TermsOfSum(problem)),
       channels_(forward_ ? problem.geometry.group_out_c : problem.geometry.group_in_c),
       outputs_(problem.geometry.out_c),
-      near_(AllIsNear(problem)),
+      near_(problem.OperandBytes() + problem.ResultBytes() <= table.near_bytes * num_threads),
       part_channels_(std::min(channels_, kPartChannels)),
       strip_pixels_(StripPixels(num_threads)) {
   for (int64_t i = 0; i < part_channels_; ++i) {
@@ -144,9 +138,10 @@ bool FewTermsPlan<Compute>::Run(const ConvArgs& args) const {
 // shorter than a line, of which other forms write one line at a time.
 bool HasFewTermsOfPlanes(const Problem& problem, const KernelTable& kernels) {
   constexpr int64_t kMostTerms = 16, kMostStreamedTerms = 48, kMostNearTerms = 64;
+  constexpr int64_t kNearBytes = int64_t{2} << 20;
   const int64_t terms = TermsOfSum(problem);
   if (terms <= kMostTerms) return true;
-  if (AllIsNear(problem)) return terms <= kMostNearTerms;
+  if (problem.OperandBytes() + problem.ResultBytes() <= kNearBytes) return terms <= kMostNearTerms;
   const ConvGeometry& g = problem.geometry;
   const int64_t plane_bytes = g.out_h * g.out_w * InfoOf(problem.dtype).bytes;
   const void* const any_line = nullptr;

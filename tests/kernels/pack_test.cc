@@ -117,6 +117,26 @@ TYPED_TEST(PackTest, NarrowRoundsOnce) {
   }
 }
 
+// Rows of any width, neighbours of each other where it is one.
+TYPED_TEST(PackTest, SwapsPairsOfRows) {
+  using Compute = ComputeType<TypeParam>;
+  for (const KernelTable& table : SupportedKernels()) {
+    for (const int64_t width : {1, 2, 15, 16, 40}) {
+      for (const int64_t pairs : {0, 1, 3, 8, 21}) {
+        const int64_t count = (2 * pairs + 1) * width;
+        std::vector<Compute> numbers(static_cast<size_t>(count));
+        for (int64_t i = 0; i < count; ++i) numbers[i] = static_cast<Compute>(i);
+        table.Pack<TypeParam>().swap_pairs(numbers.data(), pairs, width);
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t row = i / width, from = row == 2 * pairs ? row : row ^ 1;
+          ASSERT_EQ(numbers[i], static_cast<Compute>(from * width + i % width))
+              << NameOf(table.isa) << ' ' << width << ' ' << pairs << ' ' << i;
+        }
+      }
+    }
+  }
+}
+
 // Places side by side and apart again: null places, any count, nothing behind a place's numbers.
 TYPED_TEST(PackTest, GathersAndScattersPlaces) {
   using Compute = ComputeType<TypeParam>;

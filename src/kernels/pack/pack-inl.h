@@ -8,6 +8,7 @@
 #endif
 
 #include <type_traits>
+#include <utility>
 
 #include "kernels/kernel_table.h"
 #include "kernels/pack/stream_bytes-inl.h"
@@ -20,25 +21,24 @@ HWY_BEFORE_NAMESPACE();
 namespace convgrad {
 namespace HWY_NAMESPACE {
 
+#if HWY_TARGET == HWY_SCALAR
+
 template <class Stored>
 void PackWiden(const Stored* from, ComputeType<Stored>* to, int64_t count) {
-  const ComputeTag<Stored> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(LoadWidened(d, from + i), d, to + i);
-  for (; i < count; ++i) to[i] = WidenOne(from[i]);
+  for (int64_t i = 0; i < count; ++i) to[i] = WidenOne(from[i]);
 }
 
 template <class Stored>
 void PackNarrow(const ComputeType<Stored>* from, Stored* to, int64_t count) {
-  const ComputeTag<Stored> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) StoreNarrowed(d, hn::LoadU(d, from + i), to + i);
-  for (; i < count; ++i) to[i] = NarrowOne<Stored>(from[i]);
+  for (int64_t i = 0; i < count; ++i) to[i] = NarrowOne<Stored>(from[i]);
 }
 
-#if HWY_TARGET == HWY_SCALAR
+template <class T>
+void PackSwapPairs(T* rows, int64_t pairs, int64_t width) {
+  for (int64_t i = 0; i < pairs; ++i, rows += 2 * width) {
+    for (int64_t col = 0; col < width; ++col) std::swap(rows[col], rows[width + col]);
+  }
+}
 
 template <class Stored>
 void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
@@ -79,21 +79,99 @@ void PackScatterNarrow(const ComputeType<Stored>* from, int64_t from_step, int64
 
 #else
 
+// How numbers of a row go into another, by vectors and one by one.
+struct Widening {
+  template <class D, class Stored>
+  static HWY_INLINE void Move(D d, const Stored* from, hn::TFromD<D>* to) {
+    hn::StoreU(LoadWidened(d, from), d, to);
+  }
+  template <class Stored>
+  static HWY_INLINE void MoveOne(const Stored* from, ComputeType<Stored>* to) {
+    *to = WidenOne(*from);
+  }
+};
+struct Narrowing {
+  template <class D, class Stored>
+  static HWY_INLINE void Move(D d, const hn::TFromD<D>* from, Stored* to) {
+    StoreNarrowed(d, hn::LoadU(d, from), to);
+  }
+  template <class Stored>
+  static HWY_INLINE void MoveOne(const ComputeType<Stored>* from, Stored* to) {
+    *to = NarrowOne<Stored>(*from);
+  }
+};
+
+// Rows of columns that lie at `from` and come to lie at `to`, so many numbers apart.
+template <class From, class To>
+struct MovedRows {
+  const From* from;
+  int64_t from_stride;
+  To* to;
+  int64_t to_stride;
+  int64_t rows, cols;
+};
+
 // Rows of kLanes columns or more, as whole vectors of kLanes: the last one of a row ends at the
 // row's end, over columns that are already there. Nothing is masked and nothing behind a row
 // touched.
-template <size_t kLanes, class Stored>
-HWY_INLINE void CopyRows(const Stored* from, int64_t from_stride, ComputeType<Stored>* to,
-                         int64_t to_stride, int64_t rows, int64_t cols) {
-  const hn::CappedTag<ComputeType<Stored>, kLanes> d;
+template <class Moving, size_t kLanes, class Compute, class From, class To>
+HWY_INLINE void MoveWideRows(MovedRows<From, To> moved) {
+  const hn::CappedTag<Compute, kLanes> d;
   constexpr int64_t kStep = kLanes;
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t col = 0; col < cols - kStep; col += kStep) {
-      hn::StoreU(LoadWidened(d, from + col), d, to + col);
+  for (int64_t row = 0; row < moved.rows; ++row) {
+    for (int64_t col = 0; col < moved.cols - kStep; col += kStep) {
+      Moving::Move(d, moved.from + col, moved.to + col);
     }
-    hn::StoreU(LoadWidened(d, from + cols - kStep), d, to + cols - kStep);
-    from += from_stride;
-    to += to_stride;
+    Moving::Move(d, moved.from + moved.cols - kStep, moved.to + moved.cols - kStep);
+    moved.from += moved.from_stride;
+    moved.to += moved.to_stride;
+  }
+}
+
+template <class Moving, class Compute, class From, class To>
+HWY_INLINE void MoveRows(const MovedRows<From, To>& moved) {
+  constexpr int64_t kMost = hn::MaxLanes(hn::ScalableTag<Compute>());
+  if (moved.cols >= kMost) return MoveWideRows<Moving, kMost, Compute>(moved);
+  if constexpr (kMost > 8) {
+    if (moved.cols >= 8) return MoveWideRows<Moving, 8, Compute>(moved);
+  }
+  if constexpr (kMost > 4) {
+    if (moved.cols >= 4) return MoveWideRows<Moving, 4, Compute>(moved);
+  }
+  if (moved.cols >= 2) return MoveWideRows<Moving, 2, Compute>(moved);
+  for (int64_t row = 0; row < moved.rows * moved.cols; ++row) {
+    Moving::MoveOne(moved.from + row * moved.from_stride, moved.to + row * moved.to_stride);
+  }
+}
+
+template <class Stored>
+void PackWiden(const Stored* from, ComputeType<Stored>* to, int64_t count) {
+  using Compute = ComputeType<Stored>;
+  MoveRows<Widening, Compute>(MovedRows<Stored, Compute>{from, count, to, count, 1, count});
+}
+
+template <class Stored>
+void PackNarrow(const ComputeType<Stored>* from, Stored* to, int64_t count) {
+  using Compute = ComputeType<Stored>;
+  MoveRows<Narrowing, Compute>(MovedRows<Compute, Stored>{from, count, to, count, 1, count});
+}
+
+template <class T>
+void PackSwapPairs(T* rows, int64_t pairs, int64_t width) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  const int64_t vector_pairs = width == 1 ? pairs / (kLanes / 2) : 0;  // of neighbours
+  for (int64_t i = 0; i < vector_pairs; ++i, rows += kLanes) {
+    hn::StoreU(hn::Reverse2(d, hn::LoadU(d, rows)), d, rows);
+  }
+  for (int64_t i = vector_pairs * (kLanes / 2); i < pairs; ++i, rows += 2 * width) {
+    int64_t col = 0;
+    for (; col + kLanes <= width; col += kLanes) {
+      const auto first = hn::LoadU(d, rows + col);
+      hn::StoreU(hn::LoadU(d, rows + width + col), d, rows + col);
+      hn::StoreU(first, d, rows + width + col);
+    }
+    for (; col < width; ++col) std::swap(rows[col], rows[width + col]);
   }
 }
 
@@ -117,17 +195,9 @@ HWY_INLINE void PackCopyWiden(const Stored* from, int64_t from_stride, ComputeTy
   if constexpr (std::is_same_v<Stored, ComputeType<Stored> >) {
     if (cols == 1 && from_stride == 2 && to_stride == 1) return CopyEverySecond(from, to, rows);
   }
-  constexpr int64_t kMost = hn::MaxLanes(ComputeTag<Stored>());
-  if (cols >= kMost) return CopyRows<kMost>(from, from_stride, to, to_stride, rows, cols);
-  if constexpr (kMost > 8) {
-    if (cols >= 8) return CopyRows<8>(from, from_stride, to, to_stride, rows, cols);
-  }
-  if constexpr (kMost > 4) {
-    if (cols >= 4) return CopyRows<4>(from, from_stride, to, to_stride, rows, cols);
-  }
-  if (cols >= 2) return CopyRows<2>(from, from_stride, to, to_stride, rows, cols);
-  for (int64_t row = 0; row < rows * cols; ++row)
-    to[row * to_stride] = WidenOne(from[row * from_stride]);
+  using Compute = ComputeType<Stored>;
+  MoveRows<Widening, Compute>(
+      MovedRows<Stored, Compute>{from, from_stride, to, to_stride, rows, cols});
 }
 
 // A few rows at a time for all blocks of some groups, so that rows are read in memory order: rows a
@@ -222,6 +292,7 @@ PackKernels<Stored> MakePackKernels() {
           PackTransposeStream<Stored>,
           PackTransposeEvery<Stored>,
           PackTransposeApart<ComputeType<Stored> >,
+          PackSwapPairs<ComputeType<Stored> >,
           PackCopyWiden<Stored>,
           PackSplitWiden<Stored>,
           PackGatherWiden<Stored>,

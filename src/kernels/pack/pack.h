@@ -40,6 +40,8 @@ struct PackKernels {
   // up to kBehindApart behind a column's last, are left alone or become zero.
   void (*transpose_apart)(const Compute* from, int64_t from_stride, Compute* to, int64_t to_stride,
                           int64_t to_step, int64_t rows, int64_t cols);
+  // Exchanges the rows 2i and 2i + 1 of `width` numbers for i < pairs.
+  void (*swap_pairs)(Compute* rows, int64_t pairs, int64_t width);
   // to[row * to_stride + col] = from[row * from_stride + col] for row < rows, col < cols; made for
   // few columns.
   void (*copy_widen)(const Stored* from, int64_t from_stride, Compute* to, int64_t to_stride,

@@ -8,6 +8,7 @@
 #define CONVGRAD_KERNELS_CONVERT_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -56,23 +57,30 @@ HWY_INLINE void StoreNarrowed(D, hn::Vec<D> value, Stored* to) {
 }
 #else
 
-// Lanes(d) numbers from storage form. Targets with vectors all convert float16 in hardware,
-// exactly.
+// The bits of as many numbers of a 16-bit type as D has lanes.
 template <class D>
-HWY_INLINE hn::Vec<D> LoadWidened(D d, const Float16* from) {
-  const hn::Rebind<hwy::float16_t, D> dh;
-  return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
+using HalfBits = hn::Vec<hn::Rebind<uint16_t, D> >;
+
+// Targets with vectors all convert float16 in hardware, exactly.
+template <class Stored, class D>
+HWY_INLINE hn::Vec<D> WidenBits(D d, HalfBits<D> bits) {
+  if constexpr (std::is_same_v<Stored, Float16>) {
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
+  } else {
+    const hn::RebindToUnsigned<D> du;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+  }
 }
-template <class D>
-HWY_INLINE hn::Vec<D> LoadWidened(D d, const BFloat16* from) {
-  const hn::RebindToUnsigned<D> du;
-  const hn::Rebind<uint16_t, D> dh;
-  const auto bits = hn::PromoteTo(du, hn::LoadU(dh, reinterpret_cast<const uint16_t*>(from)));
-  return hn::BitCast(d, hn::ShiftLeft<16>(bits));
-}
-template <class D>
-HWY_INLINE hn::Vec<D> LoadWidened(D d, const hn::TFromD<D>* from) {
-  return hn::LoadU(d, from);
+
+// Lanes(d) numbers from storage form.
+template <class D, class Stored>
+HWY_INLINE hn::Vec<D> LoadWidened(D d, const Stored* from) {
+  if constexpr (std::is_same_v<Stored, hn::TFromD<D> >) {
+    return hn::LoadU(d, from);
+  } else {
+    const hn::Rebind<uint16_t, D> dh;
+    return WidenBits<Stored>(d, hn::LoadU(dh, reinterpret_cast<const uint16_t*>(from)));
+  }
 }
 
 // The upper halves are the numbers rounded to bfloat16, to nearest even; by integers, since the
@@ -86,33 +94,93 @@ HWY_INLINE hn::Vec<DU> RoundToUpperHalf(D, hn::Vec<D> value) {
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Set(du, 0x7FC00000), rounded);
 }
 
-// The inverse of LoadWidened, rounding to nearest even; in hardware for float16.
-template <class D>
-HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, Float16* to) {
-  const hn::Rebind<hwy::float16_t, D> dh;
-  const auto narrow = hn::DemoteTo(dh, CanonicalNaN(d, value));
-  hn::StoreU(narrow, dh, reinterpret_cast<hwy::float16_t*>(to));
-}
-template <class D>
-HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, BFloat16* to) {
+// The inverse of WidenBits, rounding to nearest even; in hardware for float16.
+template <class Stored, class D>
+HWY_INLINE HalfBits<D> NarrowedBits(D d, hn::Vec<D> value) {
   const hn::Rebind<uint16_t, D> dh;
-  const auto narrow = hn::TruncateTo(dh, hn::ShiftRight<16>(RoundToUpperHalf(d, value)));
-  hn::StoreU(narrow, dh, reinterpret_cast<uint16_t*>(to));
-}
-template <class D>
-HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, hn::TFromD<D>* to) {
-  hn::StoreU(CanonicalNaN(d, value), d, to);
+  if constexpr (std::is_same_v<Stored, Float16>) {
+    const hn::Rebind<hwy::float16_t, D> df;
+    return hn::BitCast(dh, hn::DemoteTo(df, CanonicalNaN(d, value)));
+  } else {
+    return hn::TruncateTo(dh, hn::ShiftRight<16>(RoundToUpperHalf(d, value)));
+  }
 }
 
-// Both for the first `count` <= Lanes(d) numbers; the other lanes of a load are zero.
+template <class D, class Stored>
+HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> value, Stored* to) {
+  if constexpr (std::is_same_v<Stored, hn::TFromD<D> >) {
+    hn::StoreU(CanonicalNaN(d, value), d, to);
+  } else {
+    const hn::Rebind<uint16_t, D> dh;
+    hn::StoreU(NarrowedBits<Stored>(d, value), dh, reinterpret_cast<uint16_t*>(to));
+  }
+}
+
+// The first `count` <= Lanes(dh) numbers of 16 bits, zeros behind them, and the inverse; no memory
+// behind them is touched. Where no instruction masks 16 bits, parts of two, four and eight bytes
+// are put together in registers: a vector would wait for small stores.
+template <class DH>
+HWY_INLINE hn::Vec<DH> LoadFirstHalves(DH dh, const uint16_t* from, int64_t count) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::MaskedLoad(hn::FirstN(dh, static_cast<size_t>(count)), dh, from);
+#elif HWY_TARGET == HWY_AVX2
+  static_assert(hn::MaxLanes(dh) == 8);
+  if (count == 8) return hn::LoadU(dh, from);
+  const uint16_t* rest = from + (count & 4);
+  uint64_t low = 0, high = 0;
+  if ((count & 2) != 0) std::memcpy(&high, rest, 4);
+  if ((count & 1) != 0) high |= uint64_t{rest[count & 2]} << 16 * (count & 2);
+  if ((count & 4) != 0) {
+    std::memcpy(&low, from, sizeof(low));
+  } else {
+    low = high;
+    high = 0;
+  }
+  const hn::Repartition<uint64_t, DH> d64;
+  return hn::BitCast(dh, hn::InsertLane(hn::Set(d64, low), 1, high));
+#else
+  uint16_t part[hn::MaxLanes(dh)] = {};
+  std::copy_n(from, count, part);
+  return hn::LoadU(dh, part);
+#endif
+}
+template <class DH>
+HWY_INLINE void StoreFirstHalves(DH dh, hn::Vec<DH> value, uint16_t* to, int64_t count) {
+#if HWY_TARGET == HWY_AVX3
+  hn::BlendedStore(value, hn::FirstN(dh, static_cast<size_t>(count)), dh, to);
+#elif HWY_TARGET == HWY_AVX2
+  static_assert(hn::MaxLanes(dh) == 8);
+  if (count == 8) return hn::StoreU(value, dh, to);
+  const auto halves = hn::BitCast(hn::Repartition<uint64_t, DH>(), value);
+  uint64_t rest = hn::GetLane(halves);
+  if ((count & 4) != 0) {
+    std::memcpy(to, &rest, sizeof(rest));
+    rest = hn::ExtractLane(halves, 1);
+    to += 4;
+  }
+  if ((count & 2) != 0) {
+    std::memcpy(to, &rest, 4);
+    rest >>= 32;
+    to += 2;
+  }
+  if ((count & 1) != 0) *to = static_cast<uint16_t>(rest);
+#else
+  uint16_t part[hn::MaxLanes(dh)];
+  hn::StoreU(value, dh, part);
+  std::copy_n(part, count, to);
+#endif
+}
+
+// LoadWidened and StoreNarrowed of the first `count` <= Lanes(d) numbers; the other lanes of a load
+// are zero.
 template <class D, class Stored>
 HWY_INLINE hn::Vec<D> LoadWidenedFirst(D d, const Stored* from, int64_t count) {
   if constexpr (sizeof(Stored) >= 4) {
     return LoadFirst(d, from, count);
   } else {
-    Stored part[hn::MaxLanes(d)] = {};
-    std::memcpy(part, from, static_cast<size_t>(count) * sizeof(Stored));
-    return LoadWidened(d, part);
+    const hn::Rebind<uint16_t, D> dh;
+    return WidenBits<Stored>(d,
+                             LoadFirstHalves(dh, reinterpret_cast<const uint16_t*>(from), count));
   }
 }
 template <class D, class Stored>
@@ -120,9 +188,8 @@ HWY_INLINE void StoreNarrowedFirst(D d, hn::Vec<D> value, Stored* to, int64_t co
   if constexpr (sizeof(Stored) >= 4) {
     StoreFirst(d, CanonicalNaN(d, value), to, count);
   } else {
-    Stored part[hn::MaxLanes(d)];
-    StoreNarrowed(d, value, part);
-    std::memcpy(to, part, static_cast<size_t>(count) * sizeof(Stored));
+    const hn::Rebind<uint16_t, D> dh;
+    StoreFirstHalves(dh, NarrowedBits<Stored>(d, value), reinterpret_cast<uint16_t*>(to), count);
   }
 }
 

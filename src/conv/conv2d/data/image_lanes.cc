@@ -13,6 +13,7 @@
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/pairs_plan.h"
+#include "conv/move/swap_pairs.h"
 
 namespace convgrad {
 namespace {
@@ -63,7 +64,10 @@ void ImageLanesRunner<Stored, Element>::PackTerms(const FilterPanel& block, Elem
   const Range all{0, TermsOf(sum, cut_.phases)};
   PackPanel<Stored>(args_, sum, cut_.phases, block, all, to);
   if constexpr (!Cut::kPairs) {
-    if (sum.in_pairs) SwapPairs(to, all.end / sum.source_c, sum.source_c, cut_.tile_cols);
+    if (sum.in_pairs) {
+      SwapPairs(args_.kernels.Pack<Stored>(), to, all.end / sum.source_c, sum.source_c,
+                cut_.tile_cols);
+    }
   }
 }
 

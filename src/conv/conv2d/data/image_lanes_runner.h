@@ -13,23 +13,12 @@
 #include "conv/conv2d/data/sliding_rows_runner.h"
 #include "conv/gemm/tiles.h"
 #include "conv/move/staging.h"
+#include "conv/move/swap_pairs.h"
 #include "conv/plan/algorithm.h"
 
 namespace convgrad {
 
 inline constexpr int kMostImageLanes = 16;
-
-// Exchanges the neighbours 2i and 2i + 1 of every run of `count` rows of `width` numbers: terms
-// that are taken in pairs, second first, are so in ascending order.
-template <class Compute>
-void SwapPairs(Compute* data, int64_t runs, int64_t count, int64_t width) {
-  for (int64_t run = 0; run < runs; ++run, data += count * width) {
-    for (int64_t i = 0; i + 1 < count; i += 2) {
-      Compute* first = data + i * width;
-      std::swap_ranges(first, first + width, first + width);
-    }
-  }
-}
 
 // One part: packs, computes and stores strip by strip.
 template <class Stored, class Element>
@@ -187,7 +176,7 @@ void ImageLanesPartRunner<Stored, Element>::PackRun(Range rows) {
   }
   if constexpr (!kPairs) {
     if (cut_.sum.in_pairs) {
-      SwapPairs(first_row, pixels * part_.num_groups, cut_.sum.source_c, lanes());
+      SwapPairs(pack_, first_row, pixels * part_.num_groups, cut_.sum.source_c, lanes());
     }
   }
 }

@@ -218,8 +218,9 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
     }
     work.Add(kind(sum.col_phases.size() > 1),
              Moved<Stored>(Product(sum.batch, sum.groups, sum.result_c, sum.result_h) * row));
-    work.Add(WorkKind::kRun,
-             Product(sum.batch, sum.groups, sum.result_h, sum.col_phases.size(), sum.result_c));
+    const double runs = cut.result_is_planes ? Product(cut.parts.count)
+                                             : Product(sum.result_h, sum.col_phases.size());
+    work.Add(WorkKind::kRun, Product(sum.batch, sum.groups, sum.result_c) * runs);
   }
 }
 

@@ -1,4 +1,4 @@
-// The algorithm "few-pixels" against the reference, bit for bit: all directions, layouts, both
+// The algorithm "few-pixels" against the reference, bit for bit: all directions, layouts, all
 // types and every target; one pixel to as many as it takes, padding, strides, dilations, groups,
 // blocks of several taps and parts of one, strips that are not full; how it is cut, and when it is
 // chosen.
@@ -38,9 +38,6 @@ Problem InputGradientOf(const Layer& layer) {
   return ParseProblem(LineOf("conv2d_backprop_input", "float32", "NHWC", layer));
 }
 
-std::string DrawType(Draw& draw) {
-  return draw(0, 2) == 0 ? "float64" : "float32";
-}
 std::string DrawFormat(Draw& draw) {
   return draw(0, 1) == 0 ? "NHWC" : "NCHW";
 }
@@ -86,7 +83,7 @@ std::string DrawCrowdedFilter(Draw& draw) {
 class FewPixelsBits : public ::testing::TestWithParam<Values> {};
 
 TEST_P(FewPixelsBits, OfRandomData) {
-  CheckOnRandomProblems("few-pixels", 250, 23, DrawData, RandomOperands, GetParam());
+  CheckOnRandomProblems("few-pixels", 350, 23, DrawData, RandomOperands, GetParam());
 }
 
 TEST_P(FewPixelsBits, OfResultsOfFewChannels) {
@@ -105,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(AllValues, FewPixelsBits,
 // alone; groups fill no whole vectors.
 TEST(FewPixels, OfGroupsWherePixelsMeetPaddingAlone) {
   for (const int64_t channels : {1, 3, 4, 8, 12, 17}) {
-    for (const std::string type : {"float32", "float64"}) {
+    for (const std::string type : {"float16", "bfloat16", "float32", "float64"}) {
       const int64_t groups = 4;
       const Problem problem = ParseProblem(
           "conv2d " + type + " NHWC in=1,8,4,8 filter=" + ListOf({1, 1, 2, groups * channels}) +
@@ -163,6 +160,22 @@ TEST(FewPixels, TakesResultsOfFewChannels) {
   EXPECT_EQ(PlanRun(ForwardOf({4, 90, 90, 50, 1}), {}).algorithm, "few-pixels");
   EXPECT_EQ(PlanRun(InputGradientOf({2, 28, 28, 1, 128}), {}).algorithm, "few-pixels");
   EXPECT_EQ(PlanRun(ForwardOf({2, 40, 40, 128, 2}), {}).algorithm, "few-pixels");
+}
+
+// Filters as large as the map: 16 bits of them are widened a few terms at a time.
+TEST(FewPixels, ChosenForDenseMapsOf16Bits) {
+  if (SupportedKernels().front().isa != Isa::kAvx512) GTEST_SKIP() << "no AVX-512";
+  for (const char* const type : {"float16", "bfloat16"}) {
+    const auto chosen = [&](const std::string& op, const Layer& layer) {
+      Execution alone;
+      alone.num_threads = 1;  // few channels are one task
+      return PlanRun(ParseProblem(LineOf(op, type, "NHWC", layer)), alone).algorithm;
+    };
+    EXPECT_EQ(chosen("conv2d", {2, 8, 8, 320, 160, 8}), "few-pixels") << type;
+    EXPECT_EQ(chosen("conv2d", {1, 13, 13, 101, 32, 13}), "few-pixels") << type;
+    EXPECT_NE(chosen("conv2d_backprop_input", {1, 14, 14, 112, 64, 14}), "few-pixels") << type;
+    EXPECT_EQ(chosen("conv2d_backprop_filter", {8, 1, 1, 640, 1536}), "few-pixels") << type;
+  }
 }
 
 // Sums wait in the result where one block of one tap makes them; a copy of the filter is for more

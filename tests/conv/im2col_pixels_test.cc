@@ -1,5 +1,5 @@
 // The algorithm "im2col" in NHWC against the reference, bit for bit: forward and input gradient,
-// both types and every target; strips of several rows and of one row's part, strides, padding that
+// all types and every target; strips of several rows and of one row's part, strides, padding that
 // is copied as zeros, channels of no whole vector and of one or two, filters that are not finite;
 // what it takes, and when it is chosen.
 #include <gtest/gtest.h>
@@ -19,8 +19,7 @@ std::string DrawWindowsOfPixels(Draw& draw) {
   const int64_t in_c = forward ? terms : channels, out_c = forward ? channels : terms;
   const int64_t stride = forward ? 4 : 1;
   const int64_t padding = draw(0, 2) == 0 ? 0 : 3;
-  return std::string(forward ? "conv2d " : "conv2d_backprop_input ") +
-         (draw(0, 2) == 0 ? "float64" : "float32") +
+  return std::string(forward ? "conv2d " : "conv2d_backprop_input ") + DrawType(draw) +
          " NHWC in=" + ListOf({draw(1, 2), h, w, in_c}) +
          " filter=" + ListOf({draw(1, 4), draw(1, 4), in_c, out_c}) +
          " strides=" + ListOf({draw(1, stride), draw(1, stride)}) + " dilations=1,1 pads=" +
@@ -39,7 +38,7 @@ const KernelTable* KernelsOfShortVectors() {
 class WindowsOfPixelsBits : public ::testing::TestWithParam<Values> {
  protected:
   void SetUp() override {
-    if (KernelsOfShortVectors() == nullptr) GTEST_SKIP() << "no short vectors";
+    if (SupportedKernels().front().isa == Isa::kScalar) GTEST_SKIP() << "no vectors";
   }
 };
 
@@ -54,7 +53,7 @@ TEST_P(WindowsOfPixelsBits, OfPaddingAlone) {
     const auto any = [&] { return draw(0, 2) == 0 ? 0 : draw(1, 700); };
     const bool high = draw(0, 1) == 0;
     const int64_t channels = draw(1, 4);
-    return std::string("conv2d ") + (draw(0, 1) == 0 ? "float64" : "float32") +
+    return std::string("conv2d ") + DrawType(draw) +
            " NHWC in=" + ListOf({1, draw(1, 3), draw(1, 3), channels}) +
            " filter=" + ListOf({draw(1, 2), draw(1, 3), channels, draw(4, 20)}) +
            " strides=" + ListOf({draw(1, 2), draw(1, 2)}) + " dilations=1,1 pads=" +
@@ -66,6 +65,7 @@ TEST_P(WindowsOfPixelsBits, OfPaddingAlone) {
 
 // The results have 8 MiB in whole lines, and 12 in others.
 TEST_P(WindowsOfPixelsBits, AroundTheCaches) {
+  if (KernelsOfShortVectors() == nullptr) GTEST_SKIP() << "no short vectors";
   for (const char* const sizes :
        {"in=1,182,181,1 filter=3,3,1,64", "in=1,251,252,1 filter=3,3,1,51"}) {
     const std::string problem = std::string("conv2d float32 NHWC ") + sizes +
@@ -104,12 +104,16 @@ TEST(WindowsOfPixels, TakesOneBlockOfOnePhaseWithoutGaps) {
                      "conv2d_backprop_input"));
 }
 
+// Those of 16 bits are.
 TEST(WindowsOfPixels, AreNotTakenByVectorsOfWholeLines) {
   const Problem problem =
       NhwcLayer("in=1,40,40,3 filter=3,3,3,8 strides=1,1 dilations=1,1 pads=1,1,1,1");
+  Problem halves = problem;
+  halves.dtype = DType::kFloat16;
   for (const KernelTable& kernels : SupportedKernels()) {
     const bool is_short = kernels.isa != Isa::kScalar && kernels.vector_bytes < 64;
     EXPECT_EQ(Takes("im2col", problem, kernels), is_short) << kernels.vector_bytes;
+    EXPECT_EQ(Takes("im2col", halves, kernels), kernels.isa != Isa::kScalar);
   }
 }
 

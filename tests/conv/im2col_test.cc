@@ -1,4 +1,4 @@
-// The algorithm "im2col" against the reference, bit for bit: forward and input gradient, both types
+// The algorithm "im2col" against the reference, bit for bit: forward and input gradient, all types
 // and every target; strips of several rows and parts of one, strides, dilations, padding, groups,
 // channels that fill no block, filters that are not finite; what it takes, and when it is chosen.
 #include <gtest/gtest.h>
@@ -18,8 +18,7 @@ std::string DrawFewTerms(Draw& draw) {
   const int64_t terms = draw(1, 6), channels = many ? draw(30, 70) : draw(1, 9);
   const int64_t in_c = forward ? terms : channels, out_c = forward ? channels : terms;
   const int64_t stride = forward ? 4 : 1, dilation = draw(0, 3) == 0 ? draw(2, 3) : 1;
-  return std::string(forward ? "conv2d " : "conv2d_backprop_input ") +
-         (draw(0, 2) == 0 ? "float64" : "float32") +
+  return std::string(forward ? "conv2d " : "conv2d_backprop_input ") + DrawType(draw) +
          " NCHW in=" + ListOf({draw(1, 2), groups * in_c, h, w}) +
          " filter=" + ListOf({draw(1, 4), draw(1, 4), in_c, groups * out_c}) +
          " strides=" + ListOf({draw(1, stride), draw(1, stride)}) +
@@ -52,6 +51,26 @@ TEST(Im2Col, TakesOneBlockOfOnePhase) {
       Takes("im2col", Layer("in=1,8,40,40 filter=3,3,8,3" + same, "conv2d_backprop_input")));
   EXPECT_FALSE(Takes("im2col", Layer("in=1,8,40,40 filter=3,3,8,3 strides=2,2 pads=1,1,1,1",
                                      "conv2d_backprop_input")));
+}
+
+// Of 16 bits what 1x1 filters meet is widened.
+TEST(Im2Col, TakesPixelsOf16Bits) {
+  if (SupportedKernels().front().isa == Isa::kScalar) GTEST_SKIP() << "no vectors";
+  for (const std::string type : {"float16", "bfloat16"}) {
+    const std::string rest = " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT";
+    EXPECT_TRUE(Takes(
+        "im2col", ParseProblem("conv2d " + type + " NCHW in=1,12,48,48 filter=1,1,12,480" + rest)));
+    EXPECT_TRUE(Takes(
+        "im2col", ParseProblem("conv2d " + type + " NHWC in=1,48,48,12 filter=1,1,12,480" + rest)));
+    if (SupportedKernels().front().isa != Isa::kAvx512) continue;
+    const auto chosen = [&](const std::string& problem) {
+      return PlanRun(ParseProblem(problem + rest), {}).algorithm;
+    };
+    EXPECT_EQ(chosen("conv2d " + type + " NCHW in=1,12,48,48 filter=1,1,12,480"), "im2col");
+    EXPECT_EQ(chosen("conv2d_backprop_input " + type + " NHWC in=1,56,56,128 filter=1,1,128,2"),
+              "im2col");
+    EXPECT_EQ(chosen("conv2d " + type + " NCHW in=8,63,24,24 filter=1,1,63,45"), "pixel-lanes");
+  }
 }
 
 // 24 KiB of columns are 227 pixels of 27 terms: whole rows, or even parts of one. Each thread gets

@@ -100,6 +100,11 @@ void CheckOnRandomProblems(const std::string& name, int count, uint64_t seed, Dr
 
 // Operands of the kind asked for; every other time with an ordinary filter, since one that is not
 // finite goes another way.
+inline std::string DrawType(Draw& draw) {
+  constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64"};
+  return kTypes[draw(0, 3)];
+}
+
 inline Operands DrawOperands(const Problem& problem, uint64_t seed, Values values) {
   Operands operands = RandomOperands(problem, seed, values);
   if (seed % 2 == 0) return operands;

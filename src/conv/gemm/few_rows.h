@@ -12,10 +12,15 @@
 
 namespace convgrad {
 
-// True of the types that it computes, where there are vectors.
-inline bool HasFewRowsKernel(const Problem& problem, const KernelTable& kernels) {
-  return IsStoredAsComputed(problem.dtype) && kernels.few_rows_f32.run != nullptr;
+// True where there are vectors.
+inline bool HasFewRowsKernel(const KernelTable& kernels) {
+  return kernels.few_rows_f32.run != nullptr;
 }
+
+// A number that is copied into the first cache counts as so many of 4 bytes: one of 16 bits, which
+// is widened, comes with half as many lines.
+template <class Stored>
+inline constexpr double kCopiedNear = sizeof(Stored) / 4.0;
 
 struct ProductSizes {
   int64_t rows, cols, terms;

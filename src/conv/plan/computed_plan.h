@@ -1,4 +1,4 @@
-// Plans of the types whose numbers are computed as they are stored.
+// Plans made for the types that they store, or for those whose numbers are computed as stored.
 #pragma once
 
 #include <memory>
@@ -20,6 +20,15 @@ std::unique_ptr<Plan> PlanComputed(const Problem& problem, const KernelTable& ke
     return std::make_unique<PlanOf<double>>(problem, kernels, num_threads);
   }
   return std::make_unique<PlanOf<float>>(problem, kernels, num_threads);
+}
+
+// Makes a PlanOf<Stored> for a problem of any type.
+template <template <class> class PlanOf>
+std::unique_ptr<Plan> PlanStored(const Problem& problem, const KernelTable& kernels,
+                                 int num_threads) {
+  return VisitFloat(problem.dtype, [&](auto tag) -> std::unique_ptr<Plan> {
+    return std::make_unique<PlanOf<typename decltype(tag)::Type>>(problem, kernels, num_threads);
+  });
 }
 
 }  // namespace convgrad

@@ -1,7 +1,8 @@
 // Forward convolutions and input gradients of few pixels: what takes time is to read the filter,
 // so that happens once, in the order of memory, and all pixels meet what is read. An input
-// gradient's filter is transposed a few terms at a time, in the first cache. Where pixels of a
-// result of few channels meet one of the source each, the source is read like that.
+// gradient's filter is transposed a few terms at a time, in the first cache; one of a 16-bit type
+// is widened so, too. Where pixels of a result of few channels meet one of the source each, the
+// source is read like that.
 #include <algorithm>
 #include <string>
 
@@ -11,6 +12,8 @@
 #include "conv/conv2d/few/few_pixels_cut.h"
 #include "conv/gemm/few_rows.h"
 #include "conv/move/stream_result.h"
+#include "conv/move/swap_pairs.h"
+#include "conv/plan/computed_plan.h"
 
 namespace convgrad {
 namespace {
@@ -18,19 +21,22 @@ namespace {
 // Rows of the filter that are fetched while those before them are transposed.
 constexpr int64_t kFilterRowsAhead = 16;
 
-template <class Compute>
+template <class Stored>
 class FewPixelsRunner {
  public:
-  FewPixelsRunner(const ConvArgs& args, const FewPixelsCut<Compute>& cut)
+  using Compute = ComputeType<Stored>;
+
+  FewPixelsRunner(const ConvArgs& args, const FewPixelsCut<Stored>& cut)
       : args_(args),
         cut_(cut),
         run_(cut.sum.forward || cut.copies_filter ? args.kernels.FewRows<Compute>().run
                                                   : args.kernels.FewRows<Compute>().run_turned),
         folds_(args.kernels.Depthwise<Compute>()),
-        pack_(args.kernels.Pack<Compute>()),
-        source_(static_cast<const Compute*>(args.Source(cut.sum.forward))),
-        filter_(static_cast<const Compute*>(args.filter)),
-        result_(static_cast<Compute*>(args.result)),
+        pack_(args.kernels.Pack<Stored>()),
+        widened_(cut.NumWidened()),
+        source_(WidenedSource()),
+        filter_(static_cast<const Stored*>(args.filter)),
+        result_(static_cast<Stored*>(args.result)),
         scratch_(args.parallel) {}
 
   void Run() {
@@ -45,43 +51,69 @@ class FewPixelsRunner {
   struct Strip {
     int64_t group, first, cols;
   };
+  static constexpr bool kConverts = FewPixelsCut<Stored>::kConverts;
+
   struct Scratch {
-    explicit Scratch(const FewPixelsCut<Compute>& cut)
+    explicit Scratch(const FewPixelsCut<Stored>& cut)
         : sums(cut.NumSums()),
-          turned(cut.NumTurned()),
+          copied(cut.NumCopied()),
           folded(cut.NumSums() * (sizeof(Compute) == sizeof(double) ? 2 : 1)) {
-      std::fill_n(turned.data(), turned.size(), Compute{0});  // behind the last column, too
+      std::fill_n(copied.data(), copied.size(), Compute{0});  // behind the last column, too
     }
 
-    AlignedArray<Compute> sums, turned;
+    AlignedArray<Compute> sums, copied;
     AlignedArray<double> folded;  // and errors behind them
   };
 
+  const Compute* WidenedSource();
   void RunStrip(const Strip& strip);
   void AddBlock(const Strip& strip, const FewPixelsPhase& phase, const TapBlock& block,
                 Scratch& scratch) const;
   void RunTerms(const Strip& strip, int64_t tap, int64_t channel, Scratch& scratch,
                 FewRowsArgs<Compute>& rows) const;
+  void CopyFilter(const Stored* from, const Strip& strip, int64_t terms, Compute* to) const;
   void FoldBlock(const FewPixelsPhase& phase, bool first, Scratch& scratch) const;
   void Finish(const FewPixelsPhase& phase, Scratch& scratch) const;
   void Store(const Strip& strip, const Scratch& scratch) const;
 
-  Compute* FirstOf(const Strip& strip) const {
+  Stored* FirstOf(const Strip& strip) const {
     return result_ + strip.group * cut_.sum.result_c + strip.first;
   }
 
   const ConvArgs& args_;
-  const FewPixelsCut<Compute>& cut_;
+  const FewPixelsCut<Stored>& cut_;
   void (*const run_)(const FewRowsArgs<Compute>& args);
   const DepthwiseKernels<Compute>& folds_;
-  const PackKernels<Compute>& pack_;
-  const Compute *source_, *filter_;
-  Compute* result_;
+  const PackKernels<Stored>& pack_;
+  AlignedArray<Compute> widened_;
+  const Compute* const source_;
+  const Stored* const filter_;
+  Stored* const result_;
   PerThread<Scratch> scratch_;
 };
 
-template <class Compute>
-void FewPixelsRunner<Compute>::RunStrip(const Strip& strip) {
+template <class Stored>
+auto FewPixelsRunner<Stored>::WidenedSource() -> const Compute* {
+  const auto* source = static_cast<const Stored*>(args_.Source(cut_.sum.forward));
+  if constexpr (kConverts) {
+    const bool nhwc = cut_.source.format == DataFormat::kNHWC;
+    const int64_t plane = cut_.source.h * cut_.source.w;
+    args_.parallel.For(cut_.sum.batch, [&](int64_t image) {
+      const int64_t first = image * cut_.source.Image();
+      pack_.widen(source + first, widened_.data() + first, cut_.source.Image());
+      if (cut_.sum.in_pairs) {
+        SwapPairs(pack_, widened_.data() + first, (nhwc ? plane : 1) * cut_.sum.groups,
+                  cut_.sum.source_c, nhwc ? 1 : plane);
+      }
+    });
+    return widened_.data();
+  } else {
+    return source;
+  }
+}
+
+template <class Stored>
+void FewPixelsRunner<Stored>::RunStrip(const Strip& strip) {
   Scratch& scratch = scratch_.Own(cut_);
   for (const FewPixelsPhase& phase : cut_.phases) {
     for (size_t i = 0; i < phase.blocks.size(); ++i) {
@@ -94,38 +126,52 @@ void FewPixelsRunner<Compute>::RunStrip(const Strip& strip) {
 }
 
 // The terms of a tap from a channel on: columns of the filter, where they lie or transposed.
-template <class Compute>
-void FewPixelsRunner<Compute>::RunTerms(const Strip& strip, int64_t tap, int64_t channel,
-                                        Scratch& scratch, FewRowsArgs<Compute>& rows) const {
+template <class Stored>
+void FewPixelsRunner<Stored>::RunTerms(const Strip& strip, int64_t tap, int64_t channel,
+                                       Scratch& scratch, FewRowsArgs<Compute>& rows) const {
   const TapSum& sum = cut_.sum;
-  const int64_t outputs = cut_.FilterOutputs();
-  if (sum.forward) {
-    rows.b = filter_ + (tap * sum.source_c + channel) * outputs + strip.group * sum.result_c +
-             strip.first;
-    rows.b_step = outputs;
-  } else {
-    rows.b = filter_ + (tap * sum.result_c + strip.first) * outputs + strip.group * sum.source_c +
-             channel;
-    rows.b_step = outputs;
-    if (cut_.copies_filter) {
-      pack_.transpose_widen(rows.b, outputs, scratch.turned.data(), cut_.strip_cols, strip.cols,
-                            rows.num_terms, cut_.fetches ? kFilterRowsAhead * outputs : 0);
-      rows.b = scratch.turned.data();
-      rows.b_step = cut_.strip_cols;
-    }
+  const Stored* const filter =
+      sum.forward ? filter_ + (tap * sum.source_c + channel) * cut_.FilterOutputs() +
+                        strip.group * sum.result_c + strip.first
+                  : filter_ + (tap * sum.result_c + strip.first) * cut_.FilterOutputs() +
+                        strip.group * sum.source_c + channel;
+  if (cut_.copies_filter) {
+    CopyFilter(filter, strip, rows.num_terms, scratch.copied.data());
+    rows.b = scratch.copied.data();
+    rows.b_step = cut_.strip_cols;
+  } else if constexpr (!kConverts) {
+    rows.b = filter;
+    rows.b_step = cut_.FilterOutputs();
   }
   rows.a = source_ + (strip.group * sum.source_c + channel) * cut_.a_step;
   run_(rows);
 }
 
-template <class Compute>
-void FewPixelsRunner<Compute>::AddBlock(const Strip& strip, const FewPixelsPhase& phase,
-                                        const TapBlock& block, Scratch& scratch) const {
+// Some terms of a strip as rows of its columns.
+template <class Stored>
+void FewPixelsRunner<Stored>::CopyFilter(const Stored* from, const Strip& strip, int64_t terms,
+                                         Compute* to) const {
+  const int64_t outputs = cut_.FilterOutputs(), step = cut_.strip_cols;
+  const int64_t ahead = cut_.fetches ? kFilterRowsAhead * outputs : 0;
+  if (cut_.sum.forward) {
+    pack_.copy_widen(from, outputs, to, step, terms, strip.cols);
+  } else {
+    pack_.transpose_widen(from, outputs, to, step, strip.cols, terms, ahead);
+  }
+  if (cut_.sum.in_pairs) SwapPairs(pack_, to, 1, terms, step);
+}
+
+template <class Stored>
+void FewPixelsRunner<Stored>::AddBlock(const Strip& strip, const FewPixelsPhase& phase,
+                                       const TapBlock& block, Scratch& scratch) const {
   FewRowsArgs<Compute> rows{};
   rows.a_step = cut_.a_step;
   rows.num_cols = cut_.copies_filter ? RoundUp(strip.cols, cut_.lanes) : strip.cols;
   rows.fetches = cut_.fetches;
-  rows.sums = cut_.in_place ? FirstOf(strip) : scratch.sums.data();
+  rows.sums = scratch.sums.data();
+  if constexpr (!kConverts) {
+    if (cut_.in_place) rows.sums = FirstOf(strip);
+  }
   rows.begins = phase.taps[static_cast<size_t>(block.tap_begin)].rows.size() == phase.pixels.size();
   if (!rows.begins) {
     for (const int64_t pixel : phase.pixels) {
@@ -146,9 +192,9 @@ void FewPixelsRunner<Compute>::AddBlock(const Strip& strip, const FewPixelsPhase
   }
 }
 
-template <class Compute>
-void FewPixelsRunner<Compute>::FoldBlock(const FewPixelsPhase& phase, bool first,
-                                         Scratch& scratch) const {
+template <class Stored>
+void FewPixelsRunner<Stored>::FoldBlock(const FewPixelsPhase& phase, bool first,
+                                        Scratch& scratch) const {
   double* const errors = scratch.folded.data() + cut_.NumSums();
   for (const int64_t pixel : phase.pixels) {
     const int64_t at = pixel * cut_.strip_cols;
@@ -161,8 +207,8 @@ void FewPixelsRunner<Compute>::FoldBlock(const FewPixelsPhase& phase, bool first
   }
 }
 
-template <class Compute>
-void FewPixelsRunner<Compute>::Finish(const FewPixelsPhase& phase, Scratch& scratch) const {
+template <class Stored>
+void FewPixelsRunner<Stored>::Finish(const FewPixelsPhase& phase, Scratch& scratch) const {
   double* const errors = scratch.folded.data() + cut_.NumSums();
   for (const int64_t pixel : phase.pixels) {
     const int64_t at = pixel * cut_.strip_cols;
@@ -172,13 +218,14 @@ void FewPixelsRunner<Compute>::Finish(const FewPixelsPhase& phase, Scratch& scra
     } else if (phase.blocks.size() == 1) {
       folds_.finish_block(sums, cut_.strip_cols);
     } else {
-      folds_.finish(scratch.folded.data() + at, errors + at, sums, cut_.strip_cols, /*odd=*/false);
+      folds_.finish(scratch.folded.data() + at, errors + at, sums, cut_.strip_cols,
+                    /*round_to_odd=*/kConverts);
     }
   }
 }
 
-template <class Compute>
-void FewPixelsRunner<Compute>::Store(const Strip& strip, const Scratch& scratch) const {
+template <class Stored>
+void FewPixelsRunner<Stored>::Store(const Strip& strip, const Scratch& scratch) const {
   const int64_t plane = cut_.result.h * cut_.result.w, step = cut_.strip_cols;
   const Compute* sums = scratch.sums.data();
   if (cut_.result.format == DataFormat::kNHWC) {
@@ -220,7 +267,7 @@ Problem WithSourceAsFilter(const Problem& problem, const TapSum& sum) {
   return turned;
 }
 
-template <class Compute>
+template <class Stored>
 class FewPixelsPlan final : public Plan {
  public:
   FewPixelsPlan(const Problem& problem, const KernelTable& kernels, int num_threads)
@@ -234,9 +281,9 @@ class FewPixelsPlan final : public Plan {
       const bool forward = InfoOf(args.problem.op).direction == Direction::kForward;
       const ConvArgs turned = {problem_,    nullptr,      args.Source(forward), args.filter,
                                args.result, args.kernels, args.parallel};
-      FewPixelsRunner<Compute>(turned, cut_).Run();
+      FewPixelsRunner<Stored>(turned, cut_).Run();
     } else {
-      FewPixelsRunner<Compute>(args, cut_).Run();
+      FewPixelsRunner<Stored>(args, cut_).Run();
     }
     return true;
   }
@@ -250,11 +297,11 @@ class FewPixelsPlan final : public Plan {
 
   const bool turns_;
   const Problem problem_;
-  const FewPixelsCut<Compute> cut_;
+  const FewPixelsCut<Stored> cut_;
 };
 
 bool CanTakeFewPixels(const Problem& problem, const KernelTable& kernels) {
-  if (!HasFewRowsKernel(problem, kernels) || !TapSum::Describes(problem)) return false;
+  if (!HasFewRowsKernel(kernels) || !TapSum::Describes(problem)) return false;
   const TapSum sum(problem);
   return HasFewPixels(sum) || GivesFewChannels(problem, sum);
 }
@@ -265,7 +312,7 @@ const Algorithm kConv2DFewPixels = {
     .name = "few-pixels",
     .summary = "few pixels of the result, or one or two channels: filter or source read once",
     .can = CanTakeFewPixels,
-    .plan = PlanComputed<FewPixelsPlan>,
+    .plan = PlanStored<FewPixelsPlan>,
 };
 
 }  // namespace convgrad

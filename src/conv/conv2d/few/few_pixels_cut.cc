@@ -32,9 +32,9 @@ bool HasFewPixels(const TapSum& sum) {
          Product(sum.batch, sum.result_h, sum.result_w) <= double{kFewPixels};
 }
 
-template <class Compute>
-FewPixelsCut<Compute>::FewPixelsCut(const Problem& problem, const KernelTable& table,
-                                    int num_threads_in)
+template <class Stored>
+FewPixelsCut<Stored>::FewPixelsCut(const Problem& problem, const KernelTable& table,
+                                   int num_threads_in)
     : num_threads(num_threads_in),
       sum(problem),
       fetches(LeaveTheCaches(problem.OperandBytes(), num_threads)),
@@ -43,7 +43,7 @@ FewPixelsCut<Compute>::FewPixelsCut(const Problem& problem, const KernelTable& t
       kernels(table.FewRows<Compute>()),
       lanes(kernels.lanes),
       num_pixels(sum.batch * sum.result_h * sum.result_w),
-      copies_filter(!sum.forward && num_pixels > std::ssize(kernels.turned_tiles)),
+      copies_filter(kConverts || (!sum.forward && num_pixels > std::ssize(kernels.turned_tiles))),
       in_place(ServesInPlace()),
       strip_cols(StripCols()),
       chunk_terms(ChunkTerms()),
@@ -51,17 +51,17 @@ FewPixelsCut<Compute>::FewPixelsCut(const Problem& problem, const KernelTable& t
       a_step(source.format == DataFormat::kNHWC ? 1 : source.h * source.w),
       phases(ListPhases()) {}
 
-template <class Compute>
-bool FewPixelsCut<Compute>::ServesInPlace() const {
+template <class Stored>
+bool FewPixelsCut<Stored>::ServesInPlace() const {
   const std::vector<TapPhase> all = PhasesOf(sum);
-  return result.format == DataFormat::kNHWC && sum.kernel_h * sum.kernel_w == 1 &&
+  return !kConverts && result.format == DataFormat::kNHWC && sum.kernel_h * sum.kernel_w == 1 &&
          all.size() == 1 && all.front().blocks.size() == 1 && source.h == result.h &&
          source.w == result.w && (!copies_filter || sum.result_c % lanes == 0);
 }
 
 // A strip is of whole vectors, and leaves each thread a task.
-template <class Compute>
-int64_t FewPixelsCut<Compute>::StripCols() const {
+template <class Stored>
+int64_t FewPixelsCut<Stored>::StripCols() const {
   constexpr int64_t kSize = sizeof(Compute), kFewestCols = 64, kFewestNumbers = int64_t{24} << 10;
   int64_t cached =
       std::max((copies_filter ? kSumsBytes / 2 : kSumsBytes) / kSize / num_pixels, kFewestCols);
@@ -76,8 +76,8 @@ int64_t FewPixelsCut<Compute>::StripCols() const {
 }
 
 // All pixels meet so many terms of a strip before the next ones.
-template <class Compute>
-int64_t FewPixelsCut<Compute>::ChunkTerms() const {
+template <class Stored>
+int64_t FewPixelsCut<Stored>::ChunkTerms() const {
   constexpr int64_t kReadBytes = int64_t{8} << 10, kCopiedBytes = int64_t{32} << 10, kFewest = 16;
   if (!sum.forward && !copies_filter) return kBlockTerms;
   const int64_t terms =
@@ -85,8 +85,8 @@ int64_t FewPixelsCut<Compute>::ChunkTerms() const {
   return std::clamp(terms / kFewest * kFewest, kFewest, kBlockTerms);
 }
 
-template <class Compute>
-FewPixelsTap FewPixelsCut<Compute>::MeetTap(const TapPhase& phase, int64_t tap) const {
+template <class Stored>
+FewPixelsTap FewPixelsCut<Stored>::MeetTap(const TapPhase& phase, int64_t tap) const {
   const AxisPhase &rows = *phase.rows, &cols = *phase.cols;
   const auto row_tap = static_cast<size_t>(tap / std::ssize(cols.taps));
   const auto col_tap = static_cast<size_t>(tap % std::ssize(cols.taps));
@@ -103,8 +103,8 @@ FewPixelsTap FewPixelsCut<Compute>::MeetTap(const TapPhase& phase, int64_t tap) 
   return met;
 }
 
-template <class Compute>
-std::vector<FewPixelsPhase> FewPixelsCut<Compute>::ListPhases() const {
+template <class Stored>
+std::vector<FewPixelsPhase> FewPixelsCut<Stored>::ListPhases() const {
   std::vector<FewPixelsPhase> lists;
   for (const TapPhase& phase : PhasesOf(sum)) {
     FewPixelsPhase& list = lists.emplace_back();
@@ -119,26 +119,30 @@ std::vector<FewPixelsPhase> FewPixelsCut<Compute>::ListPhases() const {
   return lists;
 }
 
-template <class Compute>
-int64_t FewPixelsCut<Compute>::ScratchBytes() const {
+template <class Stored>
+int64_t FewPixelsCut<Stored>::ScratchBytes() const {
   constexpr int64_t kFolded = sizeof(Compute) == sizeof(double) ? 2 : 1;
-  return num_threads * (NumTurned() * int64_t{sizeof(Compute)} +
+  return NumWidened() * int64_t{sizeof(Compute)} +
+         num_threads * (NumCopied() * int64_t{sizeof(Compute)} +
                         NumSums() * (int64_t{sizeof(Compute)} + kFolded * int64_t{sizeof(double)}));
 }
 
 // Each term of a tile takes its multiply-adds, and no less than a sum waits for its last term. The
 // first tile brings the filter into the first cache, where later ones find it, whole lines sooner.
-template <class Compute>
-void FewPixelsCut<Compute>::CountTap(const FewPixelsTap& tap, Work& work) const {
+template <class Stored>
+void FewPixelsCut<Stored>::CountTap(const FewPixelsTap& tap, Work& work) const {
   const bool lines = HasLineVectors(kernels);
   const double near = lines ? 0.5 : 1;
   const int64_t strip_vectors = strip_cols / lanes;
   const double terms = Product(sum.source_c, NumTasks());
   const double calls = Product(CeilDiv(sum.source_c, chunk_terms), NumTasks());
   const bool turns = !sum.forward && !copies_filter;
+  constexpr double kStored = sizeof(Compute) / 4.0;
   work.Add(WorkKind::kCall, calls);
   if (copies_filter) {
-    work.Add(WorkKind::kTransposed, terms * Product(strip_cols, int64_t{sizeof(Compute)}) / 4);
+    const double numbers = terms * Product(strip_cols);
+    sum.forward ? work.Add(WorkKind::kCopied, kCopiedNear<Stored> * numbers)
+                : work.Add(WorkKind::kTransposed, kStored * numbers);
   }
   for (int64_t row = 0; row < std::ssize(tap.rows);) {
     const FewRowsTile tile = kernels.TileOf(std::ssize(tap.rows) - row, turns);
@@ -153,15 +157,14 @@ void FewPixelsCut<Compute>::CountTap(const FewPixelsTap& tap, Work& work) const 
     }
     if (turns) {
       constexpr double kInRegisters = 0.3;  // of what it takes to transpose numbers into memory
-      work.Add(WorkKind::kTransposed,
-               kInRegisters * terms * Product(strip_cols, int64_t{sizeof(Compute)}) / 4);
+      work.Add(WorkKind::kTransposed, kInRegisters * kStored * terms * Product(strip_cols));
     }
     row += tile.rows;
   }
 }
 
-template <class Compute>
-Work FewPixelsCut<Compute>::CountWork() const {
+template <class Stored>
+Work FewPixelsCut<Stored>::CountWork() const {
   const double vectors = Product(NumTasks(), strip_cols / lanes);
   Work work;
   for (const FewPixelsPhase& phase : phases) {
@@ -172,17 +175,20 @@ Work FewPixelsCut<Compute>::CountWork() const {
   }
   if (!in_place) {
     work.Add(WorkKind::kCopied, Product(num_pixels, result.c, int64_t{sizeof(Compute)}) / 4);
+    work.Add(WorkKind::kCopied, Product(NumWidened()));
   }
   work.Add(WorkKind::kTask, Product(NumTasks()));
   return work;
 }
 
-template <class Compute>
-std::string FewPixelsCut<Compute>::Tiles() const {
+template <class Stored>
+std::string FewPixelsCut<Stored>::Tiles() const {
   return fmt::format("{} pixels, {} strips of {} channels, {} terms at a time{}", num_pixels,
                      NumTasks(), strip_cols, chunk_terms, in_place ? ", in place" : "");
 }
 
+template struct FewPixelsCut<Float16>;
+template struct FewPixelsCut<BFloat16>;
 template struct FewPixelsCut<float>;
 template struct FewPixelsCut<double>;
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "conv/axes/tap_sum.h"
@@ -32,8 +33,12 @@ struct FewPixelsPhase {
   std::vector<int64_t> pixels;  // of the result
 };
 
-template <class Compute>
+// Operands of a 16-bit type are widened: the source at once, the filter a few terms at a time.
+template <class Stored>
 struct FewPixelsCut {
+  using Compute = ComputeType<Stored>;
+  static constexpr bool kConverts = !std::is_same_v<Stored, Compute>;
+
   FewPixelsCut(const Problem& problem, const KernelTable& table, int num_threads);
 
   int64_t NumStrips() const { return CeilDiv(sum.result_c, strip_cols); }
@@ -42,7 +47,8 @@ struct FewPixelsCut {
     return sum.groups * (sum.forward ? sum.result_c : sum.source_c);
   }
   int64_t NumSums() const { return in_place ? 0 : num_pixels * strip_cols; }
-  int64_t NumTurned() const { return copies_filter ? chunk_terms * strip_cols : 0; }
+  int64_t NumCopied() const { return copies_filter ? chunk_terms * strip_cols : 0; }
+  int64_t NumWidened() const { return kConverts ? sum.batch * source.Image() : 0; }
   int64_t ScratchBytes() const;
   Work CountWork() const;
   std::string Tiles() const;
@@ -53,8 +59,9 @@ struct FewPixelsCut {
   const DataShape source, result;
   const FewRowsKernels<Compute>& kernels;
   const int64_t lanes, num_pixels;
-  // More pixels than a tile of the transposing kernel has rows meet, in an input gradient, a copy
-  // of the filter that is transposed a few terms at a time.
+  // True where pixels meet a copy of the filter, a few terms at a time: one that is widened, or
+  // that an input gradient transposes for more pixels than a tile of the transposing kernel has
+  // rows.
   const bool copies_filter;
   const bool in_place;  // sums wait where the result lies: one block of one tap, which all meet
   const int64_t strip_cols, chunk_terms;
@@ -71,6 +78,8 @@ struct FewPixelsCut {
   FewPixelsTap MeetTap(const TapPhase& phase, int64_t tap) const;
 };
 
+extern template struct FewPixelsCut<Float16>;
+extern template struct FewPixelsCut<BFloat16>;
 extern template struct FewPixelsCut<float>;
 extern template struct FewPixelsCut<double>;
 

@@ -17,7 +17,7 @@
 #include "conv/conv2d/few/few_terms_pixels.h"
 #include "conv/gemm/few_rows.h"
 #include "conv/move/stream_result.h"
-#include "conv/plan/plan.h"
+#include "conv/plan/computed_plan.h"
 
 namespace convgrad {
 namespace {
@@ -149,9 +149,9 @@ bool HasFewTermsOfPlanes(const Problem& problem, const KernelTable& kernels) {
          PaysToStreamPlanes(any_line, problem.ResultBytes(), plane_bytes, kernels.vector_bytes);
 }
 
-// So few terms are one block.
+// So few terms are one block. Numbers of 16 bits are copied, as im2col does.
 bool CanTakeFewTerms(const Problem& problem, const KernelTable& kernels) {
-  if (!HasFewRowsKernel(problem, kernels)) return false;
+  if (!HasFewRowsKernel(kernels) || !IsStoredAsComputed(problem.dtype)) return false;
   if (!problem.HasTerms() || !TapSum::Describes(problem)) return false;
   if (problem.data_format == DataFormat::kNHWC) return CanTakeFewTermsOfPixels(problem, kernels);
   return KeepsPixels(problem.geometry) && HasFewTermsOfPlanes(problem, kernels);

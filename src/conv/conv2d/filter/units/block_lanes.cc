@@ -16,6 +16,7 @@
 #include "conv/conv2d/filter/units/block_lanes_packing.h"
 #include "conv/conv2d/filter/units/unit_folds.h"
 #include "conv/move/has_nan.h"
+#include "conv/plan/computed_plan.h"
 #include "order/canonical_order.h"
 
 namespace convgrad {
@@ -249,21 +250,13 @@ bool CanBlockLanes(const Problem& problem, const KernelTable&) {
   return cut.Fits() && (cut.whole_rows || one_gather);
 }
 
-std::unique_ptr<Plan> PlanBlockLanes(const Problem& problem, const KernelTable& kernels,
-                                     int num_threads) {
-  return VisitFloat(problem.dtype, [&](auto stored) -> std::unique_ptr<Plan> {
-    using Stored = typename decltype(stored)::Type;
-    return std::make_unique<BlockLanesPlan<Stored>>(problem, kernels, num_threads);
-  });
-}
-
 }  // namespace
 
 const Algorithm kFilterBlockLanes = {
     .name = "block-lanes",
     .summary = "filter gradient of few channels, lanes along blocks of pixels",
     .can = CanBlockLanes,
-    .plan = PlanBlockLanes,
+    .plan = PlanStored<BlockLanesPlan>,
     .may_refuse_data = true,
 };
 

@@ -173,7 +173,7 @@ bool FewChannelsPlan<Compute>::Run(const ConvArgs& args) const {
 bool CanTakeFewChannels(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const int64_t few = std::min(g.in_c, g.out_c);
-  return HasFewRowsKernel(problem, kernels) &&
+  return HasFewRowsKernel(kernels) && IsStoredAsComputed(problem.dtype) &&
          InfoOf(problem.op).direction == Direction::kBackpropFilter &&
          problem.data_format == DataFormat::kNHWC && problem.ValidTerms() > 0 && g.groups == 1 &&
          KeepsPixels(g) && CanListPixelBlocks(g) && few <= kMostRows &&

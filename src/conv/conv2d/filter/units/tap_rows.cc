@@ -13,6 +13,7 @@
 #include "conv/conv2d/filter/units/tap_rows_cut.h"
 #include "conv/conv2d/filter/units/unit_folds.h"
 #include "conv/move/staging.h"
+#include "conv/plan/computed_plan.h"
 
 namespace convgrad {
 namespace {
@@ -264,21 +265,13 @@ int64_t TapRowsPlan<Stored>::ScratchBytes() const {
          cut_.NumSums() * cut_.ComputeBytes() + folds_.ScratchBytes();
 }
 
-std::unique_ptr<Plan> PlanTapRows(const Problem& problem, const KernelTable& kernels,
-                                  int num_threads) {
-  return VisitFloat(problem.dtype, [&](auto stored) -> std::unique_ptr<Plan> {
-    using Stored = typename decltype(stored)::Type;
-    return std::make_unique<TapRowsPlan<Stored>>(problem, kernels, num_threads);
-  });
-}
-
 }  // namespace
 
 const Algorithm kConv2DFilterTapRows = {
     .name = "tap-rows",
     .summary = "filter gradient of few input channels, one row of taps at a time",
     .can = TapRowsCut::Fits,
-    .plan = PlanTapRows,
+    .plan = PlanStored<TapRowsPlan>,
 };
 
 }  // namespace convgrad

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "support/cli_testing.h"
+#include "support/from_environment.h"
 #include "verify/truth/float_format.h"
 
 namespace convgrad::testing {
@@ -42,7 +43,7 @@ TEST_F(OddsToolTest, RoundedOperandsPassWhereTheyAreMeant) {
   const FloatFormat formats[] = {kTf32Format, FormatOf(DType::kBFloat16),
                                  FormatOf(DType::kFloat16)};
   const char* const names[] = {"tf32", "bf16", "f16"};
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < Rounds(3); ++i) {
     SCOPED_TRACE(names[i]);
     Round("x.npy", formats[i], "rx.npy");
     Round("g.npy", formats[i], "rg.npy");

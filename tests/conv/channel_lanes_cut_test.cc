@@ -37,6 +37,28 @@ TEST(ChannelLanesCut, PanelsThatShareLinesArePackedTogether) {
   }
 }
 
+// More pixels of each thread read rows of whole lines where they lie than others; few read rows
+// that meet in few sets of the caches.
+TEST(ChannelLanesCut, TheFilterServesInPlace) {
+  for (const KernelTable& table : SupportedKernels()) {
+    if (table.vector_bytes < 32) continue;
+    const auto in_place = [&](int64_t pixels, int64_t out_c, int num_threads) {
+      const Problem problem = ParseProblem(
+          "conv2d float32 NHWC in=1,1," + std::to_string(pixels) + ",40 filter=1,1,40," +
+          std::to_string(out_c) + " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+      return ChannelLanesCut<float, float>(problem, table, num_threads).in_place.has_value();
+    };
+    const int64_t panel = table.vector_bytes / 2;  // two vectors of numbers
+    EXPECT_TRUE(in_place(1000, 2 * panel, 1)) << NameOf(table.isa);
+    EXPECT_FALSE(in_place(1001, 2 * panel, 1)) << NameOf(table.isa);
+    EXPECT_TRUE(in_place(2000, 2 * panel, 2)) << NameOf(table.isa);
+    EXPECT_TRUE(in_place(128, panel - 1, 2)) << NameOf(table.isa);
+    EXPECT_FALSE(in_place(129, panel - 1, 2)) << NameOf(table.isa);
+    EXPECT_TRUE(in_place(16, 256, 2)) << NameOf(table.isa);
+    EXPECT_FALSE(in_place(17, 256, 2)) << NameOf(table.isa);
+  }
+}
+
 TEST(ChannelLanesCut, TensorsThatLeaveTheCachesAreFar) {
   const auto is_far = [](const std::string& sizes) {
     const Problem problem = ParseProblem(

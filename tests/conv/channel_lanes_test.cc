@@ -131,6 +131,16 @@ TEST(ChannelLanesOf, PanelsThatArePackedTogether) {
             "strides=1,1 dilations=1,1 pads=0,1,1,0", 6);
 }
 
+// Panels of one filter that are read where it lies, and a last one whose tile would reach past its
+// end; taps, strides, groups, and sums of several parts.
+TEST(ChannelLanesOf, FiltersInPlace) {
+  CheckEach({"conv2d float32 NHWC in=2,13,12,40 filter=3,3,40,80 strides=1,1 pads=1,1,1,1 ",
+             "conv2d float32 NCHW in=1,300,14,15 filter=5,5,300,48 strides=2,1 pads=2,2,2,2 ",
+             "conv2d float64 NHWC in=1,17,18,90 filter=1,2,45,80 strides=1,1 pads=0,0,1,0 ",
+             "conv2d float32 NHWC in=1,11,11,20 filter=3,3,20,40 strides=1,1 pads=1,1,1,1 "},
+            "dilations=1,1", 7);
+}
+
 // Pixels and rows begin in the middle of lines.
 TEST(ChannelLanesOf, ZerosAroundTheCaches) {
   CheckEach({"conv2d_backprop_input float32 NHWC in=13,59,59,71 filter=1,1,71,5 strides=2,2 ",

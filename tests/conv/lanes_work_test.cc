@@ -78,20 +78,20 @@ TEST(LanesWork, CopiesZerosWhereNothingIsAdded) {
   }
 }
 
-// 192 pixels are 32 tiles of 6 pixels by 4 vectors, in two calls; of one block of terms each.
+// 1,152 pixels are 192 tiles of 6 pixels by 4 vectors, in twelve calls; of one block of terms each.
 TEST(LanesWork, IsThatOfItsTiles) {
   const KernelTable* kernels = FindKernels(Isa::kAvx512);
   if (kernels == nullptr) GTEST_SKIP() << "the tiles are those of AVX-512";
   const Problem problem = ParseProblem(
-      "conv2d float32 NHWC in=1,12,16,64 filter=1,1,64,64 strides=1,1 dilations=1,1 pads=0,0,0,0 "
+      "conv2d float32 NHWC in=1,36,32,64 filter=1,1,64,64 strides=1,1 dilations=1,1 pads=0,0,0,0 "
       "padding=EXPLICIT");
   const Work work = CountOf("channel-lanes", problem, *kernels);
-  EXPECT_EQ(work.Of(WorkKind::kGemmFma), 192 * 4 * 64);
-  EXPECT_EQ(work.Of(WorkKind::kGemmLoad), 32 * 64 * 4);
-  EXPECT_EQ(work.Of(WorkKind::kGemmSingle), 32 * 64 * 6);
-  EXPECT_EQ(work.Of(WorkKind::kSegment), 32);
-  EXPECT_EQ(work.Of(WorkKind::kFold), 192 * 4);
-  EXPECT_EQ(work.Of(WorkKind::kCall), 2);
+  EXPECT_EQ(work.Of(WorkKind::kGemmFma), 1152 * 4 * 64);
+  EXPECT_EQ(work.Of(WorkKind::kGemmLoad), 192 * 64 * 4);
+  EXPECT_EQ(work.Of(WorkKind::kGemmSingle), 192 * 64 * 6);
+  EXPECT_EQ(work.Of(WorkKind::kSegment), 192);
+  EXPECT_EQ(work.Of(WorkKind::kFold), 1152 * 4);
+  EXPECT_EQ(work.Of(WorkKind::kCall), 12);
   EXPECT_EQ(work.Of(WorkKind::kTask), 1);
   EXPECT_EQ(work.Of(WorkKind::kCopied), 64 * 64);  // the filter
   EXPECT_EQ(work.Of(WorkKind::kTransposed), 0);

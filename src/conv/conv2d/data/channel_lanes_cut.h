@@ -205,18 +205,24 @@ bool ChannelLanesCut<Stored, Element>::Crowds(const TapSum& sum) {
 
 // In a forward pass the terms of a panel are rows of the filter, one behind the other, which few
 // pixels read less often than a copy would: in several tiles, unless rows meet in few sets of the
-// caches. A line that belongs to two panels has to last from one to the next, which it does for few
+// caches. Rows of whole lines are read at full speed, and a copy pays for many pixels of a thread
+// alone. A line that belongs to two panels has to last from one to the next, which it does for few
 // terms, again fewer where rows meet.
 template <class Stored, class Element>
 bool ChannelLanesCut<Stored, Element>::FilterServesInPlace() const {
   if (!sum.forward || !std::is_same_v<Stored, Element>) return false;
   const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
-  constexpr int64_t kFewSetsStride = 1024, kFewPixels = 16, kMostPixels = 128;
+  constexpr int64_t kFewSetsStride = 1024, kFewPixels = 16, kMostPixels = 128,
+                    kMostOfWholeLines = 1000;
+  const auto fills_lines = [](int64_t columns) {
+    return columns * int64_t{sizeof(Element)} % kLineBytes == 0;
+  };
   const bool crowds = sum.result_c * sum.groups * int64_t{sizeof(Element)} % kFewSetsStride == 0;
-  if (panels.cols * int64_t{sizeof(Element)} % kLineBytes == 0) {
-    return pixels <= (crowds ? kFewPixels : kMostPixels);
+  if (!fills_lines(panels.cols)) {
+    return pixels <= kFewPixels && TermsOf(sum, phases) <= (crowds ? 512 : 2048);
   }
-  return pixels <= kFewPixels && TermsOf(sum, phases) <= (crowds ? 512 : 2048);
+  if (crowds) return pixels <= kFewPixels;
+  return pixels <= (fills_lines(sum.result_c) ? kMostOfWholeLines * num_threads : kMostPixels);
 }
 
 // A line of the filter that belongs to two panels is read once for both.

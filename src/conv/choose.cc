@@ -103,7 +103,7 @@ Candidate Least(const Problem& problem, const KernelTable& kernels, Precision pr
     std::unique_ptr<Plan> plan = algorithm.plan(problem, kernels, num_threads);
     const Work work = plan->CountWork();
     const double cycles = CyclesOf(work, kernels.vector_bytes);
-    const double until_end = CyclesUntilEnd(cycles, work.Of(WorkKind::kTask), num_threads);
+    const double until_end = CyclesUntilEnd(cycles, work.TasksAtOnce(), num_threads);
     if (least.algorithm != nullptr && until_end >= least.until_end) continue;
     least = {&algorithm, std::move(plan), num_threads, cycles, until_end};
   }

@@ -3,6 +3,7 @@
 // it moves.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -60,6 +61,27 @@ TEST(BestAlgorithm, SharesNoWorkThatIsSoonDone) {
   const std::string small = "in=1,4,4,8 filter=1,1,8,8", large = "in=8,64,64,64 filter=1,1,64,64";
   EXPECT_EQ(tiles(small, 4), tiles(small, 1) + ", on one thread");
   EXPECT_EQ(tiles(large, 4).find("one thread"), std::string::npos);
+}
+
+// The parts of a long sum, which one thread takes one after the other, and the classes of pixels
+// that are one share are tasks of one thread: the others don't make this form any quicker.
+TEST(BestAlgorithm, CountsTheTasksThatThreadsHaveAtOnce) {
+  const auto at_once = [](const std::string& sizes, const KernelTable& kernels) {
+    const Problem problem = ParseProblem("conv2d float32 NHWC " + sizes +
+                                         " strides=1,1 dilations=1,1 padding=EXPLICIT");
+    const auto algorithms = AlgorithmsOf(problem.op);
+    const auto form = std::ranges::find_if(
+        algorithms, [](const auto& one) { return one.name == std::string("channel-lanes"); });
+    const Work work = form->plan(problem, kernels, 2)->CountWork();
+    EXPECT_GT(work.Of(WorkKind::kTask), work.TasksAtOnce());
+    return work.TasksAtOnce();
+  };
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.vector_bytes < 32) continue;  // panels of one number have no long sums
+    const std::string out_c = std::to_string(kernels.gemm_f32.lanes);
+    EXPECT_EQ(at_once("in=2,10,10,400 filter=10,10,400," + out_c + " pads=0,0,0,0", kernels), 1);
+    EXPECT_EQ(at_once("in=1,3,3,8 filter=3,3,8," + out_c + " pads=1,1,1,1", kernels), 1);
+  }
 }
 
 // Choices for vectors of 32 bytes, whose coefficients are the same on every machine: a line a

@@ -2,9 +2,11 @@
 // plan. A kind is what takes about as long wherever it occurs, on one machine and vector width.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace convgrad {
 
@@ -60,8 +62,14 @@ class Work {
   double Of(WorkKind kind) const { return counts_[static_cast<size_t>(kind)]; }
   const std::array<double, kNumWorkKinds>& counts() const { return counts_; }
 
+  // Tasks that threads can have at the same time: all that are counted, unless others wait for
+  // some of them, or one thread does several one after the other.
+  void LimitTasksAtOnce(double tasks) { tasks_at_once_ = tasks; }
+  double TasksAtOnce() const { return std::min(Of(WorkKind::kTask), tasks_at_once_); }
+
  private:
   std::array<double, kNumWorkKinds> counts_ = {};
+  double tasks_at_once_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace convgrad

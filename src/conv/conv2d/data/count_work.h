@@ -103,11 +103,20 @@ void AddStages(Work& work, const ChannelLanesCut<Stored, Element>& cut) {
   }
 }
 
+// Threads take stages of their own, or shares of one stage's chunks with a panel of a pass each.
+template <class Stored, class Element>
+double TasksAtOnce(const ChannelLanesCut<Stored, Element>& cut) {
+  if (cut.stages.own) return Product(cut.stages.size(), cut.NumTasks());
+  return Product(cut.stages[0].chunks.size(), cut.stages.shares,
+                 std::min(cut.panels_per_pass, cut.NumPanels()));
+}
+
 // A task is the pixels of one class in a chunk with a panel.
 template <class Stored, class Element>
 Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
   Work work;
   const TapSum& sum = cut.sum;
+  work.LimitTasksAtOnce(TasksAtOnce(cut));
   AddStages(work, cut);
   double chunks = 0;
   cut.stages.ForEachKind([&](const ChannelLanesStage& stage, int64_t count) {

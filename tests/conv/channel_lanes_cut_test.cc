@@ -49,9 +49,9 @@ TEST(ChannelLanesCut, TheFilterServesInPlace) {
       return ChannelLanesCut<float, float>(problem, table, num_threads).in_place.has_value();
     };
     const int64_t panel = table.vector_bytes / 2;  // two vectors of numbers
-    EXPECT_TRUE(in_place(1000, 2 * panel, 1)) << NameOf(table.isa);
-    EXPECT_FALSE(in_place(1001, 2 * panel, 1)) << NameOf(table.isa);
-    EXPECT_TRUE(in_place(2000, 2 * panel, 2)) << NameOf(table.isa);
+    EXPECT_TRUE(in_place(1024, 2 * panel, 1)) << NameOf(table.isa);
+    EXPECT_FALSE(in_place(1025, 2 * panel, 1)) << NameOf(table.isa);
+    EXPECT_TRUE(in_place(2048, 2 * panel, 2)) << NameOf(table.isa);
     EXPECT_TRUE(in_place(128, panel - 1, 2)) << NameOf(table.isa);
     EXPECT_FALSE(in_place(129, panel - 1, 2)) << NameOf(table.isa);
     EXPECT_TRUE(in_place(16, 256, 2)) << NameOf(table.isa);

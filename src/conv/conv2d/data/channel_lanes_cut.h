@@ -213,7 +213,7 @@ bool ChannelLanesCut<Stored, Element>::FilterServesInPlace() const {
   if (!sum.forward || !std::is_same_v<Stored, Element>) return false;
   const int64_t pixels = sum.batch * sum.result_h * sum.result_w;
   constexpr int64_t kFewSetsStride = 1024, kFewPixels = 16, kMostPixels = 128,
-                    kMostOfWholeLines = 1000;
+                    kMostOfWholeLines = 1024;
   const auto fills_lines = [](int64_t columns) {
     return columns * int64_t{sizeof(Element)} % kLineBytes == 0;
   };

@@ -67,10 +67,10 @@ TEST(FilterCut, HoldsAllDealtBlocksSums) {
   EXPECT_EQ(plan.NumRuns(), 4);
 }
 
-// Of 2,500 pixels those that share 512 bytes with a page crowd, 64 bytes not; of 256 not those
-// either. A stride of two doubles the distance.
+// Of 2,500 pixels of a call those that share 512 bytes with a page crowd, 64 bytes not; of 256 not
+// those either. A stride of two doubles the distance.
 TEST(FilterCut, TellsPixelsThatCrowdByTheirDistance) {
-  const FilterCut many = PlanOf("NHWC in=1,48,48,320 filter=1,1,320,32", 1);
+  const FilterCut many = PlanOf("NHWC in=1,48,48,320 filter=1,1,320,32", 2);
   EXPECT_TRUE(many.PixelsCrowd(640));
   EXPECT_TRUE(many.PixelsCrowd(640 + 1024));
   EXPECT_FALSE(many.PixelsCrowd(640 + 16));
@@ -89,21 +89,59 @@ TEST(FilterCut, TakesLargePixelsStageByStage) {
     return PlanOf(sizes, 1, {.count = panels, .cols = 32}, form);
   };
   const FilterCut cached =
-      plan("NHWC in=1,40,40,1024 filter=1,1,1024,16", 32, FilterForm::kInputsApart);
+      plan("NHWC in=1,30,30,1056 filter=1,1,1056,16", 33, FilterForm::kInputsApart);
   EXPECT_TRUE(cached.one_call);
   EXPECT_EQ(std::ssize(cached.stages), 1);
   const FilterCut large =
-      plan("NHWC in=1,40,40,3072 filter=1,1,3072,16", 96, FilterForm::kInputsApart);
+      plan("NHWC in=1,30,30,5152 filter=1,1,5152,16", 161, FilterForm::kInputsApart);
   EXPECT_FALSE(large.one_call);
   EXPECT_GT(std::ssize(large.stages), 1);
-  EXPECT_TRUE(plan("NCHW in=1,3072,40,40 filter=1,1,3072,32", 1, FilterForm::kApart).one_call);
+  EXPECT_TRUE(plan("NCHW in=1,5152,30,30 filter=1,1,5152,32", 1, FilterForm::kApart).one_call);
 }
 
-// Vectors that are lines take 1,600 pixels of a panel from the second-level cache, shorter ones
+// One thread takes 1,280 pixels of NHWC in one call, for more of which a panel would leave the
+// second-level cache before its last tile; two, which wait for each other in every stage, and
+// planes up to 2,560.
+TEST(FilterCut, TakesFewPixelsInOneCall) {
+  const auto one_call = [](const std::string& sizes, int num_threads) {
+    return PlanOf(sizes, num_threads).one_call;
+  };
+  EXPECT_TRUE(one_call("NHWC in=1,38,30,40 filter=1,1,40,32", 1));
+  EXPECT_FALSE(one_call("NHWC in=1,38,31,40 filter=1,1,40,32", 1));
+  EXPECT_TRUE(one_call("NHWC in=1,38,31,40 filter=1,1,40,32", 2));
+  EXPECT_TRUE(one_call("NHWC in=1,62,38,40 filter=1,1,40,32", 2));
+  EXPECT_FALSE(one_call("NHWC in=1,62,39,40 filter=1,1,40,32", 2));
+  EXPECT_TRUE(one_call("NCHW in=1,40,62,38 filter=1,1,40,32", 1));
+  EXPECT_FALSE(one_call("NCHW in=1,40,62,39 filter=1,1,40,32", 1));
+  // Of more pixels 128 KiB of a panel, 1,024 times 32 numbers.
+  EXPECT_EQ(PlanOf("NHWC in=1,62,62,40 filter=1,1,40,32", 1).chunk_blocks, 4);
+}
+
+// Pixels a multiple of 2 KiB apart, 1,024 of them, crowd. Panels that twelve tiles read stay where
+// they lie, and a call takes a chunk of them; those that 13 read are packed, and are one call.
+TEST(FilterCut, TakesFewOfThePixelsThatCrowdInPlace) {
+  const auto plan = [](int64_t in_c, int64_t out_c, FilterForm form, int64_t panels) {
+    return PlanOf(fmt::format("NHWC in=1,30,30,{} filter=1,1,{},{}", in_c, in_c, out_c), 1,
+                  {.count = panels, .cols = 32}, form);
+  };
+  const auto check = [&](int64_t rows, bool in_place, bool one_call) {
+    const FilterCut apart = plan(rows, 512, FilterForm::kApart, 16);
+    EXPECT_EQ(apart.UsesOutputInPlace(), in_place);
+    EXPECT_EQ(apart.one_call, one_call);
+    const FilterCut inputs = plan(512, rows, FilterForm::kInputsApart, 16);
+    EXPECT_EQ(inputs.UsesInputInPlace(), in_place);
+    EXPECT_EQ(inputs.one_call, one_call);
+  };
+  check(48, true, false);
+  check(52, false, true);
+  EXPECT_TRUE(plan(48, 544, FilterForm::kApart, 17).one_call);  // 128 bytes shared with a page
+}
+
+// Vectors that are lines take 1,024 pixels of a panel from the second-level cache, shorter ones
 // blocks of 256 from the first.
 TEST(FilterCut, TakesBlocksFromTheFirstCacheWithShortVectors) {
   const auto plan = [](bool vectors_are_lines) {
-    return PlanOf("NHWC in=1,40,40,256 filter=1,1,256,96", 1, {.count = 4, .cols = 24},
+    return PlanOf("NHWC in=1,30,30,256 filter=1,1,256,96", 1, {.count = 4, .cols = 24},
                   FilterForm::kApart, "1,1", vectors_are_lines);
   };
   EXPECT_TRUE(plan(true).one_call);
@@ -153,7 +191,7 @@ TEST(FilterCut, TakesWholeRunsFromTheCaches) {
 // 80 row blocks meet a panel. Six panels read rows where they lie, seven pack them.
 TEST(FilterCut, PacksWhatCrowdsOrManyTilesMeet) {
   const auto plan = [](int64_t in_c, int64_t out_c) {
-    return PlanOf(fmt::format("NHWC in=1,48,48,{} filter=1,1,{},{}", in_c, in_c, out_c), 1,
+    return PlanOf(fmt::format("NHWC in=1,48,48,{} filter=1,1,{},{}", in_c, in_c, out_c), 2,
                   {.count = out_c / 32, .cols = 32});
   };
   EXPECT_FALSE(plan(320, 640).UsesOutputInPlace());

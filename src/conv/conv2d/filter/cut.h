@@ -144,6 +144,13 @@ struct FilterCut {
     constexpr int64_t kPage = 4096, kCacheBytes = 768 << 10;
     return CallPixels() * std::gcd(distance * sizes.element_bytes, kPage) > kCacheBytes;
   }
+  // Panels are read where they lie by so few tiles that a copy would cost more, though their lines
+  // are gone when the next tile comes for them: then calls should meet few pixels.
+  bool PanelsCrowdInPlace() const {
+    if (format != DataFormat::kNHWC) return false;
+    return inputs_in_lanes ? UsesInputInPlace() && PixelsCrowd(InputDistance())
+                           : UsesOutputInPlace() && PixelsCrowd(geometry.out_c);
+  }
   int64_t MostCallPixels() const;  // where one call makes a tile
   // Pixels that a call of the micro-kernel meets: all, or about a stage's.
   int64_t CallPixels() const;

@@ -15,7 +15,7 @@ namespace {
 FilterCut PlanOf(const std::string& sizes, int num_threads,
                  const Panels& panels = {.count = 1, .cols = 32},
                  FilterForm form = FilterForm::kApart, const std::string& strides = "1,1",
-                 bool vectors_are_lines = true) {
+                 bool vectors_are_lines = true, bool masks_columns = false) {
   const Problem problem =
       ParseProblem("conv2d_backprop_filter float32 " + sizes + " strides=" + strides +
                    " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
@@ -27,7 +27,7 @@ FilterCut PlanOf(const std::string& sizes, int num_threads,
                     .element_bytes = 4,
                     .stores_compute_type = true,
                     .pairs = false,
-                    .masks_columns = false,
+                    .masks_columns = masks_columns,
                     .vectors_are_lines = vectors_are_lines},
                    num_threads, form);
 }
@@ -265,6 +265,23 @@ TEST(FilterCut, ReadsALastPanelOfWholeVectorsInPlace) {
     EXPECT_FALSE(in_place(68, form, false));
     EXPECT_FALSE(in_place(64, form, true));
     EXPECT_TRUE(in_place(72, form, true));
+  }
+}
+
+// Four groups of 24 and of 20 channels, panels of 32: read as far as they go where the kernel masks
+// columns, else packed.
+TEST(FilterCut, ReadsPanelsOfGroupsInPlaceByAMask) {
+  const auto in_place = [](int64_t channels, FilterForm form, bool masks_columns) {
+    const FilterCut cut =
+        PlanOf(fmt::format("NHWC in=1,30,30,{0} filter=1,1,{1},{0}", 4 * channels, channels), 1,
+               {.count = 1, .cols = 32}, form, "1,1", /*vectors_are_lines=*/true, masks_columns);
+    return FilterCut::PutsInputsInLanes(form) ? cut.UsesInputInPlace() : cut.UsesOutputInPlace();
+  };
+  for (const FilterForm form : {FilterForm::kApart, FilterForm::kInputsApart}) {
+    for (const int64_t channels : {int64_t{20}, int64_t{24}}) {
+      EXPECT_TRUE(in_place(channels, form, true));
+      EXPECT_FALSE(in_place(channels, form, false));
+    }
   }
 }
 

@@ -118,7 +118,7 @@ struct FilterCut {
   bool PanelsServeInPlace(int64_t group_channels, int64_t channels, int64_t distance) const {
     const int64_t least_cols = sizes.vectors_are_lines ? sizes.panels.cols : sizes.lanes;
     const bool whole = group_channels % least_cols == 0;
-    if (!whole && (!sizes.masks_columns || geometry.groups > 1)) return false;
+    if (!whole && !sizes.masks_columns) return false;
     constexpr int64_t kFewTiles = 12;
     const bool costly = PixelsCrowd(distance) || PanelBytes() % kLineBytes != 0;
     return channels == sizes.panels.cols ||

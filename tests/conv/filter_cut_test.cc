@@ -285,6 +285,15 @@ TEST(FilterCut, ReadsPanelsOfGroupsInPlaceByAMask) {
   }
 }
 
+// AVX2 has no register for a mask.
+TEST(FilterCut, MasksColumnsOfNumbersWithAvx512) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    const bool masks = kernels.isa == Isa::kAvx512;
+    EXPECT_EQ(kernels.Gemm<float>().masks_columns, masks);
+    EXPECT_EQ(kernels.Gemm<double>().masks_columns, masks);
+  }
+}
+
 TEST(FilterCut, SharesCoverEveryRunAndEndWhereThreadsDo) {
   for (const int threads : {2, 3, 5}) {
     const FilterCut plan = PlanOf("NCHW in=23,3,28,28 filter=3,3,3,32", threads);

@@ -83,7 +83,7 @@ inline constexpr bool kOfPairs = std::is_same_v<Element, BFloat16Pair>;
 // fetches nothing ahead. With few registers there is none for a mask.
 template <class Element>
 constexpr bool MasksColumns() {
-  return HWY_TARGET == HWY_AVX3 && std::is_same_v<Element, float>;
+  return HWY_TARGET == HWY_AVX3 && !std::is_same_v<Element, BFloat16Pair>;
 }
 
 // The columns of a term that a tile of kVectors reads. The last vector is half a one if

@@ -123,6 +123,47 @@ TEST_P(DepthwiseInPlaceOf, RandomProblemsOfAllRows) {
   CheckOnRandomProblems("direct", 225, 9, DrawAllRows, RandomOperands, GetParam());
 }
 
+// Fewer channels than a vector has.
+std::string DrawNarrowPixels(Draw& draw) {
+  constexpr const char* kOps[] = {"depthwise_conv2d ", "depthwise_conv2d_backprop_input "};
+  constexpr const char* kTypes[] = {"float32", "float64", "float32", "bfloat16"};
+  const int64_t channels = draw(1, 17), kernel = draw(0, 1) == 0 ? 3 : draw(1, 7);
+  const int64_t stride = draw(1, 3), w = draw(0, 2) == 0 ? draw(1, 5) : draw(6, 20);
+  return kOps[draw(0, 1)] + std::string(kTypes[draw(0, 3)]) + " NHWC in=" +
+         ListOf({draw(0, 1) == 0 ? draw(1, 3) : draw(8, 10), draw(1, 12), w, channels}) +
+         " filter=" + ListOf({kernel, draw(0, 1) == 0 ? kernel : draw(1, 9), channels, 1}) +
+         " strides=" + ListOf({stride, draw(0, 2) == 0 ? draw(1, 3) : stride}) +
+         " dilations=" + ListOf({draw(1, 4) / 3 + 1, 1}) +
+         " pads=" + ListOf({draw(0, 3), draw(0, 3), draw(0, 3), draw(0, 3)}) + " padding=EXPLICIT";
+}
+
+TEST_P(DepthwiseInPlaceOf, RandomProblemsOfNarrowPixels) {
+  CheckOnRandomProblems("direct", 250, 12, DrawNarrowPixels, RandomOperands, GetParam());
+}
+
+// Numbers that need not be widened, of two channels or more, where a vector that begins with the
+// last pixel of a row ends before the end of the next row.
+TEST(DepthwiseInPlace, ReadsNarrowPixelsWhereTheyLie) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    const int64_t lanes = kernels.depthwise_f32.lanes;
+    const auto narrow = [&](const std::string& type, int64_t cols, int64_t channels) {
+      const Problem problem =
+          ParseProblem("depthwise_conv2d " + type + " NHWC in=" + ListOf({2, 9, cols, channels}) +
+                       " filter=3,3," + ListOf({channels, 1}) +
+                       " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+      return DepthwiseDataCut(problem, kernels, 1).narrow_pixels;
+    };
+    if (lanes < 4) continue;
+    EXPECT_FALSE(narrow("float32", 20, 1));
+    EXPECT_TRUE(narrow("float32", 20, 2));
+    EXPECT_TRUE(narrow("float32", 20, lanes - 1));
+    EXPECT_FALSE(narrow("float32", 20, lanes));
+    EXPECT_TRUE(narrow("float32", lanes / 2 - 1, 2));
+    EXPECT_EQ(narrow("float32", 1, 2), lanes == 4);
+    EXPECT_FALSE(narrow("bfloat16", 20, 2));
+  }
+}
+
 // Planes that go through strips, whole chunks of them in every image or not.
 std::string DrawPlanesLine(Draw& draw) {
   constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input"};

@@ -74,6 +74,11 @@ constexpr const char* kDepthwise[] = {
     "NCHW in=2,1,5,35 filter=3,3,1,1 strides=1,1 dilations=2,2 pads=2,2,2,2 padding=SAME",
     "NHWC in=1,5,6,20 filter=3,3,20,1 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=SAME",
     "NHWC in=1,8,8,36 filter=3,3,36,1 strides=2,2 dilations=1,1 pads=0,1,0,1 padding=SAME",
+    "NHWC in=2,5,6,9 filter=3,3,9,1 strides=1,1 dilations=1,1 pads=1,1,1,1 padding=SAME",
+    "NHWC in=2,9,9,3 filter=3,3,3,1 strides=2,2 dilations=1,1 pads=1,1,1,1 padding=SAME",
+    "NHWC in=1,7,8,2 filter=5,7,2,1 strides=1,1 dilations=1,1 pads=2,2,3,3 padding=SAME",
+    "NHWC in=3,4,2,5 filter=1,3,5,1 strides=1,1 dilations=1,1 pads=0,0,1,1 padding=SAME",
+    "NHWC in=2,9,7,6 filter=3,3,6,1 strides=1,1 dilations=3,3 pads=3,3,3,3 padding=SAME",
 };
 
 void ComputeBeforeGuards(const Problem& problem, const testing::Operands& operands,

@@ -1,8 +1,10 @@
 // The kernels of depthwise_rows.h of every table against the formula of that header, one lane at a
 // time: tiles of every width, rows and columns off the source, parts of the rows, overlapping
-// vectors, taps that descend; in turn, filters and strides of any size.
+// vectors, fewer channels than a vector has, taps that descend; in turn, filters and strides of any
+// size.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -90,10 +92,16 @@ std::vector<Element> Numbers(int64_t count, std::mt19937_64& random) {
 template <class Element>
 class RowsCheck {
  public:
-  RowsCheck(const RowsCase& c, int64_t least_channels, uint64_t seed)
-      : c_(c), channels_(c.channels + least_channels), random_(seed) {
+  RowsCheck(const RowsCase& c, int64_t group, uint64_t seed)
+      : c_(c), channels_(NumChannels(c, group, seed)), random_(seed) {
     source_ = Numbers<Element>(c.source_rows * c.cols * channels_, random_);
     filter_ = Numbers<Element>(num_taps() * channels_, random_);
+    if (channels_ < group) {
+      end_row_.assign(source_.end() - c.cols * channels_, source_.end());
+      end_row_.resize(end_row_.size() + static_cast<size_t>(group));
+      filter_.resize(filter_.size() + static_cast<size_t>(group));
+      std::fill(source_.end() - c.cols * channels_, source_.end(), Narrow<Element>(42));
+    }
     out_.assign(static_cast<size_t>(c.count_rows * c.count * channels_ + 1), Narrow<Element>(42));
   }
 
@@ -126,6 +134,14 @@ class RowsCheck {
                                           : a == b && std::signbit(a) == std::signbit(b);
   }
 
+  // Fewer than a group has where those of the last row but one can be read as a whole vector.
+  static int64_t NumChannels(const RowsCase& c, int64_t group, uint64_t seed) {
+    const int64_t few = 1 + c.channels % std::max<int64_t>(1, group - 1);
+    const bool narrow = sizeof(Element) >= sizeof(float) && c.kind != Kind::kInTurn &&
+                        seed % 3 == 0 && few < group && (c.cols + 1) * few >= group;
+    return narrow ? few : c.channels + group;
+  }
+
   DepthwiseRows<Element> Call() {
     const int64_t step = c_.descends ? -channels_ : channels_;
     DepthwiseRows<Element> rows = {};
@@ -147,6 +163,10 @@ class RowsCheck {
     rows.num_tap_rows = c_.num_tap_rows;
     rows.num_taps = c_.num_taps;
     rows.row_stride = c_.row_stride;
+    if (!end_row_.empty()) {
+      rows.end_source = end_row_.data();
+      rows.end_row = c_.source_rows - 1;
+    }
     return rows;
   }
 
@@ -171,9 +191,10 @@ class RowsCheck {
                                  : Position(c_.origin + t * c_.stride + k, c_.cols);
       if (row < 0 || col < 0) continue;
       const int64_t tap = c_.descends ? num_taps() - 1 - of_order : of_order;
-      chain = std::fma(
-          static_cast<Compute>(Widen(source_[(row * c_.cols + col) * channels_ + channel])),
-          static_cast<Compute>(Widen(filter_[tap * channels_ + channel])), chain);
+      const bool at_end = !end_row_.empty() && row == c_.source_rows - 1;
+      const Element* from = at_end ? end_row_.data() : source_.data() + row * c_.cols * channels_;
+      chain = std::fma(static_cast<Compute>(Widen(from[col * channels_ + channel])),
+                       static_cast<Compute>(Widen(filter_[tap * channels_ + channel])), chain);
     }
     return chain + 0;  // -0 becomes +0
   }
@@ -181,7 +202,8 @@ class RowsCheck {
   const RowsCase& c_;
   const int64_t channels_;
   std::mt19937_64 random_;
-  std::vector<Element> source_, filter_, out_;
+  // Of few channels the last row of the source lies elsewhere.
+  std::vector<Element> source_, end_row_, filter_, out_;
 };
 
 template <class Element>

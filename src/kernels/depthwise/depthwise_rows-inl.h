@@ -70,6 +70,11 @@ HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V>& w
   }
 }
 
+template <class T>
+HWY_INLINE bool IsEnd(const DepthwiseRows<T>& rows, int64_t row) {
+  return rows.end_source != nullptr && row == rows.end_row;
+}
+
 template <class D, class T, class V>
 HWY_INLINE void LoadWeights(D d, const DepthwiseRows<T>& rows, int64_t channel,
                             RowsWeights<V>& weights) {
@@ -106,7 +111,11 @@ HWY_NOINLINE void ForwardDownRows(const DepthwiseRows<T>& rows, int64_t first_ou
       first_col + TileSpan(kRowsTaps, kStride, 1, kWidth) <= rows.num_cols, ahead};
   const auto add = [&](auto top) HWY_ATTR {
     if (static_cast<uint64_t>(next) < static_cast<uint64_t>(rows.num_source_rows)) {
-      AddSourceRow<top(), kStride, kFetches>(d, row, weights, sums);
+      TileRow<T> at = row;
+      if (HWY_UNLIKELY(IsEnd(rows, next))) {
+        at.first = rows.end_source + first_col * rows.source_stride + channel;
+      }
+      AddSourceRow<top(), kStride, kFetches>(d, at, weights, sums);
     }
     ++next;
     row.first += rows.source_row_step;
@@ -120,7 +129,7 @@ HWY_NOINLINE void ForwardDownRows(const DepthwiseRows<T>& rows, int64_t first_ou
     EndSums<T>(d, sums[0]);
 #pragma GCC unroll 8
     for (int64_t p = 0; p < kWidth; ++p) {
-      StoreEnded(d, sums[0][p], out + p * rows.out_stride);
+      StoreEnded(d, sums[0][p], out + p * rows.out_stride, rows.channels);
 #pragma GCC unroll 4
       for (int64_t j = 1; j < kLive; ++j) sums[j - 1][p] = sums[j][p];
       sums[kLive - 1][p] = hn::Zero(d);
@@ -141,15 +150,16 @@ struct SpreadRow {
   bool first, last;  // the first and the last column of results are wanted
   T* to[2];          // the first column of rows 2 q and 2 q + 1
   int64_t to_stride[2];
+  int64_t channels;
 };
 
 // Ends and stores one result.
 template <class D, class T, class V>
-HWY_INLINE void StoreSum(D d, V sum, T* to) {
+HWY_INLINE void StoreSum(D d, V sum, T* to, int64_t channels) {
   if constexpr (kInStorage<T>) {
     StoreNarrowed(d, EndedSum<T>(d, sum), to);
   } else {
-    hn::StoreU(CanonicalSum(d, sum), d, to);
+    StoreUpTo(d, CanonicalSum(d, sum), to, channels);
   }
 }
 
@@ -185,12 +195,12 @@ HWY_INLINE void AddSpreadRow(D d, const SpreadRow<T>& row, const RowsWeights<V>&
       next_2 = Fma(x, weights[2][2], next_2);
     }
     if (p > 0 || row.first) {
-      StoreSum(d, begun[2 * p], to[0]);
-      StoreSum(d, odd, to[1]);
+      StoreSum(d, begun[2 * p], to[0], row.channels);
+      StoreSum(d, odd, to[1], row.channels);
     }
     if (p + 1 < kWidth || row.last) {
-      StoreSum(d, begun[2 * p + 1], to[0] + row.to_stride[0]);
-      StoreSum(d, odd_1, to[1] + row.to_stride[1]);
+      StoreSum(d, begun[2 * p + 1], to[0] + row.to_stride[0], row.channels);
+      StoreSum(d, odd_1, to[1] + row.to_stride[1], row.channels);
     }
     to[0] += 2 * row.to_stride[0];
     to[1] += 2 * row.to_stride[1];
@@ -220,6 +230,7 @@ HWY_NOINLINE void SpreadDownRows(const DepthwiseRows<T>& rows, int64_t first_col
   row.source =
       rows.source + q * rows.source_row_step + (first_col - 1) * rows.source_stride + channel;
   row.source_stride = rows.source_stride;
+  row.channels = rows.channels;
   row.left = first_col > 0;
   row.right = last_col < rows.num_cols;
   row.first = 2 * first_col >= rows.origin;
@@ -233,6 +244,9 @@ HWY_NOINLINE void SpreadDownRows(const DepthwiseRows<T>& rows, int64_t first_col
       row.to_stride[i] = wanted ? rows.out_stride : 0;
     }
     if (q >= 0 && q < rows.num_source_rows) {
+      if (HWY_UNLIKELY(IsEnd(rows, q))) {
+        row.source = rows.end_source + (first_col - 1) * rows.source_stride + channel;
+      }
       AddSpreadRow<true>(d, row, weights, begun);
     } else {
       AddSpreadRow<false>(d, row, weights, begun);

@@ -29,11 +29,18 @@ inline constexpr int64_t kMostTapsInTurn = 64;
 // In turn, any filter: tap (i, k), i < num_tap_rows, k < num_taps, reads row
 // first_row + r * row_stride + i and column origin + t * stride + k. All may be off the source.
 // There is a tap, unless there is no row of them.
+//
+// Of fewer channels than a vector has, vectors are read whole: what lies behind a pixel is not
+// used.
 template <class Element>
 struct DepthwiseRows {
   const Element* source;  // row 0, column 0
   int64_t source_row_step, source_stride;
   int64_t num_source_rows, num_cols;
+  // Unless null, where row end_row is read instead: what is behind its last column can be read,
+  // too.
+  const Element* end_source;
+  int64_t end_row;
   const Element* filter;
   int64_t filter_row_step, filter_stride;
   Element* out;
@@ -41,7 +48,7 @@ struct DepthwiseRows {
   int64_t first_row, count_rows;
   int64_t origin, count;
   int64_t stride;    // forward: 1 or 2, of rows, too; spread: not read
-  int64_t channels;  // no fewer than a group has
+  int64_t channels;  // in turn and of 16-bit types no fewer than a group has
   // In turn only.
   int64_t num_tap_rows, num_taps, row_stride;
 };

@@ -141,13 +141,13 @@ HWY_INLINE void EndSums(D d, V (&sums)[kCount]) {
   }
 }
 
-// Stores what has been ended.
+// Stores what has been ended, of up to so many channels.
 template <class D, class T, class V>
-HWY_INLINE void StoreEnded(D d, V sum, T* to) {
+HWY_INLINE void StoreEnded(D d, V sum, T* to, int64_t channels = hn::MaxLanes(D())) {
   if constexpr (kInStorage<T>) {
     StoreNarrowed(d, sum, to);
   } else {
-    hn::StoreU(sum, d, to);
+    StoreUpTo(d, sum, to, channels);
   }
 }
 

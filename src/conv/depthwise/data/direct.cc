@@ -21,7 +21,7 @@ class DepthwiseDataPlan final : public Plan {
       : kernels_(kernels), num_threads_(num_threads), cut_(problem, kernels, num_threads) {}
 
   int64_t ScratchBytes() const override {
-    return (cut_.worker_bytes() + CallBytes(cut_)) * num_threads_;
+    return cut_.shared_bytes() + (cut_.worker_bytes() + CallBytes(cut_)) * num_threads_;
   }
   Work CountWork() const override { return CountDirect(cut_, kernels_); }
   std::string Tiles() const override;

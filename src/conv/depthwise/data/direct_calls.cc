@@ -47,6 +47,7 @@ RowCallFinder<Element>::RowCallFinder(const DepthwiseDataCut& cut, const RowPlac
 
 template <class Element>
 const Element* RowCallFinder<Element>::SourceRow(int64_t row) const {
+  if (place_.last_row != nullptr && row + 1 == cut_.rows.num_sources()) return place_.last_row;
   const bool has_strip = place_.rows.rows().size() > 0;
   return place_.source + (has_strip ? place_.rows.SlotOf(row) : row) * place_.row_size;
 }

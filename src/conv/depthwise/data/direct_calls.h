@@ -14,7 +14,7 @@ namespace convgrad {
 
 // Where the numbers of a task lie. Sources: column cols->sources.begin and the first channel of
 // source row i is at source + rows.SlotOf(i) * row_size, or without rows (then all of the source is
-// there) at source + i * row_size.
+// there) at source + i * row_size, but of the last one at last_row, unless that is null.
 template <class Element>
 struct RowPlace {
   const ColPart* cols;
@@ -22,6 +22,7 @@ struct RowPlace {
   const Element* source;
   int64_t row_size, pixel_size;
   StripRows rows;
+  const Element* last_row;
   const Element* filter;
   int64_t result_pixel_size;
 };

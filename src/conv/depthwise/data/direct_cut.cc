@@ -178,7 +178,7 @@ bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable
                      (cols.num_results() > kTwoTiles || is_widened) &&
                      source.c * stored_bytes % kEightSets != 0;
   const bool one_set = source.c * stored_bytes % kOneSet == 0;
-  return has_kernel && source_in_place && result_in_place &&
+  return has_kernel && source_in_place && !narrow_pixels && result_in_place &&
          (one_set || (!fetches && !down && !along)) && CanTakeRowsInTurn(rows, cols);
 }
 
@@ -299,10 +299,16 @@ void DepthwiseDataCut::ChoosePlaces(const Problem& problem, const KernelTable& k
   element_bytes = f64 ? 8 : 4;
   lanes = f64 ? kernels.depthwise_f64.lanes : kernels.depthwise_f32.lanes;
   const bool widened = stored_bytes < element_bytes;
-  by_plane = result_in_place = source_in_place = copies_pixels = false;
-  if (nhwc && multiplier == 1 && g.in_c >= group && (!widened || taps <= kBlockTerms)) {
+  by_plane = result_in_place = source_in_place = narrow_pixels = copies_pixels = false;
+  // Two channels are worth a vector that is not widened. It reads what is behind them: of the last
+  // row but one no more than the last row has, which is copied.
+  const bool is_narrow = g.in_c < group;
+  const bool may_read_on = g.in_c >= 2 && (source.w + 1) * g.in_c >= group;
+  const bool fits = widened ? !is_narrow && taps <= kBlockTerms : !is_narrow || may_read_on;
+  if (nhwc && multiplier == 1 && fits) {
     copies_pixels = PixelsCrowd();
     source_in_place = !copies_pixels;
+    narrow_pixels = source_in_place && is_narrow;
     result_in_place = !copies_pixels || !widened;
     if (source_in_place) {
       element_bytes = stored_bytes;
@@ -311,9 +317,9 @@ void DepthwiseDataCut::ChoosePlaces(const Problem& problem, const KernelTable& k
     return;
   }
   // Putting images side by side takes about as long as kGatherTerms terms a channel.
-  const bool narrow = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward) &&
-                      (g.in_c == 1 || taps * multiplier > kGatherTerms * g.in_c);
-  by_plane = !nhwc || narrow;
+  const bool side_by_side = g.in_c < lanes && g.batch > 1 && (multiplier == 1 || !forward) &&
+                            (g.in_c == 1 || taps * multiplier > kGatherTerms * g.in_c);
+  by_plane = !nhwc || side_by_side;
   result_in_place = !by_plane && !widened;
 }
 

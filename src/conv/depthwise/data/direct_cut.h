@@ -45,6 +45,9 @@ struct DepthwiseDataCut {
   int64_t element_bytes;  // of what the kernels read: of the compute type, or stored
   int64_t lanes;          // channels that the kernels take at a time
   bool source_in_place, result_in_place;
+  // In place, and of fewer channels than a vector: a vector reads what is behind its pixel, for
+  // which the filter, and the last row of the source, are copied.
+  bool narrow_pixels;
   bool copies_pixels;  // of NHWC, part by part: where they lie they crowd sets of the first cache
   // Planes of all images are dealt out like channels: NCHW, and images with too few channels.
   bool by_plane;
@@ -80,6 +83,12 @@ struct DepthwiseDataCut {
   int64_t filter_size = 0, strip_size = 0, intermediate_size = 0, out_size = 0;
   int64_t worker_bytes() const {
     return (filter_size + strip_size + intermediate_size + out_size) * element_bytes;
+  }
+  // What is copied of narrow pixels, with a vector behind it: the filter, and a row of the source.
+  int64_t CopiedFilter() const { return rows.kernel * cols.kernel * result.c + lanes; }
+  int64_t CopiedRow() const { return source.w * source.c + lanes; }
+  int64_t shared_bytes() const {
+    return narrow_pixels ? (CopiedFilter() + CopiedRow()) * element_bytes : 0;
   }
 
  private:

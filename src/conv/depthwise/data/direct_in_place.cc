@@ -20,10 +20,14 @@ class InPlaceRunner {
         kernels_(args.kernels.DepthwiseRows<Stored>()),
         stream_bytes_(args.kernels.stream_bytes),
         source_(static_cast<const Stored*>(args.Source(cut.forward))),
+        copied_filter_(cut.narrow_pixels ? cut.CopiedFilter() : 0),
+        last_row_(cut.narrow_pixels ? cut.CopiedRow() : 0),
         filter_(static_cast<const Stored*>(args.filter)),
         result_(static_cast<Stored*>(args.result)),
         stream_(cut.streams && IsLine(result_)),
-        workers_(args.parallel) {}
+        workers_(args.parallel) {
+    if (cut.narrow_pixels) CopyEnds();
+  }
 
   void RunTask(int64_t index);
 
@@ -40,7 +44,18 @@ class InPlaceRunner {
 
   DepthwiseRows<Stored> RowsOf(const DataTask& task, const TapLine& row, const TapLine& col) const;
   DepthwiseRows<Stored> SpreadRows(const DataTask& task) const;
+  // Says that row `last` of these is the image's last one, of all of its columns.
+  void SetEnd(const DataTask& task, int64_t last, DepthwiseRows<Stored>* rows) const {
+    rows->end_source = LastRow(task.image);
+    rows->end_row = last;
+  }
   void RunAllRows(const DataTask& task) const;
+  void CopyEnds();
+  // The image's last row of the source where vectors may read on behind it, or null where they may
+  // anywhere.
+  const Stored* LastRow(int64_t image) const {
+    return cut_.narrow_pixels && image + 1 == cut_.source.batch ? last_row_.data() : nullptr;
+  }
   void FindPlace(const DataTask& task, RowPlace<Stored>* place) const;
   DepthwiseNextRows<Stored> NextRows(const RowPlace<Stored>& place, int64_t image,
                                      const TapLine& line, int64_t sources_end) const;
@@ -49,11 +64,24 @@ class InPlaceRunner {
   const DepthwiseRowKernels<Stored>& kernels_;
   void (*const stream_bytes_)(const void* from, void* to, int64_t bytes);
   const Stored* source_;
+  AlignedArray<Stored> copied_filter_, last_row_;
   const Stored* filter_;
   Stored* result_;
   const bool stream_;
   PerThread<Worker> workers_;
 };
+
+template <class Stored>
+void InPlaceRunner<Stored>::CopyEnds() {
+  const auto copy = [&](const Stored* from, AlignedArray<Stored>& to) {
+    Stored* const end = std::copy_n(from, to.size() - cut_.lanes, to.data());
+    std::fill_n(end, cut_.lanes, Stored{});
+  };
+  copy(filter_, copied_filter_);
+  filter_ = copied_filter_.data();
+  if (cut_.source.batch * cut_.source.plane() == 0) return;
+  copy(source_ + cut_.source.AtPixel(cut_.source.batch - 1, cut_.source.h - 1, 0, 0), last_row_);
+}
 
 template <class Stored>
 void InPlaceRunner<Stored>::FindPlace(const DataTask& task, RowPlace<Stored>* place) const {
@@ -63,6 +91,7 @@ void InPlaceRunner<Stored>::FindPlace(const DataTask& task, RowPlace<Stored>* pl
   place->source = source_ + cut_.source.AtPixel(task.image, 0, 0, channel);
   place->row_size = cut_.source.w * cut_.source.c;
   place->pixel_size = cut_.source.c;
+  place->last_row = LastRow(task.image);
   place->filter = filter_ + channel;
   place->result_pixel_size = cut_.result.c;
 }
@@ -97,6 +126,7 @@ DepthwiseRows<Stored> InPlaceRunner<Stored>::RowsOf(const DataTask& task, const 
   rows.source_row_step = row.source_step * cut_.source.w * cut_.source.c;
   rows.num_source_rows = row.num_sources;
   rows.num_cols = col.num_sources;
+  SetEnd(task, (cut_.source.h - 1 - row.source_first) / row.source_step, &rows);
   rows.filter_stride = col.tap_step * filter_stride;
   rows.filter_row_step = row.tap_step * cut_.cols.kernel * filter_stride;
   rows.filter =
@@ -127,6 +157,7 @@ DepthwiseRows<Stored> InPlaceRunner<Stored>::SpreadRows(const DataTask& task) co
   rows.source_row_step = cut_.source.w * cut_.source.c;
   rows.num_source_rows = cut_.source.h;
   rows.num_cols = cut_.source.w;
+  SetEnd(task, cut_.source.h - 1, &rows);
   rows.filter = filter_ + channel;
   rows.filter_stride = cut_.result.c;
   rows.filter_row_step = cut_.cols.kernel * cut_.result.c;

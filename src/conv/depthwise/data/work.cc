@@ -15,6 +15,8 @@ namespace {
 
 // Outputs of a row that the kernels on rows of channels sum together.
 constexpr int64_t kRowTile = 7;
+// Channels of a pixel that the kernels part, or merge, by vectors.
+constexpr int64_t kMostParted = 3;
 
 // Tiles of a row of results, their segments, and their terms as if no column were off the row.
 struct RowTiles {
@@ -103,8 +105,7 @@ void CountMovesOfStrips(const DepthwiseDataCut& cut, Work* work) {
     work->Add(WorkKind::kCopied, sources * Product(cut.multiplier) * computed);
     return;
   }
-  // The kernel parts two or three channels by vectors, and planes are transposed apart.
-  constexpr int64_t kMostParted = 3;
+  // Planes are transposed apart.
   if (nchw) return;
   work->Add(cut.multiplier <= kMostParted ? WorkKind::kCopied : WorkKind::kScattered,
             sources * computed);
@@ -212,14 +213,17 @@ void CountMoves(const PlanesCut& cut, const RowPart& part, Work* work) {
       Product(part.results.size() * cut.cols.num_results()) * groups * Product(cut.result_planes());
   const double stored = Weight(cut.stored_bytes);
   const bool parts_source = cut.interleaved || cut.num_residues > 1;
-  work->Add(parts_source ? WorkKind::kTransposed : WorkKind::kCopied, sources * stored);
+  const auto parted = [&](int64_t planes) {
+    return cut.interleaved && planes > kMostParted ? WorkKind::kScattered : WorkKind::kTransposed;
+  };
+  work->Add(parts_source ? parted(cut.staged_planes()) : WorkKind::kCopied, sources * stored);
   if (parts_source && cut.stored_bytes < cut.compute_bytes) {
     work->Add(WorkKind::kCopied, sources * stored);
   }
   const double rows_of_group = Product(cut.interleaved ? 1 : cut.staged_planes());
   work->Add(WorkKind::kRun, groups * rows_of_group * Product(part.sources.size()));
   if (cut.interleaved || cut.num_phases() > 1) {
-    work->Add(WorkKind::kTransposed, results * stored);
+    work->Add(parted(cut.result_planes()), results * stored);
     work->Add(WorkKind::kRun, groups * Product(part.results.size() * cut.result_planes()));
   } else if (!cut.direct) {
     work->Add(WorkKind::kCopied, results * stored);

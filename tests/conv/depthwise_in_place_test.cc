@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "conv/depthwise/data/direct_calls.h"
 #include "conv/depthwise/data/direct_cut.h"
 #include "support/algorithm_testing.h"
 
@@ -123,7 +125,8 @@ TEST_P(DepthwiseInPlaceOf, RandomProblemsOfAllRows) {
   CheckOnRandomProblems("direct", 225, 9, DrawAllRows, RandomOperands, GetParam());
 }
 
-// Fewer channels than a vector has.
+// Fewer channels than a vector has, in images many enough and of rows few enough for calls to serve
+// the next image's.
 std::string DrawNarrowPixels(Draw& draw) {
   constexpr const char* kOps[] = {"depthwise_conv2d ", "depthwise_conv2d_backprop_input "};
   constexpr const char* kTypes[] = {"float32", "float64", "float32", "bfloat16"};
@@ -162,6 +165,53 @@ TEST(DepthwiseInPlace, ReadsNarrowPixelsWhereTheyLie) {
     EXPECT_EQ(narrow("float32", 1, 2), lanes == 4);
     EXPECT_FALSE(narrow("bfloat16", 20, 2));
   }
+}
+
+// Calls that were found for a row serve another one with the same taps, and no other: what is not
+// looked at then stays as it is.
+TEST(DepthwiseInPlace, MovesCallsToRowsOfTheSameTaps) {
+  const Problem problem = ParseProblem(
+      "depthwise_conv2d float32 NHWC in=2,9,20,16 filter=5,3,16,1 strides=1,1 dilations=1,1 "
+      "pads=2,2,1,1 padding=EXPLICIT");
+  const DepthwiseDataCut cut(problem, SupportedKernels().front(), 1);
+  if (!cut.source_in_place) GTEST_SKIP() << "no vectors";
+  const std::vector<float> source(2 * 9 * 20 * 16), filter(5 * 3 * 16);
+  RowPlace<float> place = {};
+  place.cols = &cut.cols_of.front();
+  place.channels = 16;
+  place.source = source.data();
+  place.row_size = 20 * 16;
+  place.pixel_size = 16;
+  place.filter = filter.data();
+  place.result_pixel_size = 16;
+  RowCallFinder<float> finder(cut, place);
+  RowCalls<float> calls;
+  const auto moved = [&](int64_t row) {
+    constexpr int64_t kMark = 42;
+    if (!calls.lines.empty()) calls.lines.front().row.out_stride = kMark;
+    finder.Find(row, &calls);
+    RowCalls<float> fresh;
+    finder.Find(row, &fresh);
+    const auto& segments = calls.lines.front().segments;
+    const auto& expected = fresh.lines.front().segments;
+    EXPECT_EQ(segments.size(), expected.size());
+    for (size_t i = 0; i < segments.size(); ++i) {
+      EXPECT_EQ(segments[i].source, expected[i].source);
+      EXPECT_EQ(segments[i].filter, expected[i].filter);
+    }
+    return calls.lines.front().row.out_stride == kMark;
+  };
+  EXPECT_FALSE(moved(0));
+  EXPECT_FALSE(moved(1));
+  EXPECT_FALSE(moved(2));
+  EXPECT_TRUE(moved(3));
+  EXPECT_TRUE(moved(6));
+  EXPECT_FALSE(moved(7));
+  place.source += 9 * 20 * 16;
+  EXPECT_TRUE(moved(7));
+  place.last_row = source.data();  // which row 7 reads
+  EXPECT_FALSE(moved(7));
+  EXPECT_FALSE(moved(6));
 }
 
 // Planes that go through strips, whole chunks of them in every image or not.

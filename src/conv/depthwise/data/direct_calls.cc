@@ -36,7 +36,7 @@ int64_t CallBytes(const DepthwiseDataCut& cut) {
     }
     of_row = std::max(of_row, bytes);
   }
-  if (cut.source_in_place) return of_row;
+  if (cut.source_in_place) return cut.RowsApart() * of_row;
   const int64_t rows = CeilDiv(cut.rows.num_results(), cut.row_parts);
   return rows * of_row + MostSources(cut.rows, rows) * int64_t{sizeof(int64_t)};
 }
@@ -135,17 +135,57 @@ void RowCallFinder<Element>::FindLine(const TapLine& line, LineCall<Element>* ca
   call->first_out = line.result_first - place_.cols->results.begin;
 }
 
+// The first row of the source that the current row reads, if the others lie behind it as they do
+// for every row of the same taps.
+template <class Element>
+const Element* RowCallFinder<Element>::FirstRow() const {
+  if (place_.rows.rows().size() > 0 || taps_.valid.empty()) return nullptr;
+  const int64_t last = std::max(taps_.valid.front().source, taps_.valid.back().source);
+  const bool apart = place_.last_row != nullptr && last + 1 == cut_.rows.num_sources();
+  return apart ? nullptr : SourceRow(taps_.valid.front().source);
+}
+
+// True if calls were found for the current row's taps, which the first one and their number tell:
+// from one to the next is as far in all rows.
+template <class Element>
+bool RowCallFinder<Element>::HasSameTaps(const RowCalls<Element>& calls) const {
+  return calls.cols == place_.cols && calls.channels == place_.channels &&
+         calls.first_tap == taps_.valid.front().tap && calls.num_taps == std::ssize(taps_.valid);
+}
+
+template <class Element>
+void RowCallFinder<Element>::Move(const Element* first_row, RowCalls<Element>* calls) const {
+  const int64_t by = first_row - calls->first_row, filter_by = place_.filter - calls->filter;
+  for (LineCall<Element>& line : calls->lines) {
+    for (DepthwiseSegment<Element>& segment : line.segments) {
+      segment.source += by;
+      segment.filter += filter_by;
+    }
+  }
+}
+
 template <class Element>
 void RowCallFinder<Element>::Find(int64_t row, RowCalls<Element>* calls) {
   FindTaps(cut_.rows, row, &taps_);
-  calls->lines.resize(place_.cols->lines.size());
   calls->sources_end = 0;
   for (const PointTap& tap : taps_.valid) {
     calls->sources_end = std::max(calls->sources_end, tap.source + 1);
   }
-  for (size_t i = 0; i < calls->lines.size(); ++i) {
-    FindLine(place_.cols->lines[i], &calls->lines[i]);
+  const Element* const first_row = FirstRow();
+  if (calls->first_row != nullptr && first_row != nullptr && HasSameTaps(*calls)) {
+    Move(first_row, calls);
+  } else {
+    calls->lines.resize(place_.cols->lines.size());
+    for (size_t i = 0; i < calls->lines.size(); ++i) {
+      FindLine(place_.cols->lines[i], &calls->lines[i]);
+    }
+    calls->cols = place_.cols;
+    calls->channels = place_.channels;
+    calls->first_tap = taps_.valid.empty() ? 0 : taps_.valid.front().tap;
+    calls->num_taps = std::ssize(taps_.valid);
   }
+  calls->first_row = first_row;
+  calls->filter = place_.filter;
 }
 
 template class RowCallFinder<Float16>;

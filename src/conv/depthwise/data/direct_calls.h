@@ -40,6 +40,11 @@ template <class Element>
 struct RowCalls {
   std::vector<LineCall<Element>> lines;
   int64_t sources_end;  // the row reads source rows before this one, or none: 0
+  // What they were found for.
+  const ColPart* cols = nullptr;
+  int64_t channels = 0, first_tap = 0, num_taps = 0;
+  const Element* first_row = nullptr;  // that they read of the source; null: they can't be moved
+  const Element* filter = nullptr;
 };
 
 // Bytes of the calls that a thread keeps at most: those of all rows of a task where sources are
@@ -51,10 +56,13 @@ class RowCallFinder {
  public:
   RowCallFinder(const DepthwiseDataCut& cut, const RowPlace<Element>& place);
 
-  // Replaces *calls by those of result row `row`.
+  // Replaces *calls by those of result row `row`. Those of a row with the same taps are moved.
   void Find(int64_t row, RowCalls<Element>* calls);
 
  private:
+  const Element* FirstRow() const;
+  bool HasSameTaps(const RowCalls<Element>& calls) const;
+  void Move(const Element* first_row, RowCalls<Element>* calls) const;
   void FindLine(const TapLine& line, LineCall<Element>* call) const;
   void FindSegments(const TapLine& line, LineCall<Element>* call) const;
   void AddSegments(const TapLine& line, const PointTap& tap, int64_t begin, int64_t end,

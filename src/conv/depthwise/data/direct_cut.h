@@ -3,6 +3,7 @@
 // vectors' width.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -76,6 +77,15 @@ struct DepthwiseDataCut {
   int64_t SourceRows(int64_t result_rows) const;
   // Segments of a line's terms of one row of the filter.
   int64_t RowSegments(const ColPart& part, const TapLine& line) const;
+  // Rows of results so far apart have the same taps, if strides are not long: those of a phase, but
+  // for taps off the source, or, where most of a few rows have such taps, those of the next image.
+  int64_t RowsApart() const {
+    constexpr int64_t kMostPhases = 4, kSomeImages = 8, kFewRows = 32;
+    const int64_t num_rows = rows.num_results(), phases = forward ? 1 : rows.stride;
+    const bool of_images =
+        num_images >= kSomeImages && num_rows <= std::min(2 * rows.kernel, kFewRows);
+    return of_images ? num_rows : std::min(phases, kMostPhases);
+  }
   int64_t num_tasks() const { return num_images * chunks.count() * row_parts * col_parts; }
   DataTask TaskAt(int64_t index) const;
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <vector>
 
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -34,11 +35,12 @@ class InPlaceRunner {
  private:
   // The state that a thread keeps for its next task.
   struct Worker {
-    explicit Worker(const DepthwiseDataCut& cut) : finder(cut, place), out(cut.out_size) {}
+    explicit Worker(const DepthwiseDataCut& cut)
+        : finder(cut, place), calls_of(static_cast<size_t>(cut.RowsApart())), out(cut.out_size) {}
 
     RowPlace<Stored> place = {};
     RowCallFinder<Stored> finder;
-    RowCalls<Stored> calls;
+    std::vector<RowCalls<Stored>> calls_of;  // rows that are so far apart
     AlignedArray<Stored> out;  // a row of results that will be written around the caches
   };
 
@@ -192,15 +194,16 @@ void InPlaceRunner<Stored>::RunTask(int64_t index) {
   FindPlace(task, &worker.place);
   const ColPart& cols = *worker.place.cols;
   for (int64_t row = task.rows.begin; row < task.rows.end; ++row) {
-    worker.finder.Find(row, &worker.calls);
+    RowCalls<Stored>& calls = worker.calls_of[static_cast<size_t>(row % cut_.RowsApart())];
+    worker.finder.Find(row, &calls);
     Stored* const to =
         result_ + cut_.result.AtPixel(task.image, row, cols.results.begin, task.channels.begin);
     Stored* const out = cut_.streams_rows ? worker.out.data() : to;
     for (size_t i = 0; i < cols.lines.size(); ++i) {
-      LineCall<Stored>& line = worker.calls.lines[i];
+      LineCall<Stored>& line = calls.lines[i];
       line.row.out = out + line.first_out * cut_.result.c;
       line.row.stream = stream_;
-      line.row.next = NextRows(worker.place, task.image, cols.lines[i], worker.calls.sources_end);
+      line.row.next = NextRows(worker.place, task.image, cols.lines[i], calls.sources_end);
       kernels_.forward(line.row);
     }
     if (cut_.streams_rows) {

@@ -15,7 +15,8 @@ namespace {
 FilterCut PlanOf(const std::string& sizes, int num_threads,
                  const Panels& panels = {.count = 1, .cols = 32},
                  FilterForm form = FilterForm::kApart, const std::string& strides = "1,1",
-                 bool vectors_are_lines = true, bool masks_columns = false) {
+                 bool vectors_are_lines = true, bool masks_columns = false,
+                 int64_t near_bytes = int64_t{16} << 20) {
   const Problem problem =
       ParseProblem("conv2d_backprop_filter float32 " + sizes + " strides=" + strides +
                    " dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
@@ -28,7 +29,8 @@ FilterCut PlanOf(const std::string& sizes, int num_threads,
                     .stores_compute_type = true,
                     .pairs = false,
                     .masks_columns = masks_columns,
-                    .vectors_are_lines = vectors_are_lines},
+                    .vectors_are_lines = vectors_are_lines,
+                    .near_bytes = near_bytes},
                    num_threads, form);
 }
 
@@ -164,12 +166,12 @@ TEST(FilterCut, TakesSmallStagesOfPixelsWithShortVectors) {
 
 // Pixels that stay where they are, within the caches: a run is a stage, and nothing is fetched for
 // the next one. Memory, or packing, cuts runs, and what comes next is fetched; and the third-level
-// cache does for short vectors.
+// cache does for short vectors, or where it is far.
 TEST(FilterCut, TakesWholeRunsFromTheCaches) {
   const auto check = [](const std::string& sizes, int64_t panels, bool cached,
-                        bool vectors_are_lines = true) {
+                        bool vectors_are_lines = true, int64_t near_mib = 16) {
     const FilterCut cut = PlanOf(sizes, 1, {.count = panels, .cols = 32}, FilterForm::kApart, "1,1",
-                                 vectors_are_lines);
+                                 vectors_are_lines, /*masks_columns=*/false, near_mib << 20);
     EXPECT_EQ(std::ssize(cut.stages) == cut.NumRuns(), cached);
     const Problem any = ParseProblem(
         "conv2d float32 NHWC in=1,1,1,1 filter=1,1,1,1 strides=1,1 dilations=1,1 pads=0,0,0,0 "
@@ -186,6 +188,8 @@ TEST(FilterCut, TakesWholeRunsFromTheCaches) {
   check("NHWC in=1,320,320,8 filter=1,1,8,64", 2, false);
   check("NHWC in=1,160,160,8 filter=1,1,8,64", 2, false, /*vectors_are_lines=*/false);
   check("NHWC in=1,58,58,8 filter=1,1,8,64", 2, true, /*vectors_are_lines=*/false);
+  check("NHWC in=1,160,160,8 filter=1,1,8,64", 2, false, /*vectors_are_lines=*/true, 7);
+  check("NHWC in=1,100,100,8 filter=1,1,8,64", 2, true, /*vectors_are_lines=*/true, 3);
 }
 
 // 80 row blocks meet a panel. Six panels read rows where they lie, seven pack them.

@@ -44,6 +44,7 @@ struct FilterCut {
     bool pairs;                // elements are pairs of output columns and what they meet
     bool masks_columns;        // no more of a panel is read than it has
     bool vectors_are_lines;    // else shorter
+    int64_t near_bytes;        // see KernelTable
   };
 
   FilterCut(const Problem& problem, const Sizes& sizes, int num_threads, FilterForm form);
@@ -125,12 +126,13 @@ struct FilterCut {
            tile_taps * row_blocks <= (costly ? kFewTiles : PanelBytes());
   }
   // Nothing of a stage is packed, or has to be fetched before it begins. Tiles of short vectors
-  // wait for what lies beyond the second-level cache.
+  // wait for what lies beyond the second-level cache, others for what lies in a far third one.
   bool ReadsOperandsFromCaches() const {
     constexpr int64_t kNearBytes = 1 << 20;
     if (!UsesInputInPlace() || !UsesOutputInPlace()) return false;
-    return sizes.vectors_are_lines ? !LeaveTheCaches(operand_bytes, num_threads)
-                                   : operand_bytes <= kNearBytes;
+    if (!sizes.vectors_are_lines) return operand_bytes <= kNearBytes;
+    return !LeaveTheCaches(operand_bytes, num_threads) &&
+           operand_bytes < sizes.near_bytes * num_threads;
   }
   // From one input pixel that a tap meets to the next one that it meets in a row, if there is one.
   int64_t InputDistance() const {

@@ -23,8 +23,7 @@ template <class Stored, class Element>
 class ElementPlan {
  public:
   ElementPlan(const Problem& problem, const KernelTable& kernels, int num_threads, FilterForm form)
-      : cut_(problem, SizesOf(problem.geometry, kernels.Gemm<Element>(), form), num_threads, form) {
-  }
+      : cut_(problem, SizesOf(problem.geometry, kernels, form), num_threads, form) {}
 
   const FilterCut& cut() const { return cut_; }
 
@@ -39,8 +38,9 @@ class ElementPlan {
   }
 
  private:
-  static FilterCut::Sizes SizesOf(const ConvGeometry& g,
-                                  const IndirectGemmKernels<Element>& kernels, FilterForm form) {
+  static FilterCut::Sizes SizesOf(const ConvGeometry& g, const KernelTable& table,
+                                  FilterForm form) {
+    const IndirectGemmKernels<Element>& kernels = table.Gemm<Element>();
     const TileCounts tiles(kernels, FilterCut::NumRows(g, form), FilterCut::NumCols(g, form));
     const GemmTile<Element>& tile =
         SmallestTile(TilesOfWidth(kernels, tiles.panels.cols), tiles.tile_rows);
@@ -52,7 +52,8 @@ class ElementPlan {
             std::is_same_v<Stored, Element>,
             std::is_same_v<Element, BFloat16Pair>,
             kernels.masks_columns,
-            kernels.lanes * int64_t{sizeof(ComputeType<Element>)} >= kLineBytes};
+            kernels.lanes * int64_t{sizeof(ComputeType<Element>)} >= kLineBytes,
+            table.near_bytes};
   }
 
   template <class Operands>

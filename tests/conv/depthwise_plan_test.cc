@@ -79,10 +79,10 @@ TEST(DepthwisePlan, CountsAllOfTheProblem) {
   }
 }
 
-std::string TilesOfDirect(const std::string& line, const KernelTable& kernels) {
+std::string TilesOf(const std::string& name, const std::string& line, const KernelTable& kernels) {
   const Problem problem = ParseProblem(line + " dilations=1,1 padding=EXPLICIT");
   for (const Algorithm& algorithm : AlgorithmsOf(problem.op)) {
-    if (algorithm.name != std::string("direct")) continue;
+    if (algorithm.name != name) continue;
     return algorithm.plan(problem, kernels, 1)->Tiles();
   }
   return "";
@@ -92,11 +92,11 @@ std::string TilesOfDirect(const std::string& line, const KernelTable& kernels) {
 // rows.
 std::string RowsOfDirect(const std::string& op, int64_t cols, int64_t channels, int64_t stride,
                          const KernelTable& kernels, int64_t kernel = 3) {
-  const std::string tiles =
-      TilesOfDirect(op + " float32 NHWC in=" + ListOf({1, 14, cols, channels}) +
-                        " filter=" + ListOf({kernel, kernel, channels, 1}) +
-                        " strides=" + ListOf({stride, stride}) + " pads=1,1,1,1",
-                    kernels);
+  const std::string tiles = TilesOf("direct",
+                                    op + " float32 NHWC in=" + ListOf({1, 14, cols, channels}) +
+                                        " filter=" + ListOf({kernel, kernel, channels, 1}) +
+                                        " strides=" + ListOf({stride, stride}) + " pads=1,1,1,1",
+                                    kernels);
   return tiles.substr(std::min(tiles.find(", all rows"), tiles.size()));
 }
 
@@ -123,9 +123,10 @@ TEST(DepthwisePlan, GoesDownTheRowsOfWhatTheCachesHold) {
     if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
     const bool has_lines = kernels.vector_bytes >= 64;
     const auto goes_down = [&](int64_t mebibytes) {  // of both tensors
-      return TilesOfDirect("depthwise_conv2d float32 NHWC in=" + ListOf({mebibytes, 32, 32, 128}) +
-                               " filter=3,3,128,1 strides=1,1 pads=1,1,1,1",
-                           kernels)
+      return TilesOf("direct",
+                     "depthwise_conv2d float32 NHWC in=" + ListOf({mebibytes, 32, 32, 128}) +
+                         " filter=3,3,128,1 strides=1,1 pads=1,1,1,1",
+                     kernels)
           .ends_with("all rows together");
     };
     kernels.near_bytes = int64_t{16} << 20;
@@ -136,6 +137,26 @@ TEST(DepthwisePlan, GoesDownTheRowsOfWhatTheCachesHold) {
     kernels.near_bytes = int64_t{3} << 20;  // the third cache is far
     EXPECT_TRUE(goes_down(2));
     EXPECT_EQ(goes_down(3), !has_lines);
+  }
+}
+
+// Planes of 4 MiB of sources and results are fetched ahead where the third cache is far.
+TEST(DepthwisePlan, FetchesPlanesThatAreNotNear) {
+  const auto fetches = [&](int64_t channels, const KernelTable& kernels) {
+    return TilesOf("whole-planes",
+                   "depthwise_conv2d float32 NCHW in=" + ListOf({1, channels, 64, 64}) +
+                       " filter=3,3," + ListOf({channels, 1}) + " strides=1,1 pads=1,1,1,1",
+                   kernels)
+        .ends_with("fetched ahead");
+  };
+  for (KernelTable kernels : SupportedKernels()) {
+    if (kernels.plane_f32.sum_whole == nullptr) continue;
+    kernels.near_bytes = int64_t{16} << 20;
+    EXPECT_FALSE(fetches(128, kernels));
+    EXPECT_TRUE(fetches(256, kernels));
+    kernels.near_bytes = int64_t{3} << 20;
+    EXPECT_FALSE(fetches(80, kernels));
+    EXPECT_TRUE(fetches(128, kernels));
   }
 }
 
@@ -188,9 +209,10 @@ TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
     EXPECT_EQ(takes(forward, 7, 1, 2), has_kernel);
     EXPECT_EQ(RowsOfDirect(forward, 100, 1024, 1, kernels) == ", all rows in turn", has_kernel);
     const auto of_one_row = [&](int64_t cols, int64_t taps) {
-      return TilesOfDirect(forward + " float32 NHWC in=" + ListOf({1, 1, cols, 64}) +
-                               " filter=" + ListOf({1, taps, 64, 1}) + " strides=1,1 pads=0,0,0,0",
-                           kernels)
+      return TilesOf("direct",
+                     forward + " float32 NHWC in=" + ListOf({1, 1, cols, 64}) +
+                         " filter=" + ListOf({1, taps, 64, 1}) + " strides=1,1 pads=0,0,0,0",
+                     kernels)
           .ends_with("in turn");
     };
     EXPECT_EQ(of_one_row(100, 64), has_kernel);
@@ -211,7 +233,7 @@ TEST(DepthwisePlan, CopiesPixelsThatShareSets) {
                              " strides=" + ListOf({stride, stride}) +
                              " pads=" + ListOf({rows / 2, rows / 2, 1, 1});
     const auto is_copied = [&](const std::string& op) {
-      return TilesOfDirect(op + type + line, kernels).ends_with("through strips");
+      return TilesOf("direct", op + type + line, kernels).ends_with("through strips");
     };
     const bool copied = is_copied("depthwise_conv2d ");
     EXPECT_EQ(copied, is_copied("depthwise_conv2d_backprop_input ")) << type << line;

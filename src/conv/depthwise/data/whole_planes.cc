@@ -53,16 +53,16 @@ bool FitsKernel(const Dimension& d) {
          (d.dilation == 1 || d.stride == 1) && pad >= 0 && std::max(pad, behind) < SpanOf(d);
 }
 
+// Of sources and results together.
 template <class T>
-bool LeavesTheCaches(const WholePlanes<T>& image, int64_t batch) {
-  const int64_t numbers = image.count * (image.source_plane + image.out_plane);
-  return batch * numbers * int64_t{sizeof(T)} >= kTensorsLeaveTheCaches;
+int64_t TensorBytes(const WholePlanes<T>& image, int64_t batch) {
+  return batch * image.count * (image.source_plane + image.out_plane) * int64_t{sizeof(T)};
 }
 
 // The first image's planes as the kernel is told of them, but for a dilation of rows; no addresses
 // yet.
 template <class T>
-WholePlanes<T> PlanesOfImage(const Problem& problem) {
+WholePlanes<T> PlanesOfImage(const Problem& problem, const KernelTable& kernels) {
   const ConvGeometry& g = problem.geometry;
   const bool forward = InfoOf(problem.op).direction == Direction::kForward;
   const Dimension rows = Dimension::Rows(g, forward), cols = Dimension::Cols(g, forward);
@@ -82,8 +82,9 @@ WholePlanes<T> PlanesOfImage(const Problem& problem) {
   planes.pad_h = PadOf(rows);
   planes.pad_w = PadOf(cols);
   const int64_t bytes = (planes.source_plane + planes.out_plane) * int64_t{sizeof(T)};
+  const int64_t far_bytes = std::min(kTensorsLeaveTheCaches, kernels.near_bytes);
   planes.fetch_next =
-      planes.dilation == 1 && bytes > kSmallPlanes && LeavesTheCaches(planes, g.batch);
+      planes.dilation == 1 && bytes > kSmallPlanes && TensorBytes(planes, g.batch) >= far_bytes;
   return planes;
 }
 
@@ -143,7 +144,7 @@ class WholePlanesPlan final : public Plan {
         transpose_(kernels.Pack<T>().transpose_widen),
         vector_bytes_(kernels.vector_bytes),
         forward_(InfoOf(problem.op).direction == Direction::kForward),
-        image_(PlanesOfImage<T>(problem)),
+        image_(PlanesOfImage<T>(problem, kernels)),
         phases_(RowPhasesOf(image_)),
         num_planes_(problem.geometry.batch * image_.count),
         planes_of_task_(CeilDiv(kWholePlanesResults, image_.out_plane)),
@@ -151,8 +152,9 @@ class WholePlanesPlan final : public Plan {
 
   int64_t ScratchBytes() const override { return num_weights() * int64_t{sizeof(T)}; }
   std::string Tiles() const override {
-    return bands_ > 1 ? fmt::format("{} bands a plane, each a task", bands_)
-                      : fmt::format("{} planes a task", planes_of_task_);
+    return (bands_ > 1 ? fmt::format("{} bands a plane, each a task", bands_)
+                       : fmt::format("{} planes a task", planes_of_task_)) +
+           (image_.fetch_next ? ", fetched ahead" : "");
   }
   Work CountWork() const override;
   bool Run(const ConvArgs& args) const override;
@@ -306,7 +308,8 @@ Work WholePlanesPlan<T>::CountWork() const {
   work.Add(WorkKind::kTask, static_cast<double>(num_tasks()));
   // Rows of a phase come from memory line by line: neither the machine nor a fetch ahead by the
   // caller makes up for that.
-  if (phases_.size() > 1 && LeavesTheCaches(image_, num_planes_ / image_.count)) {
+  if (phases_.size() > 1 &&
+      TensorBytes(image_, num_planes_ / image_.count) >= kTensorsLeaveTheCaches) {
     work.Add(WorkKind::kScattered,
              static_cast<double>(num_planes_ * (image_.source_plane + image_.out_plane)) *
                  double{sizeof(T)} / 4);

@@ -74,13 +74,13 @@ bool IsQuickerByPairs() {
 
 // AMD's third-level caches belong to a few cores, which find most of 16 MiB there; on AArch64
 // nobody has measured it. Other processors' are of all their cores and take several times as long
-// as the second one, of which a half more than it holds is still worth counting on.
+// as the second one.
 int64_t NearBytes() {
   constexpr int64_t kMebibyte = int64_t{1} << 20;
 #if defined(__x86_64__)
   if (!__builtin_cpu_is("amd")) {
     const int64_t second = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 where the system doesn't tell
-    return std::max(second, kMebibyte) * 3 / 2;
+    return std::max(second, kMebibyte);
   }
 #endif
   return 16 * kMebibyte;

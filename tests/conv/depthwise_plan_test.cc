@@ -122,10 +122,12 @@ TEST(DepthwisePlan, GoesDownTheRowsOfWhatTheCachesHold) {
   for (KernelTable kernels : SupportedKernels()) {
     if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
     const bool has_lines = kernels.vector_bytes >= 64;
-    const auto goes_down = [&](int64_t mebibytes) {  // of both tensors
+    const auto goes_down = [&](int64_t mebibytes, const std::string& dtype = "float32",
+                               int64_t channels = 128) {  // of both tensors
       return TilesOf("direct",
-                     "depthwise_conv2d float32 NHWC in=" + ListOf({mebibytes, 32, 32, 128}) +
-                         " filter=3,3,128,1 strides=1,1 pads=1,1,1,1",
+                     "depthwise_conv2d " + dtype +
+                         " NHWC in=" + ListOf({mebibytes, 32, 32, channels}) + " filter=3,3," +
+                         ListOf({channels, 1}) + " strides=1,1 pads=1,1,1,1",
                      kernels)
           .ends_with("all rows together");
     };
@@ -137,6 +139,9 @@ TEST(DepthwisePlan, GoesDownTheRowsOfWhatTheCachesHold) {
     kernels.near_bytes = int64_t{3} << 20;  // the third cache is far
     EXPECT_TRUE(goes_down(2));
     EXPECT_EQ(goes_down(3), !has_lines);
+    // Numbers that are widened take longer than lines from half as many bytes again.
+    EXPECT_TRUE(goes_down(4, "float16", 256));
+    EXPECT_EQ(goes_down(5, "float16", 256), !has_lines);
   }
 }
 

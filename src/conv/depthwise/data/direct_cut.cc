@@ -140,7 +140,8 @@ int64_t DepthwiseDataCut::TensorBytes() const {
 // ahead by itself; of several threads larger ones, which read more at a time. Nor where vectors of
 // whole lines share two sets of the first cache, in which a column down the rows has no room;
 // forward with a stride, most columns are read once and few are written. Shorter vectors read every
-// line several times in either order, and write it in parts.
+// line several times in either order, and write it in parts. Numbers that are widened, without a
+// stride, take longer than their lines, of which half as many again may be far.
 bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) const {
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
@@ -150,8 +151,10 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
   const bool has_lines = kernels.vector_bytes >= kLineBytes;
   const bool crowds =
       has_lines && source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
+  const int64_t near = kernels.near_bytes * num_threads;
+  const bool takes_long = stored_bytes < int64_t{sizeof(float)} && cols.stride == 1;
   const bool kept = has_lines ? CachesHold(TensorBytes(), num_threads) &&
-                                    TensorBytes() < kernels.near_bytes * num_threads
+                                    TensorBytes() < (takes_long ? near * 3 / 2 : near)
                               : !LoseParts(TensorBytes(), num_threads);
   return has_kernel && source_in_place && result_in_place && !crowds && kept &&
          CanMakeAllRows(rows, cols);

@@ -280,6 +280,25 @@ TEST(FewPixels, CountsEveryTerm) {
   }
 }
 
+// Of a filter around single pixels all taps but one meet padding alone.
+TEST(FewPixels, CountsNothingOfTapsWithoutPixels) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.few_rows_f32.run == nullptr) continue;
+    for (const std::string op : {"conv2d", "conv2d_backprop_input"}) {
+      const auto work_of = [&](const std::string& filter, const std::string& pads) {
+        const Problem problem =
+            ParseProblem(op + " float32 NHWC in=8,1,1,192 filter=" + filter +
+                         ",192,320 strides=1,1 dilations=1,1 pads=" + pads + " padding=EXPLICIT");
+        return FewPixelsCut<float>(problem, kernels, 1).CountWork();
+      };
+      const Work one = work_of("1,1", "0,0,0,0"), around = work_of("5,5", "2,2,2,2");
+      for (const WorkKind kind : {WorkKind::kGemmFma, WorkKind::kCall, WorkKind::kTransposed}) {
+        EXPECT_LE(around.Of(kind), one.Of(kind)) << op;
+      }
+    }
+  }
+}
+
 // One or a few pixels of any channels; not maps that fill large tiles.
 TEST(FewPixels, ChosenForFewPixels) {
   const Isa isa = SupportedKernels().front().isa;

@@ -131,6 +131,7 @@ int64_t FewPixelsCut<Stored>::ScratchBytes() const {
 // first tile brings the filter into the first cache, where later ones find it, whole lines sooner.
 template <class Stored>
 void FewPixelsCut<Stored>::CountTap(const FewPixelsTap& tap, Work& work) const {
+  if (tap.rows.empty()) return;
   const bool lines = HasLineVectors(kernels);
   const double near = lines ? 0.5 : 1;
   const int64_t strip_vectors = strip_cols / lanes;

@@ -280,7 +280,7 @@ TEST(FewPixels, CountsEveryTerm) {
   }
 }
 
-// Of a filter around single pixels all taps but one meet padding alone.
+// All taps but one of a filter around single pixels meet padding alone.
 TEST(FewPixels, CountsNothingOfTapsWithoutPixels) {
   for (const KernelTable& kernels : SupportedKernels()) {
     if (kernels.few_rows_f32.run == nullptr) continue;

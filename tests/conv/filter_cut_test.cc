@@ -115,7 +115,7 @@ TEST(FilterCut, TakesFewPixelsInOneCall) {
   EXPECT_FALSE(one_call("NHWC in=1,62,39,40 filter=1,1,40,32", 2));
   EXPECT_TRUE(one_call("NCHW in=1,40,62,38 filter=1,1,40,32", 1));
   EXPECT_FALSE(one_call("NCHW in=1,40,62,39 filter=1,1,40,32", 1));
-  // Of more pixels 128 KiB of a panel, 1,024 times 32 numbers.
+  // A call takes 128 KiB of a panel of more pixels, 1,024 times 32 numbers.
   EXPECT_EQ(PlanOf("NHWC in=1,62,62,40 filter=1,1,40,32", 1).chunk_blocks, 4);
 }
 

@@ -202,7 +202,7 @@ class RowsCheck {
   const RowsCase& c_;
   const int64_t channels_;
   std::mt19937_64 random_;
-  // Of few channels the last row of the source lies elsewhere.
+  // The last row of the source lies elsewhere where channels are few.
   std::vector<Element> source_, end_row_, filter_, out_;
 };
 

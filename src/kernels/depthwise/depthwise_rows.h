@@ -30,8 +30,7 @@ inline constexpr int64_t kMostTapsInTurn = 64;
 // first_row + r * row_stride + i and column origin + t * stride + k. All may be off the source.
 // There is a tap, unless there is no row of them.
 //
-// Of fewer channels than a vector has, vectors are read whole: what lies behind a pixel is not
-// used.
+// Vectors are read whole also where a pixel has fewer channels: what lies behind it is not used.
 template <class Element>
 struct DepthwiseRows {
   const Element* source;  // row 0, column 0

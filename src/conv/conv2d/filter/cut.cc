@@ -20,17 +20,16 @@ constexpr int64_t kImageBytes = int64_t{6} << 20;       // of both operands: tak
 constexpr int64_t kSumBytes = int64_t{24} << 20;        // of tiles' sums
 constexpr int64_t kDealtSumBytes = 640 << 10;           // those of a run, beside a stage's operands
 constexpr int64_t kDealtBlockBytes = int64_t{1} << 20;  // those of all blocks of a thread
-// A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache, and
-// beside it what else tiles read there. Tiles of vectors shorter than a line compute less with each
-// line: theirs stays near the first.
+// A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache
+// beside the rows. Vectors shorter than a line compute less with each line: theirs stays near the
+// first.
 constexpr int64_t kChunkBytes = 128 << 10, kShortVectorsChunkBytes = 48 << 10;
-constexpr int64_t kOneCallBytes = 640 << 10;      // where that saves keeping sums
-constexpr int64_t kOneCallPixels = 2560;          // there
-constexpr int64_t kOneCallPixelsAlone = 1280;     // there, of NHWC and one thread
-constexpr int64_t kOneCallPackedBytes = 8 << 20;  // there, beside fewer sums
-constexpr int64_t kGroupBytes = 384 << 10;        // of the input, for a group of row blocks
-constexpr int64_t kListBytes = 1 << 20;           // of all pixels of a stage for all taps
-constexpr int64_t kTilesPerThread = 32;           // with fewer, threads also take runs side by side
+constexpr int64_t kOneCallBytes = 640 << 10;  // where that saves keeping sums
+constexpr int64_t kOneCallPixels = 2560, kOneCallPixelsAlone = 1280;  // there; of NHWC, one thread
+constexpr int64_t kOneCallPackedBytes = 8 << 20;                      // there, beside fewer sums
+constexpr int64_t kGroupBytes = 384 << 10;  // of the input, for a group of row blocks
+constexpr int64_t kListBytes = 1 << 20;     // of all pixels of a stage for all taps
+constexpr int64_t kTilesPerThread = 32;     // with fewer, threads also take runs side by side
 
 }  // namespace
 
@@ -89,9 +88,8 @@ bool FilterCut::OneCallSuffices() const {
 }
 
 // Every panel reads all of its input again, a part of each pixel in NHWC: from beyond the caches
-// the parts come one by one, where stages come in order. They come sooner than from the
-// second-level cache, which one panel of many pixels takes up; but threads wait for each other in
-// every stage.
+// the parts come one by one, where stages come in order. Many pixels of one panel take up a cache,
+// too, but threads wait for each other in every stage.
 int64_t FilterCut::MostCallPixels() const {
   if (format == DataFormat::kNCHW) return kOneCallPixels;
   if (!CachesHold(operand_bytes, 1)) return 0;

@@ -40,7 +40,7 @@ template <class Element>
 struct RowCalls {
   std::vector<LineCall<Element>> lines;
   int64_t sources_end;  // the row reads source rows before this one, or none: 0
-  // What they were found for.
+  // Calls were found for these, and serve other rows of the same.
   const ColPart* cols = nullptr;
   int64_t channels = 0, first_tap = 0, num_taps = 0;
   const Element* first_row = nullptr;  // that they read of the source; null: they can't be moved

@@ -94,7 +94,8 @@ struct DepthwiseDataCut {
   int64_t worker_bytes() const {
     return (filter_size + strip_size + intermediate_size + out_size) * element_bytes;
   }
-  // What is copied of narrow pixels, with a vector behind it: the filter, and a row of the source.
+  // The copies that narrow pixels need, each with a vector behind it: of the filter, and of a row
+  // of the source.
   int64_t CopiedFilter() const { return rows.kernel * cols.kernel * result.c + lanes; }
   int64_t CopiedRow() const { return source.w * source.c + lanes; }
   int64_t shared_bytes() const {

@@ -53,7 +53,7 @@ bool FitsKernel(const Dimension& d) {
          (d.dilation == 1 || d.stride == 1) && pad >= 0 && std::max(pad, behind) < SpanOf(d);
 }
 
-// Of sources and results together.
+// Sources and results together take so many.
 template <class T>
 int64_t TensorBytes(const WholePlanes<T>& image, int64_t batch) {
   return batch * image.count * (image.source_plane + image.out_plane) * int64_t{sizeof(T)};

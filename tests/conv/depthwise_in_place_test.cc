@@ -214,6 +214,23 @@ TEST(DepthwiseInPlace, MovesCallsToRowsOfTheSameTaps) {
   EXPECT_FALSE(moved(6));
 }
 
+// Rows of one phase have the same taps; of a few rows, most of which meet padding, those of images.
+TEST(DepthwiseInPlace, FindsRowsOfTheSameTaps) {
+  const auto apart = [](const std::string& op, int64_t images, int64_t rows, int64_t stride) {
+    const Problem problem = ParseProblem(op + " float32 NHWC in=" + ListOf({images, rows, 20, 16}) +
+                                         " filter=5,5,16,1 strides=" + ListOf({stride, stride}) +
+                                         " dilations=1,1 pads=2,2,2,2 padding=EXPLICIT");
+    return DepthwiseDataCut(problem, SupportedKernels().front(), 1).RowsApart();
+  };
+  EXPECT_EQ(apart("depthwise_conv2d", 1, 30, 2), 1);
+  EXPECT_EQ(apart("depthwise_conv2d_backprop_input", 1, 30, 1), 1);
+  EXPECT_EQ(apart("depthwise_conv2d_backprop_input", 1, 30, 2), 2);
+  EXPECT_EQ(apart("depthwise_conv2d_backprop_input", 1, 30, 9), 4);
+  EXPECT_EQ(apart("depthwise_conv2d", 7, 10, 1), 1);
+  EXPECT_EQ(apart("depthwise_conv2d", 8, 10, 1), 10);
+  EXPECT_EQ(apart("depthwise_conv2d", 8, 11, 1), 1);
+}
+
 // Planes that go through strips, whole chunks of them in every image or not.
 std::string DrawPlanesLine(Draw& draw) {
   constexpr const char* kOps[] = {"depthwise_conv2d", "depthwise_conv2d_backprop_input"};

@@ -19,7 +19,8 @@ namespace HWY_NAMESPACE {
 // The sums of a block of a tile of kRows by kVectors; see Tile.
 template <class Element, int kRows, int kVectors, bool kEndsInHalf>
 struct TileAccumulators {
-  using D = hn::ScalableTag<ComputeType<Element>>;
+  using T = ComputeType<Element>;
+  using D = hn::ScalableTag<T>;
   using Half = hn::Half<D>;
   static constexpr int kWhole = kEndsInHalf ? kVectors - 1 : kVectors;
 
@@ -101,34 +102,43 @@ struct TileAccumulators {
     }
   }
 
+  // All addresses are known before the first store, which might change what they are found from,
+  // for all that the compiler knows.
   template <bool kStream>
   HWY_INLINE void StoreRows(const GemmTileArgs<Element>& args, int64_t tile, int64_t col) const {
     const D d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const int64_t num_rows = args.RowsOf(tile, kRows);
-    const int64_t* c_rows = args.c_rows + tile * kRows;
     const int64_t last_cols = args.num_cols - (kVectors - 1) * lanes;
+    T* to[kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) to[i] = args.c + args.c_rows[tile * kRows + i] + col;
+    if (!kEndsInHalf && num_rows == kRows && last_cols == lanes) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+        for (int v = 0; v < kWhole; ++v) StoreWhole<kStream>(whole[i][v], to[i] + v * lanes);
+      }
+      return;
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       if (i == num_rows) break;
-      const int64_t row = c_rows[i] + col;
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors - 1; ++v) {
-        StoreWhole<kStream>(whole[i][v], args.c + row + v * lanes);
-      }
-      const int64_t last = row + (kVectors - 1) * lanes;
+      for (int v = 0; v < kVectors - 1; ++v) StoreWhole<kStream>(whole[i][v], to[i] + v * lanes);
+      T* const last = to[i] + (kVectors - 1) * lanes;
       if constexpr (kEndsInHalf) {
-        StoreUpTo(Half(), half[i], args.c + last, last_cols);
+        StoreUpTo(Half(), half[i], last, last_cols);
       } else if (last_cols < lanes) {
-        StoreUpTo(d, whole[i][kVectors - 1], args.c + last, last_cols);
+        StoreUpTo(d, whole[i][kVectors - 1], last, last_cols);
       } else {
-        StoreWhole<kStream>(whole[i][kVectors - 1], args.c + last);
+        StoreWhole<kStream>(whole[i][kVectors - 1], last);
       }
     }
   }
 
   template <bool kStream>
-  static HWY_INLINE void StoreWhole(hn::Vec<D> sums, ComputeType<Element>* to) {
+  static HWY_INLINE void StoreWhole(hn::Vec<D> sums, T* to) {
     if constexpr (kStream) {
       hn::Stream(sums, D(), to);
     } else {

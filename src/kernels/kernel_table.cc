@@ -72,16 +72,23 @@ bool IsQuickerByPairs() {
 #endif
 }
 
+// Processors have had half a mebibyte for years, where the system doesn't tell.
+int64_t SecondCacheBytes() {
+  constexpr int64_t kLeast = int64_t{512} << 10;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+  return std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), kLeast);
+#else
+  return kLeast;
+#endif
+}
+
 // AMD's third-level caches belong to a few cores, which find most of 16 MiB there; on AArch64
 // nobody has measured it. Other processors' are of all their cores and take several times as long
 // as the second one.
-int64_t NearBytes() {
+int64_t NearBytes([[maybe_unused]] int64_t second_cache_bytes) {
   constexpr int64_t kMebibyte = int64_t{1} << 20;
 #if defined(__x86_64__)
-  if (!__builtin_cpu_is("amd")) {
-    const int64_t second = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 where the system doesn't tell
-    return std::max(second, kMebibyte);
-  }
+  if (!__builtin_cpu_is("amd")) return std::max(second_cache_bytes, kMebibyte);
 #endif
   return 16 * kMebibyte;
 }
@@ -95,7 +102,8 @@ std::vector<KernelTable> MakeTables() {
     table.vector_bytes = row.vector_bytes;
     table.has_bf16_pairs = HasBFloat16Pairs(row.isa);
     table.takes_bf16_pairs = table.has_bf16_pairs && IsQuickerByPairs();
-    table.near_bytes = NearBytes();
+    table.second_cache_bytes = SecondCacheBytes();
+    table.near_bytes = NearBytes(table.second_cache_bytes);
     FillIndirectGemmKernels(table);
     FillVectorGemmKernels(table);
     FillVectorOuterKernels(table);

@@ -102,6 +102,42 @@ TEST(PixelLanesCut, TakesPanelsTogether) {
   EXPECT_EQ(cut("NHWC", 16, 128)->NumCalls(1000), 1000);
 }
 
+PixelLanesCut<float, float> CutOfPointwise(const KernelTable& kernels, int64_t in_c, int64_t out_c,
+                                           int64_t side, bool forward = true) {
+  return {ParseProblem((forward ? "conv2d" : "conv2d_backprop_input") +
+                       std::string(" float32 NCHW") + " in=" + ListOf({1, in_c, side, side}) +
+                       " filter=" + ListOf({1, 1, in_c, out_c}) +
+                       " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT"),
+          kernels, 1};
+}
+
+// Planes of 32x32 numbers begin a page apart, those of 30x32 do not.
+TEST(PixelLanesCut, CopiesPlanesThatCrowdTheSecondCache) {
+  KernelTable kernels = SupportedKernels().front();
+  kernels.second_cache_bytes = int64_t{1} << 20;
+  const int64_t one_block = CutOfPointwise(kernels, 8, 64, 32).tile_rows;
+  EXPECT_TRUE(CutOfPointwise(kernels, 127, 48, 32).source_in_place);
+  EXPECT_FALSE(CutOfPointwise(kernels, 128, 48, 32).source_in_place);
+  EXPECT_TRUE(CutOfPointwise(kernels, 511, 48, 16).source_in_place);
+  EXPECT_FALSE(CutOfPointwise(kernels, 512, 48, 16).source_in_place);
+  EXPECT_TRUE(CutOfPointwise(kernels, 1000, 48, 33).source_in_place);
+  EXPECT_EQ(CutOfPointwise(kernels, 1000, one_block, 32).row_blocks, 1);
+  EXPECT_TRUE(CutOfPointwise(kernels, 1000, one_block, 32).source_in_place);
+  kernels.second_cache_bytes *= 2;
+  EXPECT_TRUE(CutOfPointwise(kernels, 128, 48, 32).source_in_place);
+  EXPECT_FALSE(CutOfPointwise(kernels, 1000, 48, 32).source_in_place);
+}
+
+TEST(CrowdedBytes, AreOfStepsNearWholePages) {
+  EXPECT_EQ(CrowdedBytes(8192), 4096);
+  EXPECT_EQ(CrowdedBytes(4096 - 60), 4096);
+  EXPECT_EQ(CrowdedBytes(4096 + 64), 0);
+  EXPECT_EQ(CrowdedBytes(6144), 2048);
+  EXPECT_EQ(CrowdedBytes(3 * 1024), 1024);
+  EXPECT_EQ(CrowdedBytes(512), 0);
+  EXPECT_EQ(CrowdedBytes(48), 0);
+}
+
 // Blocks are rows where tiles of channels would have one row, or few whose columns of the source
 // leave the first cache from tap to tap; taps lie a step of one apart.
 TEST(PixelLanesCut, TakesBlocksAsRowsOfFewChannels) {

@@ -37,6 +37,16 @@ bool MeetsWholePlanes(const TapSum& sum) {
          meets_its_like(sum.col_phases, sum.source_w, sum.result_w);
 }
 
+int64_t CrowdedBytes(int64_t step) {
+  constexpr int64_t kMost = 4096, kLeast = 1024;
+  if (step < kLineBytes) return 0;
+  for (int64_t bytes = kMost; bytes >= kLeast; bytes /= 2) {
+    const int64_t past = step % bytes;
+    if (std::min(past, bytes - past) < kLineBytes) return bytes;
+  }
+  return 0;
+}
+
 // A stride that no second position takes, and the padding that it jumps over, are none.
 Problem WithPlanesAsColumns(const Problem& problem) {
   Problem columns = problem;

@@ -34,6 +34,10 @@ inline bool ResultIsPlanes(DataFormat format, const TapSum& sum, const PlaneAxis
 // True if every position meets one source position, the same.
 bool MeetsWholePlanes(const TapSum& sum);
 
+// So many bytes of a cache hold one line of what begins every `step` bytes, where these begin near
+// the same sets of it; 0 where they spread.
+int64_t CrowdedBytes(int64_t step);
+
 // The terms of a phase, the same for all of its pixels.
 struct TermList {
   std::vector<GemmSegment> segments;
@@ -143,7 +147,7 @@ struct PixelLanesCut {
     return std::is_same_v<Stored, Element> && PaysToTakeBlocksAsRows(sum, phases, rows, cols);
   }
   int64_t PanelCols() const;
-  bool ServesInPlace() const;
+  bool ServesInPlace(const KernelTable& table) const;
   RowParts Parts() const;
   int64_t Shares() const;
   int64_t FewPanels() const;
@@ -174,7 +178,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       tile_rows(SmallestTile(TilesOfWidth(kernels, panel_cols), sum.result_c).rows),
       row_blocks(CeilDiv(sum.result_c, tile_rows)),
       by_panels(result_is_planes && MeetsWholePlanes(sum)),
-      source_in_place(!kPairs && result_in_place && by_panels && ServesInPlace()),
+      source_in_place(!kPairs && result_in_place && by_panels && ServesInPlace(table)),
       parts(Parts()),
       shares(Shares()),
       plane_size(PlaneRows(parts.positions) * cols.extent),
@@ -196,20 +200,19 @@ int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
 }
 
 // True where panels are best read as they lie. Copying one costs as much as a few blocks of rows
-// lose to planes that begin in the same sets of the caches and to vectors across two lines; narrow
-// ones, with fewer multiply-adds to a load, lose more.
+// lose to vectors across two lines, which narrow ones, with fewer multiply-adds to a load, lose
+// more by. A single block reads each line once. Others find panels in the second-level cache, but
+// for planes that begin in so few of its sets that their lines push each other out.
 template <class Stored, class Element>
-bool PixelLanesCut<Stored, Element>::ServesInPlace() const {
-  constexpr int64_t kNear = 1024, kFewChannels = 64;
+bool PixelLanesCut<Stored, Element>::ServesInPlace(const KernelTable& table) const {
   constexpr int64_t kFewBlocks = 25, kFewBlocksOfNarrow = 8;
   const int64_t plane_bytes = source.h * source.w * int64_t{sizeof(Compute)};
-  const int64_t past = plane_bytes % kNear;
-  const bool spread = std::min(past, kNear - past) >= kLineBytes;
   const int64_t vector_bytes = kernels.lanes * int64_t{sizeof(Compute)};
   const bool across_lines = plane_bytes % vector_bytes != 0;
   const bool loses_more = vector_bytes < kLineBytes && across_lines;
   return row_blocks < (loses_more ? kFewBlocksOfNarrow : kFewBlocks) &&
-         (sum.source_c <= kFewChannels || spread);
+         (row_blocks == 1 ||
+          sum.source_c * CrowdedBytes(plane_bytes) < table.second_cache_bytes / 2);
 }
 
 template <class Stored, class Element>

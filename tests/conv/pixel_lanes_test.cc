@@ -128,6 +128,20 @@ TEST(PixelLanesCut, CopiesPlanesThatCrowdTheSecondCache) {
   EXPECT_FALSE(CutOfPointwise(kernels, 1000, 48, 32).source_in_place);
 }
 
+TEST(PixelLanesCut, KeepsPanelsOfManyBlocksInTheFirstCache) {
+  const KernelTable& kernels = SupportedKernels().front();
+  const auto bytes = [&](int64_t out_c) {
+    const PixelLanesCut<float, float> cut = CutOfPointwise(kernels, 16, out_c, 100);
+    return cut.few_panels * cut.TileCols() * 16 * int64_t{sizeof(float)};
+  };
+  EXPECT_GT(bytes(32), 48 << 10);
+  if (kernels.vector_bytes < kLineBytes) {
+    EXPECT_EQ(bytes(32), bytes(512));
+  } else {
+    EXPECT_LE(bytes(512), 32 << 10);
+  }
+}
+
 TEST(CrowdedBytes, AreOfStepsNearWholePages) {
   EXPECT_EQ(CrowdedBytes(8192), 4096);
   EXPECT_EQ(CrowdedBytes(4096 - 60), 4096);

@@ -250,16 +250,20 @@ int64_t PixelLanesCut<Stored, Element>::Shares() const {
                     num_threads);
 }
 
-// Panels that stay in the second-level cache while all blocks of rows pass over them. A block so
-// writes its planes in runs of several lines, in few pages at a time: planes that are no whole
-// lines else share one with each panel's neighbour, which would have left the cache in between. A
-// single block of rows reads best what is fetched one panel ahead.
+// Panels that stay in the second-level cache, or, for many blocks of wide tiles, in the first one,
+// while all blocks of rows pass over them. A block so writes its planes in runs of several lines,
+// in few pages at a time: planes that are no whole lines else share one with each panel's
+// neighbour, which would have left the cache in between. A single block of rows reads best what is
+// fetched one panel ahead.
 template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::FewPanels() const {
-  constexpr int64_t kCachedBytes = 64 << 10;
+  constexpr int64_t kSecondBytes = 64 << 10, kFirstBytes = 32 << 10, kManyBlocks = 8;
   if (kPairs || block_rows || !result_in_place || row_blocks == 1) return 1;
+  const bool fills_lines = kernels.lanes * int64_t{sizeof(Compute)} >= kLineBytes;
+  const int64_t cached_bytes =
+      fills_lines && row_blocks >= kManyBlocks ? kFirstBytes : kSecondBytes;
   const int64_t panel_bytes = sum.source_c * TileCols() * int64_t{sizeof(Element)};
-  return std::max<int64_t>(1, kCachedBytes / panel_bytes);
+  return std::max<int64_t>(1, cached_bytes / panel_bytes);
 }
 
 // Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines

@@ -54,6 +54,23 @@ TEST_P(PixelLanes, OfFewChannels) {
   CheckOnRandomProblems("pixel-lanes", 60, 21, DrawFewChannels, RandomOperands, GetParam());
 }
 
+// Problem lines of few pixels, in groups, with phases of a stride, padding.
+std::string DrawFewPixels(Draw& draw) {
+  const bool forward = draw(0, 1) == 0, nhwc = draw(0, 3) == 0;
+  const int64_t batch = draw(1, 2), h = draw(2, 12), w = draw(2, 12), groups = draw(1, 3);
+  const int64_t in_c = draw(5, 40), out_c = draw(5, 40), stride = forward ? 1 : draw(1, 2);
+  return std::string(forward ? "conv2d " : "conv2d_backprop_input ") +
+         (draw(0, 2) == 0 ? "float64" : "float32") + (nhwc ? " NHWC in=" : " NCHW in=") +
+         (nhwc ? ListOf({batch, h, w, groups * in_c}) : ListOf({batch, groups * in_c, h, w})) +
+         " filter=" + ListOf({draw(1, 3), draw(1, 3), in_c, groups * out_c}) +
+         " strides=" + ListOf({stride, stride}) + " dilations=1,1" +
+         " pads=" + ListOf({draw(0, 1), draw(0, 1), draw(0, 1), draw(0, 1)}) + " padding=EXPLICIT";
+}
+
+TEST_P(PixelLanes, OfFewPixels) {
+  CheckOnRandomProblems("pixel-lanes", 60, 31, DrawFewPixels, RandomOperands, GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(AllValues, PixelLanes,
                          ::testing::Values(Values::kOrdinary, Values::kSpecial), NameOfValues);
 
@@ -140,6 +157,19 @@ TEST(PixelLanesCut, KeepsPanelsOfManyBlocksInTheFirstCache) {
   } else {
     EXPECT_LE(bytes(512), 32 << 10);
   }
+}
+
+// Filters are packed for many pixels, and forward where terms lie whole pages apart.
+TEST(PixelLanesCut, ReadsFiltersOfFewPixelsInPlace) {
+  const KernelTable& kernels = SupportedKernels().front();
+  for (const bool forward : {true, false}) {
+    EXPECT_TRUE(CutOfPointwise(kernels, 40, 96, 32, forward).filter_steps) << forward;
+    EXPECT_EQ(CutOfPointwise(kernels, 40, 96, 32, forward).FilterElements(), 0) << forward;
+    EXPECT_FALSE(CutOfPointwise(kernels, 40, 96, 33, forward).filter_steps) << forward;
+    EXPECT_GE(CutOfPointwise(kernels, 40, 96, 33, forward).FilterElements(), 40 * 96) << forward;
+  }
+  EXPECT_FALSE(CutOfPointwise(kernels, 40, 1024, 32).filter_steps);
+  EXPECT_TRUE(CutOfPointwise(kernels, 40, 1024, 32, false).filter_steps);
 }
 
 TEST(CrowdedBytes, AreOfStepsNearWholePages) {

@@ -8,6 +8,16 @@
 
 namespace convgrad {
 
+FilterSteps::FilterSteps(const TapSum& sum) {
+  const int64_t group_out_c = sum.forward ? sum.result_c : sum.source_c;
+  const int64_t group_in_c = sum.forward ? sum.source_c : sum.result_c;
+  const int64_t out_c = group_out_c * sum.groups;
+  row = sum.forward ? 1 : out_c;
+  term = sum.forward ? out_c : 1;
+  tap = group_in_c * out_c;
+  group = group_out_c;
+}
+
 // Each axis has as many planes as taps or steps at most, and indices from the first position's
 // first tap to the last one's last.
 bool FitsPixelLanes(const TapSum& sum) {

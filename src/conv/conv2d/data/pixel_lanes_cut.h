@@ -44,6 +44,14 @@ struct TermList {
   std::vector<int64_t> block_ends;
 };
 
+// Numbers from a row of a filter, which is a channel of the result, to the next where it lies; and
+// from term to term of a tap, tap to tap, group to group.
+struct FilterSteps {
+  int64_t row, term, tap, group;
+
+  explicit FilterSteps(const TapSum& sum);
+};
+
 // An image in `count` parts, each with `positions` positions of every phase's rows.
 struct RowParts {
   int64_t count, positions;
@@ -73,9 +81,9 @@ struct PixelLanesCut {
   PixelLanesCut(const PixelLanesCut&) = delete;  // phases point into sum
 
   int64_t BlockElements() const { return num_terms * tile_rows; }  // of a row block
-  // The filter is packed unless its blocks are rows.
+  // The filter is packed unless it is read where it lies, as it is where its blocks are rows.
   int64_t FilterElements() const {
-    return block_rows ? 0 : sum.groups * row_blocks * BlockElements();
+    return block_rows || filter_steps ? 0 : sum.groups * row_blocks * BlockElements();
   }
   int64_t SourceElements() const {
     return (by_panels || block_rows ? sum.source_c : source.c) * channel_stride;
@@ -111,6 +119,7 @@ struct PixelLanesCut {
   std::string Tiles() const;
   // Terms run along channels, so far apart, or, where there is one, along a row's taps.
   int64_t TermStep(int64_t stride) const { return sum.source_c > 1 ? stride : 1; }
+  int64_t FilterTermStep() const { return filter_steps ? filter_steps->term : tile_rows; }
   int64_t TileCols() const { return TilesOfWidth(kernels, panel_cols).front().cols; }
   // Rows of a plane that `positions` positions along the rows of a phase need.
   int64_t PlaneRows(int64_t positions) const { return positions - MostPositions() + rows.extent; }
@@ -123,12 +132,13 @@ struct PixelLanesCut {
   const DataShape source, result;  // channels of the source as elements
   const PlaneAxis rows, cols;
   const bool multiplies_padding;
-  const bool result_is_planes;                // a part's rows are neighbours in the result too
-  const bool result_in_place;                 // and of the type that the micro-kernel gives it
-  const bool caches_result;                   // which is never written around them
-  const std::optional<BlockRows> block_rows;  // if blocks are rows of tiles, not channels
-  const int64_t panel_cols;                   // pixels of a panel, at most
-  const int64_t tile_rows, row_blocks;        // of the result's channels in a group
+  const bool result_is_planes;                    // a part's rows are neighbours in the result too
+  const bool result_in_place;                     // and of the type that the micro-kernel gives it
+  const bool caches_result;                       // which is never written around them
+  const std::optional<BlockRows> block_rows;      // if blocks are rows of tiles, not channels
+  const int64_t panel_cols;                       // pixels of a panel, at most
+  const int64_t tile_rows, row_blocks;            // of the result's channels in a group
+  const std::optional<FilterSteps> filter_steps;  // of one that is read where it lies
   const bool by_panels;               // 1x1 filters on planes: copied a panel at a time, if at all
   const bool source_in_place;         // and where they lie, but for what would reach past the end
   const RowParts parts;               // worked on at a time
@@ -147,11 +157,13 @@ struct PixelLanesCut {
     return std::is_same_v<Stored, Element> && PaysToTakeBlocksAsRows(sum, phases, rows, cols);
   }
   int64_t PanelCols() const;
+  bool ReadsFilterInPlace() const;
   bool ServesInPlace(const KernelTable& table) const;
   RowParts Parts() const;
   int64_t Shares() const;
   int64_t FewPanels() const;
   int64_t ChannelStride() const;
+  int64_t FilterTerm(const TapPhase& phase, int64_t tap) const;
   TermList ListTerms(size_t phase, int64_t stride) const;
   std::vector<TermList> ListAllTerms(int64_t stride) const;
 };
@@ -177,6 +189,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       panel_cols(PanelCols()),
       tile_rows(SmallestTile(TilesOfWidth(kernels, panel_cols), sum.result_c).rows),
       row_blocks(CeilDiv(sum.result_c, tile_rows)),
+      filter_steps(ReadsFilterInPlace() ? std::make_optional<FilterSteps>(sum) : std::nullopt),
       by_panels(result_is_planes && MeetsWholePlanes(sum)),
       source_in_place(!kPairs && result_in_place && by_panels && ServesInPlace(table)),
       parts(Parts()),
@@ -197,6 +210,17 @@ int64_t PixelLanesCut<Stored, Element>::PanelCols() const {
   const int64_t widest = CutPanelsForRows(kernels, rows_of_sums, kMany).cols;
   if (block_rows) return widest;
   return result_in_place && widest > kLineCols ? widest - widest % kLineCols : widest;
+}
+
+// True where few pixels would read a packed filter: packing it takes longer than to find a tile's
+// rows where they lie. In a forward pass these lie side by side, but terms far apart.
+template <class Stored, class Element>
+bool PixelLanesCut<Stored, Element>::ReadsFilterInPlace() const {
+  constexpr int64_t kFewPixels = 1024, kPageBytes = 4096;
+  if (!std::is_same_v<Stored, Element> || block_rows) return false;
+  if (sum.batch * sum.result_h * sum.result_w > kFewPixels) return false;
+  const int64_t term_bytes = FilterSteps(sum).term * int64_t{sizeof(Element)};
+  return !sum.forward || CrowdedBytes(term_bytes) < kPageBytes;
 }
 
 // True where panels are best read as they lie. Copying one costs as much as a few blocks of rows
@@ -273,6 +297,16 @@ int64_t PixelLanesCut<Stored, Element>::ChannelStride() const {
   return (CeilDiv(NumPlanes() * plane_size + TileCols(), int64_t{16}) | 1) * 16;
 }
 
+// A tap's first term of a row of the filter, packed or where it lies.
+template <class Stored, class Element>
+int64_t PixelLanesCut<Stored, Element>::FilterTerm(const TapPhase& phase, int64_t tap) const {
+  if (!filter_steps) return (phase.first_term + tap * sum.source_c) * tile_rows;
+  const int64_t num_cols = std::ssize(phase.cols->taps);
+  const int64_t row = phase.rows->taps[static_cast<size_t>(tap / num_cols)];
+  const int64_t col = phase.cols->taps[static_cast<size_t>(tap % num_cols)];
+  return (row * sum.kernel_w + col) * filter_steps->tap;
+}
+
 template <class Stored, class Element>
 TermList PixelLanesCut<Stored, Element>::ListTerms(size_t index, int64_t stride) const {
   TermList list;
@@ -286,12 +320,12 @@ TermList PixelLanesCut<Stored, Element>::ListTerms(size_t index, int64_t stride)
       const auto& row = row_taps[static_cast<size_t>(tap / num_cols)];
       const auto& col = col_taps[static_cast<size_t>(tap % num_cols)];
       const int64_t plane = row.plane * std::ssize(cols.residues) + col.plane;
-      const GemmSegment next = {
-          (phase.first_term + tap * sum.source_c + block.channel_begin) * tile_rows,
-          block.channel_begin * stride + plane * plane_size + (row.index - rows.low) * cols.extent +
-              col.index - cols.low,
-          block.channel_end - block.channel_begin};
-      AppendTerms(next, {tile_rows, TermStep(stride), phase.in_pairs}, block_begin, list.segments);
+      const GemmSegment next = {FilterTerm(phase, tap) + block.channel_begin * FilterTermStep(),
+                                block.channel_begin * stride + plane * plane_size +
+                                    (row.index - rows.low) * cols.extent + col.index - cols.low,
+                                block.channel_end - block.channel_begin};
+      AppendTerms(next, {FilterTermStep(), TermStep(stride), phase.in_pairs}, block_begin,
+                  list.segments);
     }
     list.block_ends.push_back(std::ssize(list.segments));
   }

@@ -71,6 +71,7 @@ class PixelLanesRunner {
     const Stored* ahead = nullptr;
     int64_t ahead_step = 0;
   };
+  void PackFilterBlocks();
   void RunPart(int64_t image, int64_t part, int64_t share);
   void RunBlockRowsOf(int64_t image, int64_t first, int64_t group, ThreadScratch& scratch) const;
   void FoldBlockRows(const Place& place, const ThreadScratch& scratch, Result* to) const;
@@ -91,26 +92,34 @@ class PixelLanesRunner {
 
 template <class Stored, class Element>
 bool PixelLanesRunner<Stored, Element>::Run() {
-  const TapSum& sum = cut_.sum;
   if constexpr (!kPairs) {  // exact pairs are finite
     const int64_t filter_size = args_.problem.NumElements(Role::kFilter);
     if (cut_.multiplies_padding && !IsFinite<Stored>(args_.filter, filter_size)) return false;
   }
   filter_ = AlignedArray<Element>(cut_.FilterElements());
-  if (!cut_.block_rows) {
-    const auto pack = [&](int64_t i, const Range& terms) {
-      const int64_t first = i % cut_.row_blocks * cut_.tile_rows;
-      const int64_t rows = std::min(cut_.tile_rows, sum.result_c - first);
-      PackPanel<Stored>(args_, sum, cut_.phases, {i / cut_.row_blocks, first, rows, cut_.tile_rows},
-                        terms, filter_.data() + i * cut_.BlockElements());
-    };
-    ForPanelParts(args_.parallel, sum.groups * cut_.row_blocks, TermsOf(sum, cut_.phases), pack);
-  }
+  if (cut_.FilterElements() > 0) PackFilterBlocks();
   args_.parallel.For(cut_.NumTasks(), [&](int64_t i) {
     const int64_t part = i / cut_.shares;
     RunPart(part / cut_.parts.count, part % cut_.parts.count, i % cut_.shares);
   });
   return true;
+}
+
+// A forward pass packs all blocks of a group together: its rows lie side by side.
+template <class Stored, class Element>
+void PixelLanesRunner<Stored, Element>::PackFilterBlocks() {
+  const TapSum& sum = cut_.sum;
+  const int64_t together = sum.forward && !kPairs ? cut_.row_blocks : 1;
+  const auto pack = [&](int64_t i, const Range& terms) {
+    const int64_t block = i * together, first = block % cut_.row_blocks * cut_.tile_rows;
+    const int64_t rows = std::min(together * cut_.tile_rows, sum.result_c - first);
+    const FilterPanel some = {block / cut_.row_blocks, first, rows, cut_.tile_rows,
+                              cut_.BlockElements()};
+    PackPanel<Stored>(args_, sum, cut_.phases, some, terms,
+                      filter_.data() + block * cut_.BlockElements());
+  };
+  ForPanelParts(args_.parallel, sum.groups * cut_.row_blocks / together, TermsOf(sum, cut_.phases),
+                pack);
 }
 
 // Works on the same positions of every phase's rows, of one image and a share of the channels.
@@ -191,8 +200,10 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
   constexpr int64_t kBytes = sizeof(Result);
   const TapSum& sum = cut_.sum;
   GemmTileArgs<Element> args{};
-  args.a = filter_.data() + place.group * cut_.row_blocks * cut_.BlockElements();
-  args.a_step = cut_.tile_rows;
+  args.a = cut_.filter_steps
+               ? static_cast<const Element*>(args_.filter) + place.group * cut_.filter_steps->group
+               : filter_.data() + place.group * cut_.row_blocks * cut_.BlockElements();
+  args.a_step = cut_.FilterTermStep();
   args.in_pairs = sum.in_pairs;
   args.sums = scratch.sums.data();
   args.odd = sizeof(Stored) == 2;
@@ -298,6 +309,11 @@ template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunRows(const GemmTileArgs<Element>& args, int64_t begin,
                                                 int64_t end) const {
   RowGatherer<Element> gatherer(cut_.kernels, args);
+  if (cut_.filter_steps) {
+    const int64_t step = cut_.filter_steps->row;
+    gatherer.Add({end - begin, begin * step, step, begin * cut_.result_stride, cut_.result_stride});
+    return gatherer.Flush();
+  }
   const int64_t block_elements = cut_.BlockElements();
   int64_t block = begin / cut_.tile_rows * block_elements;
   for (int64_t row = begin; row < end; row += cut_.tile_rows, block += block_elements) {

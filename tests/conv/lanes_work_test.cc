@@ -7,6 +7,7 @@
 #include <string>
 
 #include "conv/axes/tap_sum.h"
+#include "conv/gemm/few_rows.h"
 #include "conv/plan/algorithm.h"
 #include "support/random_problem.h"
 
@@ -138,6 +139,28 @@ TEST(LanesWork, CountsPanelsOfBlocksAsRows) {
   const double columns = 20 * 22 + 2 * 22 + 2, results = 2 * 20 * 20;
   EXPECT_EQ(work.Of(WorkKind::kCopied), 208 * columns + results);
   EXPECT_EQ(work.Of(WorkKind::kRun), 208 * columns / 16 + 2 * 20);
+}
+
+TEST(LanesWork, SharesTheLastTilesOfFewRows) {
+  EXPECT_EQ(TilesAcross(1, 5), 1);
+  EXPECT_EQ(TilesAcross(5, 5), 1);
+  EXPECT_EQ(TilesAcross(6, 5), 2);
+  EXPECT_EQ(TilesAcross(10, 5), 2);
+  EXPECT_EQ(TilesAcross(11, 5), 3);
+}
+
+// Tiles have 4 rows and 5 vectors: 6 vectors are two of 3, not one of 5 and one of 1.
+TEST(LanesWork, CountsSharedTilesOfFewRows) {
+  const KernelTable* kernels = FindKernels(Isa::kAvx512);
+  if (kernels == nullptr) GTEST_SKIP() << "the tiles are those of AVX-512";
+  const Work work = CountOf("few-pixels",
+                            ParseProblem("conv2d_backprop_filter float32 NHWC in=16,1,1,160 "
+                                         "filter=1,1,160,96 strides=1,1 dilations=1,1 "
+                                         "pads=0,0,0,0 padding=EXPLICIT"),
+                            *kernels);
+  EXPECT_EQ(work.Of(WorkKind::kGemmFma), 160 * 16 * 6);
+  EXPECT_EQ(work.Of(WorkKind::kGemmSingle), 160 * 16 * 2);
+  EXPECT_EQ(work.Of(WorkKind::kSegment), 160 / 4 * 2);
 }
 
 // In planes the source is transposed on its way in, and the result on its way out.

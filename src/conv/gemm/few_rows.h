@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "conv/plan/computed_plan.h"
 #include "conv/plan/work.h"
 #include "kernels/kernel_table.h"
@@ -32,6 +33,12 @@ bool HasLineVectors(const FewRowsKernels<Compute>& kernels) {
   return kernels.lanes * int64_t{sizeof(Compute)} == kLineBytes;
 }
 
+// Tiles side by side of so many vectors: the last ones are shared, see the kernel's TileColumns.
+inline int64_t TilesAcross(int64_t vectors, int64_t most) {
+  const int64_t whole = std::max<int64_t>(vectors - 2, 0) / most;
+  return whole + (vectors - whole * most > most ? 2 : 1);
+}
+
 // Adds `times` products whose sums are stored once. Each term of a tile takes its multiply-adds,
 // and no less than a sum waits for its last term. Vectors come from the first cache: whole lines as
 // soon as to kernels on whole vectors, shorter ones as to other matrix kernels.
@@ -41,15 +48,14 @@ void AddProducts(Work& work, const FewRowsKernels<Compute>& kernels, double time
   constexpr double kStored = 0.5;  // of what it takes to fold a sum, too
   const bool lines = HasLineVectors(kernels);
   const int64_t vectors = CeilDiv(sizes.cols, kernels.lanes);
-  const int64_t tile_vectors = std::min<int64_t>(tile.vectors, vectors);
-  const double tiles =
-      times * Product(CeilDiv(sizes.rows, int64_t{tile.rows}), CeilDiv(vectors, tile_vectors));
-  const int64_t sums = tile.rows * tile_vectors;
-  work.Add(WorkKind::kGemmFma, tiles * Product(sizes.terms, std::max(sums, WaitingSlots(lines))));
+  const int64_t across = TilesAcross(vectors, tile.vectors);
+  const double down = times * Product(CeilDiv(sizes.rows, int64_t{tile.rows}));
+  const int64_t slots = std::max(tile.rows * vectors, WaitingSlots(lines) * across);
+  work.Add(WorkKind::kGemmFma, down * Product(sizes.terms, slots));
   work.Add(lines ? WorkKind::kWholeLoad : WorkKind::kGemmLoad,
-           tiles * Product(sizes.terms, tile_vectors));
-  work.Add(WorkKind::kGemmSingle, tiles * Product(sizes.terms, tile.rows));
-  work.Add(WorkKind::kSegment, tiles);
+           down * Product(sizes.terms, vectors));
+  work.Add(WorkKind::kGemmSingle, down * Product(sizes.terms, tile.rows, across));
+  work.Add(WorkKind::kSegment, down * Product(across));
   work.Add(WorkKind::kFold, kStored * times * Product(sizes.rows, vectors));
 }
 

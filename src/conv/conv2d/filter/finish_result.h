@@ -26,8 +26,8 @@ void RoundColumns(const ConvArgs& args, const FilterCut& cut, const Range& colum
 }
 
 // Turns and rounds the result of inputs in lanes, whose rows of `num_cols` numbers are output
-// channels: [group][tap][output channel][input channel], or, of joined taps,
-// [group][output channel][kernel column][kernel row][input channel].
+// channels: of each tap, [group][tap][output channel][input channel]; of joined taps [group][output
+// channel][tap][input channel], where taps of a column follow each other if pixels share columns.
 template <class Stored>
 void TurnResult(const ConvArgs& args, const FilterCut& cut, int64_t num_cols,
                 const ComputeType<Stored>* result) {
@@ -36,9 +36,9 @@ void TurnResult(const ConvArgs& args, const FilterCut& cut, int64_t num_cols,
   args.parallel.For(g.groups * cut.num_taps, [&](int64_t i) {
     const int64_t group = i / cut.num_taps, tap = i % cut.num_taps;
     const int64_t r = tap / g.kernel_w, t = tap % g.kernel_w;
+    const int64_t place = FilterCut::SharesColumns(g) ? t * g.kernel_h + r : tap;
     const ComputeType<Stored>* from =
-        cut.joined ? result + group * matrix + (t * g.kernel_h + r) * g.group_in_c
-                   : result + i * matrix;
+        cut.joined ? result + group * matrix + place * g.group_in_c : result + i * matrix;
     args.kernels.template Pack<Stored>().transpose_narrow(
         from, num_cols,
         static_cast<Stored*>(args.result) + tap * g.group_in_c * g.out_c + group * g.group_out_c,

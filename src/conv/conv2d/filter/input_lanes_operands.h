@@ -191,27 +191,29 @@ void InputLanesOperands<Stored>::PackPadded() {
   });
 }
 
-// Packs what every column of taps meets, from the padded input.
+// Packs what every column of taps meets, from the padded input, or what every output pixel meets:
+// taps side by side are then copied together.
 template <class Stored>
 void InputLanesOperands<Stored>::PackTaps() {
   const ConvGeometry& g = cut_.geometry;
   const Slab& out = stage_->output;
   const Slab slab = cut_.PaddedSlab(*stage_);
-  const int64_t channels = g.group_in_c, numbers = cut_.ColumnNumbers();
-  const int64_t row_size = cut_.PaddedWidth() * channels;
-  const int64_t apart = FilterCut::SharesColumns(g) ? 1 : g.kernel_w;  // columns copied one by one
-  const int64_t step = FilterCut::SharesColumns(g) ? 1 : g.stride_w;
+  const bool shares = FilterCut::SharesColumns(g);
+  const int64_t channels = g.group_in_c, row_size = cut_.PaddedWidth() * channels;
+  const int64_t taps = shares ? 1 : g.kernel_w;  // of a row, side by side in what is packed
+  const int64_t together = g.dilation_w == 1 ? taps : 1, step = shares ? 1 : g.stride_w;
   const auto copy = args_.kernels.template Pack<Compute>().copy_widen;
   args_.parallel.For(out.num_images() * out.num_rows(), [&](int64_t i) {
     const int64_t n = i / out.num_rows(), line = i % out.num_rows();
     Compute* to = input_scratch_.data() + i * places_->input().row;
     for (int64_t group = 0; group < pass_->num_groups(); ++group) {
-      for (int64_t tap = 0; tap < g.kernel_h * apart; ++tap) {
-        const int64_t r = tap / apart, t = tap % apart;
+      for (int64_t tap = 0; tap < g.kernel_h * taps; tap += together) {
+        const int64_t r = tap / taps, t = tap % taps;
         const int64_t row = (group * slab.num_images() + n) * slab.num_rows() + line * g.stride_h +
                             r * g.dilation_h;
         copy(padded_.data() + row * row_size + t * g.dilation_w * channels, step * channels,
-             to + t * numbers + r * channels, apart * numbers, cut_.cols.count / apart, channels);
+             to + tap * channels, taps * cut_.ColumnNumbers(), cut_.cols.count / taps,
+             together * channels);
       }
       to += places_->input().group;
     }

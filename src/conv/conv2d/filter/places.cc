@@ -45,7 +45,7 @@ OperandPlaces StagePlaces::InputPlanes(const FilterCut& cut, const Pass& pass,
 
 // [group][panel][pixel of the grid][columns of a panel], or as it lies in NHWC. Joined [group][row]
 // [column of the grid][kernel row][channel]: the taps of an output pixel, column by column, are
-// neighbours that the next pixel's taps overlap.
+// neighbours that the next pixel's taps overlap. Pixels that share none have [tap][channel] each.
 OperandPlaces StagePlaces::InputColumns(const FilterCut& cut, const Pass& pass,
                                         const PixelStage& stage) {
   const int64_t panel_cols = cut.sizes.panels.cols;

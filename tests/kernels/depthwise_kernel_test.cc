@@ -312,11 +312,11 @@ void CheckShortRows(int64_t channels, int64_t count, int64_t stride) {
 }
 
 // One vector of channels: no tile, one or several of them, and outputs behind the last tile.
-// Several vectors, which are taken one by one where there is more than a tile, the last one in part
-// again.
+// Several vectors, two or three together, or one by one where there is more than a tile; the last
+// one in part again.
 TEST(DepthwiseKernels, GradientsOfShortRowsFollowTheFormula) {
   for (const int64_t count : {6, 7, 9, 14, 20}) {
-    for (const int64_t channels : {4, 29}) {
+    for (const int64_t channels : {4, 29, 45}) {
       for (const int64_t stride : {1, 2}) CheckShortRows(channels, count, stride);
     }
   }

@@ -38,11 +38,11 @@ HWY_INLINE void AddColumns(D d, const DepthwiseGradientRows<T>& rows, int64_t co
 #pragma GCC unroll 4
       for (int64_t v = 0; v < kVectors; ++v) g[k][v] = g[k - 1][v];
     }
-    if constexpr (kFirst == 0) LoadVectors<kPart>(d, at.out_backprop, g[0]);
+    if constexpr (kFirst == 0) LoadVectors<kPart>(d, at.out_backprop, at.last_vector, g[0]);
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kRows; ++i) {
       V x[kVectors];
-      LoadVectors<kPart>(d, at.source[i], x);
+      LoadVectors<kPart>(d, at.source[i], at.last_vector, x);
 #pragma GCC unroll 4
       for (int64_t v = 0; v < kVectors; ++v) {
         x[v] = InRegister(x[v]);
@@ -57,10 +57,10 @@ HWY_INLINE void AddColumns(D d, const DepthwiseGradientRows<T>& rows, int64_t co
   }
 }
 
-// The first of the vectors of channels and where its sums are; and the outputs of each row all of
-// whose taps are on the row.
+// The first of the vectors of channels, where its sums are, and how many channels the last one lies
+// behind it; and the outputs of each row all of whose taps are on the row.
 struct ShortRowsPart {
-  int64_t channel, slot;
+  int64_t channel, slot, last_vector;
   int64_t first, last;
 };
 
@@ -72,7 +72,7 @@ HWY_INLINE void AddNeighbours(D d, const DepthwiseGradientRows<T>& rows, int64_t
                               ShortSums<V, kVectors>& acc) {
   const int64_t origin = rows.segments[0].origin, count = rows.count;
   V g[kShortTaps][kVectors];
-  LoadVectors<kPart>(d, at.out_backprop, g[0]);
+  LoadVectors<kPart>(d, at.out_backprop, at.last_vector, g[0]);
 #pragma GCC unroll 4
   for (int64_t v = 0; v < kVectors; ++v) g[1][v] = g[2][v] = hn::Zero(d);
   if (origin >= 0) {
@@ -122,6 +122,7 @@ HWY_INLINE void AddRows(D d, const DepthwiseGradientRows<T>& rows, int64_t sourc
   source_at += rows.source_at + rows.segments[0].origin * rows.source_stride + part.channel;
   ShortRowsPlace<T, kRows> at;
   at.out_backprop = rows.out_backprop + out_backprop_at + part.channel;
+  at.last_vector = part.last_vector;
 #pragma GCC unroll 4
   for (int64_t i = 0; i < kRows; ++i) at.source[i] = rows.segments[i].source + source_at;
   for (int64_t row = 0; row < rows.num_rows; ++row) {
@@ -198,7 +199,8 @@ bool TakesVectorsTogether(const DepthwiseGradientRows<T>& rows) {
 }
 
 // Returns how many of `left` groups of channels are taken next: three, or two where registers hold
-// what neighbours meet; rather two and two than one alone.
+// what neighbours meet; rather two and two than one alone. The last group may share some channels
+// with the one before it.
 inline int64_t GroupsTogether(int64_t left, bool neighbours) {
   const int64_t most = neighbours ? 2 : 3;
   return left == 4 ? 2 : HWY_MAX(1, HWY_MIN(left, most));
@@ -317,7 +319,10 @@ void GradientOfShortRows(const DepthwiseGradientImages<T>& images, ComputeType<T
     } else if constexpr (kParts == 2) {
       take(kFirst, kTwo);
     } else {
-      count = together ? GroupsTogether((rows.channels - part.channel) / kSize, neighbours) : 1;
+      const int64_t left = (rows.channels - part.slot + kSize - 1) / kSize;
+      count = together ? GroupsTogether(left, neighbours) : 1;
+      part.last_vector =
+          FirstChannel(part.slot / kSize + count - 1, kSize, rows.channels) - part.channel;
       if (count == 1) take(kFirst, kOne);
       if (count == 2) take(kFirst, kTwo);
       if (count == 3) take(kFirst, kThree);

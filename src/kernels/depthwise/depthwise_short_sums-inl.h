@@ -18,15 +18,19 @@ namespace HWY_NAMESPACE {
 // Rows of taps, and taps of each.
 inline constexpr int64_t kShortRows = 3, kShortTaps = 3;
 
-// Loads neighbouring vectors of channels, or both parts of a group; if one, part kPart.
+// Loads neighbouring vectors of channels, the last one `last_vector` channels behind the first, or
+// both parts of a group; if one, part kPart.
 template <int64_t kPart, class D, class T, class V, int64_t kVectors>
-HWY_INLINE void LoadVectors(D d, const T* at, V (&to)[kVectors]) {
+HWY_INLINE void LoadVectors(D d, const T* at, int64_t last_vector, V (&to)[kVectors]) {
   if constexpr (kVectors == 2 && kGroupParts<T> == 2) {
     to[0] = LoadPart<0>(d, at);
     to[1] = LoadPart<1>(d, at);
   } else {
+    to[0] = LoadPart<kPart>(d, at);
 #pragma GCC unroll 4
-    for (int64_t v = 0; v < kVectors; ++v) to[v] = LoadPart<kPart>(d, at + v * kGroupSize<T>);
+    for (int64_t v = 1; v < kVectors; ++v) {
+      to[v] = LoadPart<kPart>(d, at + (v + 1 == kVectors ? last_vector : v * kGroupSize<T>));
+    }
   }
 }
 
@@ -36,6 +40,7 @@ template <class T, int64_t kRows>
 struct ShortRowsPlace {
   const T* out_backprop;
   const T* source[kRows];
+  int64_t last_vector = 0;  // see LoadVectors
 
   HWY_INLINE void Move(int64_t out_backprop_by, int64_t source_by) {
     out_backprop += out_backprop_by;
@@ -62,14 +67,14 @@ HWY_INLINE void AddOutputs(D d, const DepthwiseGradientRows<T>& rows, int64_t be
   int64_t col = rows.segments[0].origin + begin * rows.stride;
   for (int64_t t = begin; t < end; ++t, col += rows.stride) {
     V g[kVectors], x[kVectors];
-    LoadVectors<kPart>(d, at.out_backprop, g);
+    LoadVectors<kPart>(d, at.out_backprop, at.last_vector, g);
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kShortTaps; ++k) {
       const auto tap_col = static_cast<uint64_t>(col + k * rows.dilation);
       if (kChecked && tap_col >= static_cast<uint64_t>(rows.num_cols)) continue;
 #pragma GCC unroll 4
       for (int64_t i = 0; i < kRows; ++i) {
-        LoadVectors<kPart>(d, at.source[i] + k * tap_step, x);
+        LoadVectors<kPart>(d, at.source[i] + k * tap_step, at.last_vector, x);
         V(&sums)[kVectors] = acc.of[kTop + i][k];
 #pragma GCC unroll 4
         for (int64_t v = 0; v < kVectors; ++v) sums[v] = Fma(x[v], g[v], sums[v]);

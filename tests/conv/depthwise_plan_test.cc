@@ -145,6 +145,26 @@ TEST(DepthwisePlan, GoesDownTheRowsOfWhatTheCachesHold) {
   }
 }
 
+// Rows of 7x7 filters take 256 bytes of every pixel of 768 at a time.
+TEST(DepthwisePlan, TakesPartsOfPixelsUnderLargeFilters) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kScalar) continue;
+    const auto tiles = [&](int64_t kernel, int64_t stride, const std::string& dtype = "float32",
+                           int64_t channels = 192) {
+      return TilesOf("direct",
+                     "depthwise_conv2d " + dtype + " NHWC in=" + ListOf({1, 28, 28, channels}) +
+                         " filter=" + ListOf({kernel, kernel, channels, 1}) +
+                         " strides=" + ListOf({stride, stride}) + " pads=3,3,3,3",
+                     kernels);
+    };
+    EXPECT_TRUE(tiles(7, 1).starts_with("64 channels")) << tiles(7, 1);
+    EXPECT_TRUE(tiles(7, 1, "float64", 96).starts_with("32 channels"));
+    EXPECT_TRUE(tiles(7, 2).starts_with("192 channels")) << tiles(7, 2);
+    EXPECT_TRUE(tiles(5, 1).starts_with("192 channels")) << tiles(5, 1);
+    EXPECT_TRUE(tiles(9, 1).starts_with("192 channels")) << tiles(9, 1);
+  }
+}
+
 // Planes of 4 MiB of sources and results are fetched ahead where the third cache is far.
 TEST(DepthwisePlan, FetchesPlanesThatAreNotNear) {
   const auto fetches = [&](int64_t channels, const KernelTable& kernels) {

@@ -25,6 +25,9 @@ constexpr int64_t kLeastCols = 64;
 constexpr int64_t kLeastChunkBytes = 128, kLeastRows = 7;
 // Bytes of a pixel that are copied at a time, where pixels in place would crowd few sets.
 constexpr int64_t kCopiedBytes = 256;
+// Bytes of a pixel that rows of results take, one row after the other, before the next ones: those
+// of their sources, and the weights, stay in the first cache.
+constexpr int64_t kRowsOfBytes = 256;
 // Vectors of fewer bytes are written through the caches.
 constexpr int64_t kLeastStreamed = 16;
 // The calls of all rows of a part are kept.
@@ -183,6 +186,14 @@ bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable
   const bool one_set = source.c * stored_bytes % kOneSet == 0;
   return has_kernel && source_in_place && !narrow_pixels && result_in_place &&
          (one_set || (!fetches && !down && !along)) && CanTakeRowsInTurn(rows, cols);
+}
+
+// Rows one by one read as many rows of the source as the filter has, which all channels push out of
+// the first cache: parts of pixels don't. Smaller filters read few, larger ones several segments of
+// each, and with a stride most columns are read once.
+bool DepthwiseDataCut::TakesPartsOfPixels() const {
+  return source_in_place && !narrow_pixels && !all_rows && rows.kernel == kMaxSegmentTaps &&
+         cols.kernel == kMaxSegmentTaps && rows.stride == 1 && cols.stride == 1;
 }
 
 // In place, where results of a task are whole lines, and sources and results together are too large
@@ -360,6 +371,9 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   fetches = TensorBytes() >= kTensorsLeaveTheCaches;
   rows_in_turn = TakesRowsInTurn(problem, kernels);
   all_rows = rows_in_turn || MakesAllRows(problem, kernels, num_threads);
+  if (TakesPartsOfPixels()) {
+    chunks = ChannelChunks(num_channels, ChunkUnit(), kRowsOfBytes / element_bytes);
+  }
   FillThreads(num_channels, num_threads);
   streams = !all_rows && StreamsResult(num_threads);
   streams_rows = !all_rows && StreamsRows(num_threads);

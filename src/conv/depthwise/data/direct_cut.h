@@ -116,6 +116,7 @@ struct DepthwiseDataCut {
   bool StreamsRows(int num_threads) const;
   bool MakesAllRows(const Problem& problem, const KernelTable& kernels, int num_threads) const;
   bool TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const;
+  bool TakesPartsOfPixels() const;
   void ShareChannels(int64_t num_channels, int64_t num_threads, int64_t wanted);
   int64_t ChunksOfImage() const;
   int64_t ResiduesOf(const std::vector<TapLine>& lines) const;

@@ -17,7 +17,6 @@ constexpr int64_t kStageBytes = 512 << 10, kShortVectorsStageBytes = 256 << 10;
 constexpr int64_t kStageBytesPerThread = int64_t{2} << 20;
 constexpr int64_t kMostStageBytes = int64_t{32} << 20;
 constexpr int64_t kImageBytes = int64_t{6} << 20;       // of both operands: taken whole
-constexpr int64_t kSumBytes = int64_t{24} << 20;        // of tiles' sums
 constexpr int64_t kDealtSumBytes = 640 << 10;           // those of a run, beside a stage's operands
 constexpr int64_t kDealtBlockBytes = int64_t{1} << 20;  // those of all blocks of a thread
 // A panel of so many bytes, for one call of the micro-kernel, stays in the second-level cache
@@ -154,32 +153,6 @@ int64_t FilterCut::GroupRowBlocks() const {
       joined ? kMostGroupRowBlocks
              : std::clamp<int64_t>(kGroupBytes / row_block_bytes, 1, kMostGroupRowBlocks);
   return CeilDiv(row_blocks, CeilDiv(row_blocks, together));  // groups alike
-}
-
-std::vector<FilterCut::Pass> FilterCut::CutPasses() const {
-  std::vector<Pass> cut;
-  const ConvGeometry& g = geometry;
-  const int64_t panel_sums = row_blocks * tile_taps * sizes.tile_sums * int64_t{sizeof(double)};
-  const int64_t all_panels = g.groups * sizes.panels.count;
-  // A result that is rounded once it is whole is held no more than sums are.
-  const int64_t panel_held = !one_call        ? panel_sums
-                             : RoundsResult() ? ResultRows() * PanelBytes()
-                                              : 0;
-  const int64_t panels_held =
-      panel_held == 0 ? all_panels : std::max<int64_t>(1, kSumBytes / panel_held);
-  if (panels_held >= sizes.panels.count) {
-    const int64_t groups_held = std::min(g.groups, panels_held / sizes.panels.count);
-    for (int64_t group = 0; group < g.groups; group += groups_held) {
-      cut.push_back({group, std::min(g.groups, group + groups_held), 0, sizes.panels.count});
-    }
-  } else {
-    for (int64_t group = 0; group < g.groups; ++group) {
-      for (int64_t panel = 0; panel < sizes.panels.count; panel += panels_held) {
-        cut.push_back({group, group + 1, panel, std::min(sizes.panels.count, panel + panels_held)});
-      }
-    }
-  }
-  return cut;
 }
 
 int64_t FilterCut::SumBytes() const {

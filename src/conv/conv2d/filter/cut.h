@@ -310,6 +310,8 @@ struct FilterCut {
   const bool lists_stages;  // what all tiles meet is listed once for a stage, else for each call
 
  private:
+  static constexpr int64_t kSumBytes = int64_t{24} << 20;  // of tiles' sums
+
   int64_t NumPixels() const { return geometry.batch * geometry.out_h * out_cols; }
   AxisGrid MakeRows() const;
   AxisGrid MakeCols() const;
@@ -320,7 +322,6 @@ struct FilterCut {
   int64_t StageBytes(int64_t sum_bytes, int threads) const;
   int64_t ChunkBytes() const;  // of a panel, for one call of the micro-kernel
   bool OneCallSuffices() const;
-  // Which columns and groups are summed up at a time.
   std::vector<Pass> CutPasses() const;
   bool PaysToDealRuns() const;
   bool PaysToDealBlocks() const;

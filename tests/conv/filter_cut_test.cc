@@ -50,6 +50,22 @@ TEST(FilterCut, DealsRunsWhereEveryThreadHasOne) {
   EXPECT_EQ(DealtBlocks("NHWC in=64,28,28,512 filter=3,3,512,32", 2), 0);
 }
 
+// All pixels of few groups are packed together; in NHWC of as many as share a line, or of all
+// groups where these are more than a stage, or come from beyond the caches.
+TEST(FilterCut, TakesFewGroupsAtATime) {
+  const auto passes = [](const std::string& sizes, int num_threads = 1) {
+    return PlanOf(sizes, num_threads, {.count = 3, .cols = 48}, FilterForm::kInputsJoined)
+        .passes.size();
+  };
+  EXPECT_EQ(passes("NCHW in=4,128,14,14 filter=3,3,16,128"), 8);
+  EXPECT_EQ(passes("NCHW in=1,128,14,14 filter=3,3,16,128"), 2);
+  EXPECT_EQ(passes("NCHW in=4,128,14,14 filter=3,3,16,128", 2), 1);
+  EXPECT_EQ(passes("NHWC in=4,14,14,128 filter=3,3,16,128"), 8);
+  EXPECT_EQ(passes("NHWC in=4,14,14,64 filter=3,3,8,64"), 4);
+  EXPECT_EQ(passes("NHWC in=8,14,14,64 filter=3,3,8,64"), 1);
+  EXPECT_EQ(passes("NHWC in=8,28,28,128 filter=3,3,16,128"), 1);
+}
+
 TEST(FilterCut, DealsBlocksWhereThreadsHaveNoRunsAndSumsAreFew) {
   EXPECT_EQ(DealtBlocks("NHWC in=16,28,28,32 filter=1,1,32,32", 4), kRunBlocks);
   EXPECT_EQ(DealtBlocks("NHWC in=16,28,28,32 filter=1,1,32,32", 5), 1);

@@ -323,6 +323,7 @@ struct FilterCut {
   int64_t ChunkBytes() const;  // of a panel, for one call of the micro-kernel
   bool OneCallSuffices() const;
   std::vector<Pass> CutPasses() const;
+  int64_t GroupsOfPass() const;  // at most
   bool PaysToDealRuns() const;
   bool PaysToDealBlocks() const;
   std::vector<PixelStage> CutStages() const;

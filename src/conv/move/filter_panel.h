@@ -3,10 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 #include <vector>
 
 #include "base/checked.h"
@@ -83,28 +80,6 @@ void PackFilter(const PackKernels<Stored>& kernels, const TapSum& sum,
                               panel.num_channels, count, kRowsAhead * out_c);
     }
   });
-}
-
-// True if padding may be multiplied by the filter: zero times an infinity or a NaN is a NaN. The
-// loop looks at all numbers, at their bits, so that the compiler makes it one of vectors.
-template <class Stored>
-bool IsFinite(const void* filter, int64_t count) {
-  using Bits = std::conditional_t<sizeof(Stored) == 8, uint64_t,
-                                  std::conditional_t<sizeof(Stored) == 4, uint32_t, uint16_t>>;
-  constexpr int kFractionBits = sizeof(Stored) == 8               ? 52
-                                : sizeof(Stored) == 4             ? 23
-                                : std::is_same_v<Stored, Float16> ? 10
-                                                                  : 7;
-  // Ones in the exponent are an infinity or a NaN.
-  constexpr Bits kMost = std::numeric_limits<Bits>::max();
-  constexpr Bits kInfinity = (kMost >> 1) ^ (kMost >> (8 * sizeof(Bits) - kFractionBits));
-  const auto* values = static_cast<const Stored*>(filter);
-  Bits special = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<Bits>(values[i]);
-    special |= static_cast<Bits>((bits & kInfinity) == kInfinity);
-  }
-  return special == 0;
 }
 
 }  // namespace convgrad

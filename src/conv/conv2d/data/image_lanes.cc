@@ -13,6 +13,7 @@
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/pairs_plan.h"
+#include "conv/move/special_numbers.h"
 #include "conv/move/swap_pairs.h"
 
 namespace convgrad {

@@ -18,6 +18,7 @@
 #include "conv/gemm/tiles.h"
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/filter_panel.h"
+#include "conv/move/special_numbers.h"
 #include "conv/move/stream_result.h"
 #include "conv/plan/algorithm.h"
 

@@ -17,6 +17,7 @@
 #include "conv/axes/tap_sum.h"
 #include "conv/gemm/few_rows.h"
 #include "conv/move/filter_panel.h"
+#include "conv/move/special_numbers.h"
 #include "conv/move/stream_result.h"
 #include "conv/move/swap_pairs.h"
 #include "conv/plan/computed_plan.h"

@@ -19,6 +19,7 @@
 #include "conv/gemm/few_rows.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/grid_columns.h"
+#include "conv/move/special_numbers.h"
 #include "conv/move/swap_pairs.h"
 #include "conv/plan/computed_plan.h"
 

@@ -13,7 +13,7 @@
 #include "conv/conv2d/filter/runner.h"
 #include "conv/move/bfloat16_pairs.h"
 #include "conv/move/grid_columns.h"
-#include "conv/move/has_nan.h"
+#include "conv/move/special_numbers.h"
 
 namespace convgrad {
 namespace {

@@ -18,7 +18,7 @@
 #include "conv/depthwise/algorithms.h"
 #include "conv/depthwise/data/planes_cut.h"
 #include "conv/depthwise/data/work.h"
-#include "conv/move/filter_panel.h"
+#include "conv/move/special_numbers.h"
 
 namespace convgrad {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "conv/axes/lines.h"
 #include "conv/depthwise/algorithms.h"
-#include "conv/move/filter_panel.h"
+#include "conv/move/special_numbers.h"
 #include "conv/move/stream_result.h"
 #include "conv/plan/computed_plan.h"
 #include "order/canonical_order.h"

@@ -15,7 +15,7 @@
 #include "conv/conv2d/filter/units/block_lanes_cut.h"
 #include "conv/conv2d/filter/units/block_lanes_packing.h"
 #include "conv/conv2d/filter/units/unit_folds.h"
-#include "conv/move/has_nan.h"
+#include "conv/move/special_numbers.h"
 #include "conv/plan/computed_plan.h"
 #include "order/canonical_order.h"
 

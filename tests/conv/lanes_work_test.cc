@@ -141,6 +141,24 @@ TEST(LanesWork, CountsPanelsOfBlocksAsRows) {
   EXPECT_EQ(work.Of(WorkKind::kRun), 208 * columns / 16 + 2 * 20);
 }
 
+// Pixels of 2 MiB, from each of 16 images, and their results.
+TEST(LanesWork, CountsStreamsOfImagesThatAreFar) {
+  KernelTable kernels = SupportedKernels().front();
+  const auto transposed = [&](const std::string& filter, const std::string& pads) {
+    const Problem problem =
+        ParseProblem("conv2d float32 NHWC in=16,16,16,128 filter=" + filter +
+                     " strides=1,1 dilations=1,1 pads=" + pads + " padding=EXPLICIT");
+    return CountOf("image-lanes", problem, kernels).Of(WorkKind::kTransposed);
+  };
+  kernels.near_bytes = int64_t{16} << 20;
+  const double near = transposed("1,1,128,2", "0,0,0,0"),
+               near_of_3x3 = transposed("3,3,128,2", "1,1,1,1");
+  EXPECT_EQ(near, 16 * 16 * 16 * (128 + 2));
+  kernels.near_bytes = int64_t{2} << 20;
+  EXPECT_EQ(transposed("1,1,128,2", "0,0,0,0"), 1.5 * near);
+  EXPECT_EQ(transposed("3,3,128,2", "1,1,1,1"), near_of_3x3);
+}
+
 TEST(LanesWork, SharesTheLastTilesOfFewRows) {
   EXPECT_EQ(TilesAcross(1, 5), 1);
   EXPECT_EQ(TilesAcross(5, 5), 1);

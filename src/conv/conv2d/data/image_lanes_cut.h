@@ -63,6 +63,7 @@ struct ImageLanesCut {
   const int64_t channel_blocks, tile_cols;          // of a group's channels of the result
   const std::vector<VectorTile<Element>> tiles;     // of that many columns, most rows first
   const std::vector<SlidingTile<Element>> sliding;  // of the taps' rows, likewise, if sums slide
+  const bool near;                                  // all tensors; see KernelTable
 
  private:
   std::vector<VectorTile<Element>> ChooseTiles() const;
@@ -105,6 +106,7 @@ ImageLanesCut<Stored, Element>::ImageLanesCut(const Problem& problem, const Kern
       tile_cols(CeilDiv(sum.result_c, channel_blocks)),
       tiles(ChooseTiles()),
       sliding(ChooseSlidingTiles()),
+      near(problem.OperandBytes() + problem.ResultBytes() <= table.near_bytes * num_threads),
       lists_(MakeLists()) {}
 
 template <class Stored, class Element>

@@ -159,6 +159,21 @@ TEST(LanesWork, CountsStreamsOfImagesThatAreFar) {
   EXPECT_EQ(transposed("3,3,128,2", "1,1,1,1"), near_of_3x3);
 }
 
+TEST(LanesWork, CountsPlanesThatManyFiltersMeet) {
+  const KernelTable& kernels = SupportedKernels().front();
+  const auto of_filter = [&](int64_t filters, WorkKind kind) {
+    const Problem problem =
+        ParseProblem("conv2d float32 NCHW in=1,1,40,40 filter=" + ListOf({5, 5, 1, filters}) +
+                     " strides=1,1 dilations=1,1 pads=2,2,2,2 padding=EXPLICIT");
+    return CountOf("planes", problem, kernels).Of(kind) / static_cast<double>(filters);
+  };
+  for (const WorkKind kind : {WorkKind::kPlaneFma, WorkKind::kPlaneLoad}) {
+    EXPECT_GT(of_filter(4, kind), 0);
+    EXPECT_EQ(of_filter(8, kind), 1.5 * of_filter(4, kind));
+    EXPECT_EQ(of_filter(32, kind), of_filter(8, kind));
+  }
+}
+
 TEST(LanesWork, SharesTheLastTilesOfFewRows) {
   EXPECT_EQ(TilesAcross(1, 5), 1);
   EXPECT_EQ(TilesAcross(5, 5), 1);

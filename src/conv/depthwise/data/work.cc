@@ -175,7 +175,8 @@ Work CountDirect(const DepthwiseDataCut& cut, const KernelTable& kernels) {
 
 namespace {
 
-// The sums of one plane of results of a part of the rows.
+// The sums of one plane of results of a part of the rows. Products of a plane with many filters
+// take longer beside those of matrices, by the times of all machines in data/perf.
 void CountRows(const PlanesCut& cut, const VisitedRows& rows, double planes,
                const KernelTable& kernels, Work* work) {
   const bool f64 = cut.compute_bytes == 8, wide = HasWideVectors(kernels);
@@ -194,9 +195,12 @@ void CountRows(const PlanesCut& cut, const VisitedRows& rows, double planes,
   for (const ColPhase& phase : cut.col_phases) terms += phase.num_terms();
   // Those of 3x3 stay in registers, where there are many.
   const bool kept = wide && rows.most_live == 3 && terms == 3 && rows.line.stride == 1;
-  work->Add(WorkKind::kPlaneFma, planes * Product(issued * terms));
-  work->Add(WorkKind::kPlaneLoad,
-            planes * Product(terms * (sources * row.vectors + (kept ? 0 : live * row.tiles))));
+  constexpr int64_t kManyFilters = 8;
+  const double longer = cut.multiplier >= kManyFilters ? 1.5 : 1;
+  work->Add(WorkKind::kPlaneFma, longer * planes * Product(issued * terms));
+  work->Add(
+      WorkKind::kPlaneLoad,
+      longer * planes * Product(terms * (sources * row.vectors + (kept ? 0 : live * row.tiles))));
   const double of_phases = planes * Product(cut.num_phases());
   work->Add(WorkKind::kFold,
             of_phases * Product((rows.line.count + rows.most_live - 1) * row.vectors));

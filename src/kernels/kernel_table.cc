@@ -93,6 +93,19 @@ int64_t NearBytes([[maybe_unused]] int64_t second_cache_bytes) {
   return 16 * kMebibyte;
 }
 
+// AMD's third-level caches belong to a few cores: a thread finds less than half of one. Others' are
+// of all cores: the more the larger, so it finds a fifth, and of the largest ones less.
+int64_t LastCacheBytes() {
+  constexpr int64_t kMebibyte = int64_t{1} << 20, kLeast = 12 * kMebibyte;
+#if defined(__x86_64__) && defined(_SC_LEVEL3_CACHE_SIZE)
+  constexpr int64_t kMost = 48 * kMebibyte;
+  if (!__builtin_cpu_is("amd")) {
+    return std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE) / 5, kLeast, kMost);
+  }
+#endif
+  return kLeast;
+}
+
 std::vector<KernelTable> MakeTables() {
   std::vector<KernelTable> tables;
   for (const IsaRow& row : kIsas) {
@@ -104,6 +117,7 @@ std::vector<KernelTable> MakeTables() {
     table.takes_bf16_pairs = table.has_bf16_pairs && IsQuickerByPairs();
     table.second_cache_bytes = SecondCacheBytes();
     table.near_bytes = NearBytes(table.second_cache_bytes);
+    table.last_cache_bytes = LastCacheBytes();
     FillIndirectGemmKernels(table);
     FillVectorGemmKernels(table);
     FillVectorOuterKernels(table);

@@ -47,6 +47,10 @@ struct KernelTable {
   // one that answers nearly as soon.
   int64_t near_bytes;
 
+  // The last cache keeps so many bytes of a thread's tensors, among them lines of which only a part
+  // has been written.
+  int64_t last_cache_bytes;
+
   // Copies bytes; whole lines of `to` are written around the caches, and the caller fences.
   void (*stream_bytes)(const void* from, void* to, int64_t bytes);
 

@@ -53,16 +53,20 @@ TEST(DepthwiseInPlace, OfResultsThatLeaveTheCaches) {
   }
 }
 
-// Results in pixels that are no whole lines are written around the caches row by row.
+// Results in pixels that are no whole lines are written around the caches row by row, by several
+// threads, too, from as many bytes on as this machine's last cache keeps, and some more.
 TEST(DepthwiseInPlace, OfRowsThatLeaveTheCaches) {
+  const int64_t bytes = SupportedKernels().front().last_cache_bytes + (int64_t{4} << 20);
   for (const char* const type : {"float32", "float64", "float16", "bfloat16"}) {
     for (const bool forward : {true, false}) {
-      const int64_t images = forward ? 1 : 2, channels = 208 / InfoOf(*ParseDType(type)).bytes | 1;
+      const int64_t images = forward ? 1 : 2, of_number = InfoOf(*ParseDType(type)).bytes;
+      const int64_t channels = 208 / of_number | 1;
+      const int64_t rows = bytes / (2 * 159 * channels * of_number) + 1;
       const std::string op = forward ? "depthwise_conv2d " : "depthwise_conv2d_backprop_input ";
       const Problem problem = ParseProblem(
-          op + type + " NHWC in=" + ListOf({images, 161, 159, channels}) + " filter=3,5," +
+          op + type + " NHWC in=" + ListOf({images, rows, 159, channels}) + " filter=1,3," +
           ListOf({channels, 1}) + " strides=" + (forward ? "1,1" : "2,3") +
-          " dilations=1,1 pads=1,1,2,2 padding=EXPLICIT");
+          " dilations=1,1 pads=0,0,1,1 padding=EXPLICIT");
       CheckAlgorithm("direct", problem, RandomOperands(problem, 1, Values::kSpecial));
     }
   }
@@ -70,7 +74,8 @@ TEST(DepthwiseInPlace, OfRowsThatLeaveTheCaches) {
 
 // Rows of 256 KiB and less, of two tensors that together leave the caches.
 TEST(DepthwiseInPlace, StreamsRowsOfPixelsThatAreNoWholeLines) {
-  for (const KernelTable& kernels : SupportedKernels()) {
+  for (KernelTable kernels : SupportedKernels()) {
+    kernels.last_cache_bytes = int64_t{12} << 20;
     const bool has_vectors = kernels.vector_bytes >= 16;
     const auto streams = [&](int64_t rows, int64_t cols, int64_t channels, int num_threads = 1) {
       const Problem problem = ParseProblem(
@@ -81,6 +86,9 @@ TEST(DepthwiseInPlace, StreamsRowsOfPixelsThatAreNoWholeLines) {
     EXPECT_EQ(streams(86, 640, 24), has_vectors);
     EXPECT_FALSE(streams(84, 640, 24)) << "below 10 MiB";
     EXPECT_FALSE(streams(86, 640, 24, 2));
+    kernels.last_cache_bytes *= 2;
+    EXPECT_FALSE(streams(120, 640, 24)) << "a larger cache";
+    kernels.last_cache_bytes /= 2;
     EXPECT_EQ(streams(120, 640, 24, 2), has_vectors);
     EXPECT_FALSE(streams(86, 640, 32)) << "whole lines";
     EXPECT_EQ(streams(32, 1638, 40), has_vectors);

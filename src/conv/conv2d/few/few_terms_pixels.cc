@@ -186,9 +186,8 @@ template <class Stored>
 bool FewTermsOfPixelsPlan<Stored>::StreamsStrips(const Problem& problem,
                                                  const KernelTable& table) const {
   constexpr int kLeastVector = 16;  // bytes
-  constexpr int64_t kLeastResult = int64_t{12} << 20;
   return channels_ * int64_t{sizeof(Compute)} % kLineBytes != 0 &&
-         table.vector_bytes >= kLeastVector && problem.ResultBytes() >= kLeastResult &&
+         table.vector_bytes >= kLeastVector && problem.ResultBytes() >= table.last_cache_bytes &&
          !PaysToCache(problem, num_threads_);
 }
 

@@ -33,10 +33,11 @@ constexpr int64_t kLeastStreamed = 16;
 // The calls of all rows of a part are kept.
 constexpr int64_t kMostPartRows = 4096;
 
-// True if caches lose lines of so many bytes, operands and results, between the writes of a line's
-// parts.
-bool LoseParts(int64_t bytes, int num_threads) {
-  return bytes >= int64_t{num_threads == 1 ? 10 : 14} << 20;
+// True if caches that keep `kept` bytes for a thread lose lines of so many, operands and results,
+// between the writes of a line's parts, which come some rows of operands apart.
+bool LoseParts(int64_t bytes, int64_t kept, int num_threads) {
+  constexpr int64_t kOfThreads = int64_t{4} << 20;
+  return bytes >= kept * 5 / 6 + (num_threads == 1 ? 0 : kOfThreads);
 }
 
 }  // namespace
@@ -151,6 +152,7 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().forward_rows != nullptr;
   });
   constexpr int64_t kTwoSets = 2048;  // bytes from pixel to pixel
+  constexpr int64_t kMostDownRows = int64_t{12} << 20;
   const bool has_lines = kernels.vector_bytes >= kLineBytes;
   const bool crowds =
       has_lines && source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
@@ -158,7 +160,7 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
   const bool takes_long = stored_bytes < int64_t{sizeof(float)} && cols.stride == 1;
   const bool kept = has_lines ? CachesHold(TensorBytes(), num_threads) &&
                                     TensorBytes() < (takes_long ? near * 3 / 2 : near)
-                              : !LoseParts(TensorBytes(), num_threads);
+                              : !LoseParts(TensorBytes(), kMostDownRows, num_threads);
   return has_kernel && source_in_place && result_in_place && !crowds && kept &&
          CanMakeAllRows(rows, cols);
 }
@@ -210,11 +212,12 @@ bool DepthwiseDataCut::StreamsResult(int num_threads) const {
 
 // A row of pixels that are no whole lines is many of them together: it is written around the caches
 // as one where it stays in the second cache until then.
-bool DepthwiseDataCut::StreamsRows(int num_threads) const {
+bool DepthwiseDataCut::StreamsRows(const KernelTable& kernels, int num_threads) const {
   constexpr int64_t kMostRow = int64_t{256} << 10;
   return result.w * result.c * stored_bytes <= kMostRow && source_in_place && result_in_place &&
          result.c * stored_bytes % kLineBytes != 0 && chunks.count() == 1 && col_parts == 1 &&
-         lanes * element_bytes >= kLeastStreamed && LoseParts(TensorBytes(), num_threads);
+         lanes * element_bytes >= kLeastStreamed &&
+         LoseParts(TensorBytes(), kernels.last_cache_bytes, num_threads);
 }
 
 // Where chunks of planes are alike in every image.
@@ -376,7 +379,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   }
   FillThreads(num_channels, num_threads);
   streams = !all_rows && StreamsResult(num_threads);
-  streams_rows = !all_rows && StreamsRows(num_threads);
+  streams_rows = !all_rows && StreamsRows(kernels, num_threads);
   chunks_of_image = ChunksOfImage();
   FindCols();
   for (int64_t part = 0; all_rows && part < row_parts; ++part) {

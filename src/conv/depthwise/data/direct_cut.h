@@ -113,7 +113,7 @@ struct DepthwiseDataCut {
   void FillThreads(int64_t num_channels, int num_threads);
   int64_t TensorBytes() const;
   bool StreamsResult(int num_threads) const;
-  bool StreamsRows(int num_threads) const;
+  bool StreamsRows(const KernelTable& kernels, int num_threads) const;
   bool MakesAllRows(const Problem& problem, const KernelTable& kernels, int num_threads) const;
   bool TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const;
   bool TakesPartsOfPixels() const;

@@ -87,14 +87,14 @@ TEST(ChannelLanesCut, ZerosOfLargeResultsGoAroundTheCaches) {
 }
 
 TEST(ChannelLanesCut, CachesResultsOfOnePhase) {
-  const auto caches = [](const std::string& line) {
+  const auto streams = [](const std::string& line) {
     const Problem problem = ParseProblem(line + " dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
-    return ChannelLanesCut<float, float>(problem, SupportedKernels().front(), 1).caches_result;
+    return ChannelLanesCut<float, float>(problem, SupportedKernels().front(), 1).streams_result;
   };
-  EXPECT_TRUE(caches("conv2d float32 NHWC in=7,112,112,4 filter=1,1,4,16 strides=1,1"));
-  EXPECT_TRUE(caches("conv2d float32 NHWC in=7,112,112,1 filter=2,2,1,64 strides=2,2"));
-  EXPECT_FALSE(
-      caches("conv2d_backprop_input float32 NHWC in=7,112,112,16 filter=2,2,16,4 strides=2,2"));
+  EXPECT_FALSE(streams("conv2d float32 NHWC in=7,112,112,4 filter=1,1,4,16 strides=1,1"));
+  EXPECT_FALSE(streams("conv2d float32 NHWC in=7,112,112,1 filter=2,2,1,64 strides=2,2"));
+  EXPECT_TRUE(
+      streams("conv2d_backprop_input float32 NHWC in=7,112,112,16 filter=2,2,16,4 strides=2,2"));
 }
 
 ChannelLanesCut<float, float> StridedCut(const std::string& line) {
@@ -146,6 +146,20 @@ TEST(ChannelLanesStages, HoldChunksOfTheSourceThatCachesHold) {
   EXPECT_EQ(pixels("filter=8,8,4,64 strides=1,1"), 16384);
   EXPECT_EQ(pixels("filter=1,1,4,64 strides=8,8"), 16384);
   EXPECT_EQ(pixels("filter=32,32,4,64 strides=32,32"), 512);
+}
+
+// Lines on their way around the caches hold up what comes from the second one.
+TEST(ChannelLanesStages, HoldSmallChunksWherePanelsGoAroundTheCaches) {
+  if (SupportedKernels().front().vector_bytes < 32) GTEST_SKIP() << "panels of half a line";
+  const auto pixels = [](const std::string& rest) {
+    return StridedCut("conv2d float32 NHWC in=64,64," + rest + " strides=1,1 dilations=1,1")
+        .stages.chunk_pixels;
+  };
+  EXPECT_EQ(pixels("64,24 filter=1,1,24,512"), (1 << 15) / 24);
+  EXPECT_EQ(pixels("64,64 filter=1,1,64,512"), 1024);
+  EXPECT_EQ(pixels("64,24 filter=1,1,24,500"), (1 << 18) / 24) << "torn lines";
+  EXPECT_EQ(pixels("64,24 filter=1,1,24,16"), (1 << 18) / 24) << "one panel";
+  EXPECT_EQ(pixels("7,24 filter=1,1,24,32"), (1 << 18) / 24) << "below 4 MiB";
 }
 
 // The rows that a thread puts together of long ones are counted, and have a limit.

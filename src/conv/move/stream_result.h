@@ -39,9 +39,13 @@ inline bool IsLine(const void* address) {
 }
 
 // True if a result that kernels write in place, row by row, is best written around the caches: it
-// is too large to be found there afterwards, and its rows are whole lines.
+// is too large to be found there afterwards, and its rows are whole lines if the first one begins
+// with one.
+inline bool PaysToStream(int64_t bytes, int64_t row_bytes) {
+  return bytes >= kLeavesTheCaches && row_bytes % kLineBytes == 0;
+}
 inline bool PaysToStream(const void* result, int64_t bytes, int64_t row_bytes) {
-  return bytes >= kLeavesTheCaches && row_bytes % kLineBytes == 0 && IsLine(result);
+  return PaysToStream(bytes, row_bytes) && IsLine(result);
 }
 
 // A result in planes is written a vector of each plane in turn. Where planes begin at the same

@@ -93,15 +93,17 @@ int64_t SharesOfChunks(const TapSum& sum, const ChannelLanesNeeds& needs,
 
 }  // namespace
 
-int64_t MostChunkPixels(const TapSum& sum, int64_t source_c) {
-  constexpr int64_t kCachedNumbers = 1 << 18, kLeast = 1024, kLeastOfStrided = 512, kMost = 16384;
+int64_t MostChunkPixels(const TapSum& sum, int64_t source_c, bool near) {
+  constexpr int64_t kCachedNumbers = 1 << 18, kNearNumbers = 1 << 15;
+  constexpr int64_t kLeast = 1024, kLeastOfStrided = 512, kMost = 16384;
   int64_t met = 1;  // pixels of the source that are one more for each of the result
   for (const auto* phases : {&sum.row_phases, &sum.col_phases}) {
     if (phases->empty()) continue;  // no elements
     const AxisPhase& phase = phases->front();
     met *= std::clamp<int64_t>(std::ssize(phase.taps), 1, phase.source_step);
   }
-  return std::clamp<int64_t>(kCachedNumbers / (source_c * met), met == 1 ? kLeast : kLeastOfStrided,
+  const int64_t numbers = near ? kNearNumbers : kCachedNumbers;
+  return std::clamp<int64_t>(numbers / (source_c * met), met == 1 ? kLeast : kLeastOfStrided,
                              kMost) *
          sum.num_phases();
 }

@@ -71,8 +71,8 @@ struct ChannelLanesStages {
 
 // Pixels of a chunk: enough for every class to fill its tiles and for a panel's way into the cache
 // to pay, few enough for the source that they meet, of all groups, to stay in a cache from panel to
-// panel.
-int64_t MostChunkPixels(const TapSum& sum, int64_t source_c);
+// panel; `near`, for most of it to stay in the first one.
+int64_t MostChunkPixels(const TapSum& sum, int64_t source_c, bool near);
 // `sum` must outlive them.
 ChannelLanesStages CutStages(const TapSum& sum, const ChannelLanesNeeds& needs);
 
@@ -125,7 +125,7 @@ struct ChannelLanesCut {
   const DataShape source, result;      // of kept pixels; channels of the source as elements
   const Panels panels;                 // of one group
   const bool source_is_far;            // it is read where it lies, beyond the caches
-  const bool caches_result;            // if it is not staged, it is never written around them
+  const bool streams_result;           // around the caches, from where lines begin
   const bool streams_zeros;            // pixels without sums go around the caches
   const int64_t panels_together;       // that are packed at once
   const bool groups_apart;             // a task copies and computes the channels of one group
@@ -137,6 +137,7 @@ struct ChannelLanesCut {
  private:
   static bool Crowds(const TapSum& sum);
   std::vector<TapPhase> SummedPhases();
+  bool StreamsResult(const Problem& problem) const;
   bool FilterServesInPlace() const;
   int64_t PanelsTogether() const;
   SegmentSteps Steps(int64_t b) const {
@@ -172,11 +173,11 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       panels(CutPanels(kernels, sum.result_c)),
       source_is_far(!source_staged &&
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
-      caches_result(sum.num_phases() == 1 && PaysToCache(problem, num_threads)),
+      streams_result(StreamsResult(problem)),
       streams_zeros(LeaveTheCaches(problem.ResultBytes(), num_threads)),
       panels_together(PanelsTogether()),
       groups_apart(TakesGroupsApart()),
-      cached_pixels(MostChunkPixels(sum, source.c)),
+      cached_pixels(MostChunkPixels(sum, source.c, streams_result && panels.count > 1)),
       panels_per_pass(PanelsPerPass()),
       stages(CutStages(sum, Needs())),
       segments(phases, Steps(panels.cols), Parts()),
@@ -189,6 +190,15 @@ std::vector<TapPhase> ChannelLanesCut<Stored, Element>::SummedPhases() {
   auto of_summed = kPairs ? PhasesInPairs(sum) : PhasesOf(sum);
   if (!summed.all()) std::erase_if(of_summed, [](const auto& p) { return p.num_taps() == 0; });
   return of_summed;
+}
+
+// Panels of whole lines go around the caches, unless these hold all tensors.
+template <class Stored, class Element>
+bool ChannelLanesCut<Stored, Element>::StreamsResult(const Problem& problem) const {
+  constexpr int64_t kStored = sizeof(Stored);
+  if (result_staged || (sum.num_phases() == 1 && PaysToCache(problem, num_threads))) return false;
+  return panels.cols * kStored % kLineBytes == 0 &&
+         PaysToStream(problem.ResultBytes(), sum.result_c * kStored);
 }
 
 // A group's part of a tile's pixels meets in the same few sets of a cache where they are a large

@@ -140,7 +140,6 @@ class ChannelLanesRunner {
   static DataShape Innermost(const DataShape& shape, int64_t pixel) {
     return {DataFormat::kNHWC, shape.h, shape.w, pixel};
   }
-  bool StreamsResult() const;
   Operands Load(const ChannelLanesStage& stage, int64_t task, Slabs& slabs) const;
   void LoadSource(const Slab& slab, int64_t task, Element* to) const;
   void Store(const ChannelLanesStage& stage, int64_t task, const Operands& operands) const;
@@ -156,15 +155,6 @@ class ChannelLanesRunner {
   AlignedArray<Element> packed_;
   std::vector<ThreadScratch> threads_;
 };
-
-template <class Stored, class Element>
-bool ChannelLanesRunner<Stored, Element>::StreamsResult() const {
-  if (cut_.result_staged || cut_.caches_result) return false;
-  constexpr int64_t kStored = sizeof(Stored);
-  return cut_.panels.cols * kStored % kLineBytes == 0 &&
-         PaysToStream(args_.result, cut_.sum.batch * cut_.result.Image() * kStored,
-                      cut_.sum.result_c * kStored);
-}
 
 template <class Stored, class Element>
 auto ChannelLanesRunner<Stored, Element>::Load(const ChannelLanesStage& stage, int64_t task,
@@ -281,7 +271,8 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
       segment_table = &*cut_.in_place;
     }
   }
-  tile.far = cut_.source_is_far;
+  // The first panel of a chunk leaves its source near.
+  tile.far = cut_.source_is_far && panel.first_channel == 0;
   tile.in_pairs = sum.in_pairs;
   tile.sums = scratch.sums.data();
   const bool alone = cut_.groups_apart && cut_.result_staged;
@@ -293,7 +284,7 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
   }
   tile.num_cols = panel.num_channels;
   tile.odd = sizeof(Stored) == 2;
-  tile.stream = StreamsResult();
+  tile.stream = cut_.streams_result && IsLine(args_.result);
   const auto tiles = TilesOfWidth(cut_.kernels, panel.num_channels);
   CutShare(cut_.phases, chunk, tiles.front().rows, share, scratch.classes);
   const Range* of_phase = scratch.classes.data();

@@ -51,11 +51,14 @@ inline bool PaysToStream(const void* result, int64_t bytes, int64_t row_bytes) {
 // A result in planes is written a vector of each plane in turn. Where planes begin at the same
 // place of a page, halves of their lines reach memory slower around the caches than lines from
 // these do.
-inline bool PaysToStreamPlanes(const void* result, int64_t bytes, int64_t plane_bytes,
-                               int64_t vector_bytes) {
+inline bool PaysToStreamPlanes(int64_t bytes, int64_t plane_bytes, int64_t vector_bytes) {
   constexpr int64_t kPageBytes = 4096;
   const bool crowds = vector_bytes < kLineBytes && plane_bytes % kPageBytes == 0;
-  return !crowds && PaysToStream(result, bytes, plane_bytes);
+  return !crowds && PaysToStream(bytes, plane_bytes);
+}
+inline bool PaysToStreamPlanes(const void* result, int64_t bytes, int64_t plane_bytes,
+                               int64_t vector_bytes) {
+  return PaysToStreamPlanes(bytes, plane_bytes, vector_bytes) && IsLine(result);
 }
 
 }  // namespace convgrad

@@ -134,7 +134,7 @@ struct PixelLanesCut {
   const bool multiplies_padding;
   const bool result_is_planes;                    // a part's rows are neighbours in the result too
   const bool result_in_place;                     // and of the type that the micro-kernel gives it
-  const bool caches_result;                       // which is never written around them
+  const bool streams_result;                      // around the caches, from where lines begin
   const std::optional<BlockRows> block_rows;      // if blocks are rows of tiles, not channels
   const int64_t panel_cols;                       // pixels of a panel, at most
   const int64_t tile_rows, row_blocks;            // of the result's channels in a group
@@ -156,6 +156,7 @@ struct PixelLanesCut {
   bool TakesBlocksAsRows() const {
     return std::is_same_v<Stored, Element> && PaysToTakeBlocksAsRows(sum, phases, rows, cols);
   }
+  bool StreamsResult(const Problem& problem) const;
   int64_t PanelCols() const;
   bool ReadsFilterInPlace() const;
   bool ServesInPlace(const KernelTable& table) const;
@@ -183,7 +184,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       multiplies_padding(MeetsPadding(sum)),
       result_is_planes(ResultIsPlanes(problem.data_format, sum, cols)),
       result_in_place(result_is_planes && (kPairs || std::is_same_v<Stored, Compute>)),
-      caches_result(phases.size() == 1 && PaysToCache(problem, num_threads)),
+      streams_result(result_in_place && StreamsResult(problem)),
       block_rows(TakesBlocksAsRows() ? std::make_optional<BlockRows>(sum, phases, rows, cols)
                                      : std::nullopt),
       panel_cols(PanelCols()),
@@ -200,6 +201,14 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       result_stride(result_in_place ? result.h * result.w : parts.positions * cols.extent),
       terms(ListAllTerms(channel_stride)),
       in_place(source_in_place ? ListAllTerms(source.h * source.w) : std::vector<TermList>()) {}
+
+// Planes go around the caches, unless these hold all tensors.
+template <class Stored, class Element>
+bool PixelLanesCut<Stored, Element>::StreamsResult(const Problem& problem) const {
+  return !(phases.size() == 1 && PaysToCache(problem, num_threads)) &&
+         PaysToStreamPlanes(problem.ResultBytes(), result.h * result.w * int64_t{sizeof(Stored)},
+                            kernels.lanes * int64_t{sizeof(Compute)});
+}
 
 // Whole lines of the result, where a tile has one: none is then written in two parts.
 template <class Stored, class Element>
@@ -274,20 +283,18 @@ int64_t PixelLanesCut<Stored, Element>::Shares() const {
                     num_threads);
 }
 
-// Panels that stay in the second-level cache, or, for many blocks of wide tiles, in the first one,
-// while all blocks of rows pass over them. A block so writes its planes in runs of several lines,
-// in few pages at a time: planes that are no whole lines else share one with each panel's
-// neighbour, which would have left the cache in between. A single block of rows reads best what is
-// fetched one panel ahead.
+// Panels that stay in the first cache, or, of short vectors, which take longer to need as much, in
+// the second-level one, while all blocks of rows pass over them. A block so writes its planes in
+// runs of several lines, in few pages at a time: planes that are no whole lines else share one with
+// each panel's neighbour, which would have left the cache in between. A single block of rows reads
+// best what is fetched one panel ahead.
 template <class Stored, class Element>
 int64_t PixelLanesCut<Stored, Element>::FewPanels() const {
-  constexpr int64_t kSecondBytes = 64 << 10, kFirstBytes = 32 << 10, kManyBlocks = 8;
+  constexpr int64_t kFirstBytes = 32 << 10, kSecondBytes = 64 << 10;
   if (kPairs || block_rows || !result_in_place || row_blocks == 1) return 1;
   const bool fills_lines = kernels.lanes * int64_t{sizeof(Compute)} >= kLineBytes;
-  const int64_t cached_bytes =
-      fills_lines && row_blocks >= kManyBlocks ? kFirstBytes : kSecondBytes;
   const int64_t panel_bytes = sum.source_c * TileCols() * int64_t{sizeof(Element)};
-  return std::max<int64_t>(1, cached_bytes / panel_bytes);
+  return std::max<int64_t>(1, (fills_lines ? kFirstBytes : kSecondBytes) / panel_bytes);
 }
 
 // Lanes of the last tile reach past the last pixel, in the last plane too. An odd number of lines

@@ -198,7 +198,6 @@ template <class Stored, class Element>
 void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScratch& scratch,
                                                  Result* to) const {
   if (cut_.block_rows) return FoldBlockRows(place, scratch, to);
-  constexpr int64_t kBytes = sizeof(Result);
   const TapSum& sum = cut_.sum;
   GemmTileArgs<Element> args{};
   args.a = cut_.filter_steps
@@ -218,10 +217,7 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
     } else {
       args.c = result;
     }
-    args.stream = cut_.result_in_place && !cut_.caches_result &&
-                  PaysToStreamPlanes(result, sum.batch * cut_.result.Image() * kBytes,
-                                     cut_.result_stride * kBytes,
-                                     cut_.kernels.lanes * int64_t{sizeof(Compute)});
+    args.stream = cut_.streams_result && IsLine(result);
     RunPanel(args,
              FindPanel(place, panels, {panel, panel + args.num_panels}, scratch.planes.data()),
              place.rows);

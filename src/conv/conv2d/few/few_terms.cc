@@ -144,9 +144,8 @@ bool HasFewTermsOfPlanes(const Problem& problem, const KernelTable& kernels) {
   if (problem.OperandBytes() + problem.ResultBytes() <= kNearBytes) return terms <= kMostNearTerms;
   const ConvGeometry& g = problem.geometry;
   const int64_t plane_bytes = g.out_h * g.out_w * InfoOf(problem.dtype).bytes;
-  const void* const any_line = nullptr;
   return terms <= kMostStreamedTerms && kernels.vector_bytes < kLineBytes &&
-         PaysToStreamPlanes(any_line, problem.ResultBytes(), plane_bytes, kernels.vector_bytes);
+         PaysToStreamPlanes(problem.ResultBytes(), plane_bytes, kernels.vector_bytes);
 }
 
 // So few terms are one block. Numbers of 16 bits are copied, as im2col does.

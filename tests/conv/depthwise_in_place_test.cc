@@ -110,6 +110,26 @@ std::string DrawCrowdedPixels(Draw& draw) {
          " pads=" + ListOf({draw(0, 4), draw(0, 4), draw(0, 4), draw(0, 4)}) + " padding=EXPLICIT";
 }
 
+TEST(DepthwiseInPlace, CopiesCrowdedPixelsOfEnoughRows) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kScalar) continue;
+    const auto copies = [&](int64_t kernel, int64_t channels, int64_t stride = 1) {
+      const Problem problem =
+          ParseProblem("depthwise_conv2d float32 NHWC in=" + ListOf({1, 20, 20, channels}) +
+                       " filter=" + ListOf({kernel, kernel, channels, 1}) + " strides=" +
+                       ListOf({stride, stride}) + " dilations=1,1 pads=3,3,3,3 padding=EXPLICIT");
+      return !DepthwiseDataCut(problem, kernels, 1).source_in_place;
+    };
+    EXPECT_FALSE(copies(6, 256));
+    EXPECT_TRUE(copies(7, 256));
+    EXPECT_FALSE(copies(4, 768)) << "too far apart to be fetched";
+    EXPECT_TRUE(copies(5, 768));
+    EXPECT_FALSE(copies(5, 768, 2));
+    EXPECT_TRUE(copies(4, 512));
+    EXPECT_FALSE(copies(7, 272));
+  }
+}
+
 TEST_P(DepthwiseInPlaceOf, RandomProblemsOfCrowdedPixels) {
   CheckOnRandomProblems("direct", 40, 11, DrawCrowdedPixels, RandomOperands, GetParam());
 }

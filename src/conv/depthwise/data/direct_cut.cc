@@ -290,14 +290,16 @@ void DepthwiseDataCut::MeasureWorker() {
 // The first cache holds few pixels that lie a large power of two apart, because their lines share
 // sets of it, and what neighbouring tiles and rows of results read again comes from the second one.
 // Copying pixels costs less if many rows of results read each, the fewer sets the fewer rows, and
+// the fewer, too, where pixels lie too far apart for the machine to fetch them by itself; and if
 // strides leave each of them several terms.
 bool DepthwiseDataCut::PixelsCrowd() const {
-  constexpr int64_t kAllSets = 4096, kLeastTaps = 5;  // the first: bytes from a set to itself
+  constexpr int64_t kAllSets = 4096;  // bytes from a set to itself
+  constexpr int64_t kFetchedApart = 2048, kLeastTaps = 5;
   const int64_t common = std::gcd(source.c * stored_bytes, kAllSets), sets = kAllSets / common;
   const bool widened = stored_bytes < element_bytes;
   const bool few_taps = rows.kernel * cols.kernel < kLeastTaps * rows.stride * cols.stride;
   if (sets > (widened ? 1 : 4) || few_taps) return false;
-  double least = sets == 4 ? 7 : 3.5;
+  double least = sets < 4 ? 3.5 : source.c * stored_bytes > kFetchedApart ? 5 : 7;
   if (sets == 1 && widened) least = 4;
   if (sets == 1 && !widened && TensorBytes() < kTensorsLeaveTheCaches) least = 3;
   return static_cast<double>(rows.kernel) >= least * static_cast<double>(rows.stride);

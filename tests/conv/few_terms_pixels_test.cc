@@ -103,6 +103,24 @@ TEST(PixelsOfFewTerms, AreOfMoreTermsForShortVectors) {
   }
 }
 
+// A filter of the second cache, of fewer terms, for results that don't go around the caches.
+TEST(PixelsOfFewTerms, ReadTheSecondCacheForFewerTerms) {
+  for (const KernelTable& kernels : SupportedKernels()) {
+    if (kernels.isa == Isa::kScalar) continue;
+    const bool is_short = kernels.vector_bytes < 64;
+    for (const char* op : {"conv2d", "conv2d_backprop_input"}) {
+      const auto takes = [&](const Pixels& pixels) {
+        return Takes("few-terms", ProblemOf(op, pixels), kernels);
+      };
+      EXPECT_TRUE(takes({1, 20, 20, 20, 1000})) << op;
+      EXPECT_EQ(takes({1, 20, 20, 21, 1000}), is_short) << op;
+      EXPECT_TRUE(takes({1, 40, 40, 20, 1001})) << op << ", torn lines";
+      EXPECT_EQ(takes({1, 40, 40, 20, 1008}), is_short) << op << ", around the caches";
+      EXPECT_FALSE(takes({1, 20, 20, 20, 1700})) << op;
+    }
+  }
+}
+
 // Pixels that begin at the same place of a page, by short vectors.
 TEST(PixelsOfFewTerms, TakesCrowdedPixelsOneByOne) {
   const auto calls = [](const Pixels& pixels, const KernelTable& kernels) {

@@ -329,14 +329,25 @@ bool MeetsOneEach(const std::vector<AxisPhase>& phases, int64_t source_size) {
          (phase.count - 1) * phase.source_step < source_size;
 }
 
+constexpr int64_t kMostFilterBytes = int64_t{128} << 10;
+
 // True of a filter that stays near while each tile meets all of it: in the first cache if vectors
 // are whole lines, or its rows would crowd in few sets.
 bool FilterStaysNear(const Problem& problem, const TapSum& sum, const KernelTable& kernels) {
-  constexpr int64_t kMostBytes = int64_t{128} << 10;
   const int64_t bytes = std::max<int64_t>(InfoOf(problem.dtype).bytes, sizeof(float));
   const bool near =
       kernels.vector_bytes >= kLineBytes || PixelsCrowd(sum.result_c * bytes, kernels);
-  return problem.NumElements(Role::kFilter) * bytes <= (near ? kFirstCacheBytes : kMostBytes);
+  return problem.NumElements(Role::kFilter) * bytes <= (near ? kFirstCacheBytes : kMostFilterBytes);
+}
+
+// True of a filter from which whole lines come soon enough out of the second cache, for sums of so
+// few terms that their results take as long; lines that go around the caches would hold them up.
+bool FilterIsSecondToResult(const Problem& problem, const TapSum& sum, const KernelTable& kernels) {
+  constexpr int64_t kMostTerms = 20;
+  const int64_t bytes = InfoOf(problem.dtype).bytes;
+  return kernels.vector_bytes >= kLineBytes && sum.source_c <= kMostTerms &&
+         problem.NumElements(Role::kFilter) * bytes <= kMostFilterBytes &&
+         !PaysToStream(problem.ResultBytes(), sum.result_c * bytes);
 }
 
 // Writing a pixel of some lines is what takes time, most of all where panels of channels, of
@@ -349,7 +360,7 @@ bool HasFewTermsForPixels(const Problem& problem, const TapSum& sum, const Kerne
   const bool far = short_vectors && problem.ResultBytes() >= kTensorsLeaveTheCaches;
   const int64_t pixel_bytes = sum.result_c * InfoOf(problem.dtype).bytes;
   return sum.source_c <= (far ? kMostFarTerms : kMostTerms) && pixel_bytes >= kFewestPixelBytes &&
-         FilterStaysNear(problem, sum, kernels);
+         (FilterStaysNear(problem, sum, kernels) || FilterIsSecondToResult(problem, sum, kernels));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class FilterGradientAhead {
     tiles_ = cut_.TilesOf(pass);
     step_ = 0;
     // The machine's own prefetcher follows pixels in order, and parts of each within the caches.
-    if (cut_.ReadsPixelsInOrder() || cut_.ReadsOperandsFromCaches()) return;
+    if (cut_.FewReadPixelsInPlace() || cut_.ReadsOperandsFromCaches()) return;
     const ConvGeometry& g = cut_.geometry;
     const PixelStage* next = &stage + 1;
     if (next == cut_.stages.data() + cut_.stages.size() || cut_.passes.size() > 1) return;

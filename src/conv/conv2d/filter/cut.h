@@ -201,12 +201,13 @@ struct FilterCut {
     const ConvGeometry& g = geometry;
     return g.kernel_w == 1 && g.stride_w == 1 && g.out_w == g.in_w && g.in_w % 2 == 0;
   }
-  // The only tile reads the pixels of the only panel where they lie, one right behind the other.
-  bool ReadsPixelsInOrder() const {
-    const bool one_tile = sizes.panels.count * row_blocks * tile_taps == 1;
-    if (format != DataFormat::kNHWC || !one_tile) return false;
-    return inputs_in_lanes ? UsesInputInPlace() && geometry.in_c == sizes.panels.cols
-                           : UsesOutputInPlace() && geometry.out_c == sizes.panels.cols;
+  // Pixels are read where they lie, in order, by so few multiply-adds that to fetch them would take
+  // as long: those of one tile, or some more by vectors whose lines come sooner.
+  bool FewReadPixelsInPlace() const {
+    const int64_t few = sizes.vectors_are_lines ? 64 : 16;
+    const int64_t tiles = sizes.panels.count * row_blocks * tile_taps;
+    return format == DataFormat::kNHWC && UsesInputInPlace() && UsesOutputInPlace() &&
+           tiles * sizes.tile_rows * (sizes.panels.cols / sizes.lanes) <= few;
   }
   // The columns that a stage holds of a row of the input, and of out_backprop.
   GridColumns InputColumns() const {

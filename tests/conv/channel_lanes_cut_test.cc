@@ -22,7 +22,7 @@ TEST(ChannelLanesCut, PanelsThatShareLinesArePackedTogether) {
           ParseProblem(op + " float32 NHWC in=1,7,7,200 filter=1,1,200," + std::to_string(out_c) +
                        " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
       const ChannelLanesCut<float, float> cut(problem, table, 1);
-      EXPECT_EQ(cut.panels_per_pass, cut.panels_together);
+      EXPECT_EQ(cut.PackedElements(), cut.panels_together * cut.PanelElements());
       return cut.panels_together;
     };
     // Vectors of half a line come three to a panel; those of a line end with it.
@@ -249,6 +249,32 @@ TEST(ChannelLanesStages, GiveThreadsEquallyManyTasks) {
     }
   }
   EXPECT_EQ(CutOf("NHWC in=1,147,147,32 filter=3,3,32,64", 1).stages.shares, 1);
+}
+
+// Panels of one chunk are computed by those who pack them; what is left, and the panels of many
+// pixels, threads share.
+TEST(ChannelLanesStages, GiveThreadsEquallyManyPanelsToPack) {
+  const auto own = [](const std::string& sizes, int threads, int64_t* all = nullptr) {
+    const auto cut = CutOf(sizes, threads);
+    if (all != nullptr) *all = cut.NumPanels();
+    return cut.stages.own_panels;
+  };
+  for (const int64_t channels : {256, 512, 1280}) {
+    const std::string filter = " filter=3,3,64," + std::to_string(channels);
+    int64_t all = 0;
+    EXPECT_EQ(own("NHWC in=1,14,14,64" + filter, 1, &all), all);
+    for (const int threads : {2, 3}) {
+      EXPECT_EQ(own("NHWC in=1,4,4,64" + filter, threads), 0) << "the filter serves in place";
+      const int64_t owned = own("NHWC in=1,14,14,64" + filter, threads);
+      EXPECT_LE(owned, all);
+      EXPECT_GT(owned, all - 2 * threads) << channels;  // two that share lines are packed at once
+      EXPECT_EQ(own("NHWC in=1,33,32,64" + filter, threads), 0) << "many pixels";
+    }
+  }
+  if (SupportedKernels().front().vector_bytes == 64) {
+    EXPECT_EQ(own("NHWC in=1,14,14,64 filter=3,3,64,88", 2), 2);
+    EXPECT_EQ(own("NHWC in=1,14,14,64 filter=3,3,64,72", 2), 0) << "the second half as wide";
+  }
 }
 
 TEST(ChannelLanesStages, OfThreadsOwnAreAMultipleOfThem) {

@@ -38,7 +38,8 @@ ChannelLanesStages StagesOfGroups(const TapSum& sum, const ChannelLanesNeeds& ne
   results.ForEachKind([&](const Slab& slab, int64_t) {
     most_pixels = std::max(most_pixels, slab.num_images() * slab.num_rows() * sum.result_w);
   });
-  return {sum, results, /*are_staged=*/true, /*own=*/true, most_pixels, /*shares=*/1};
+  return {sum,         results, /*are_staged=*/true, /*own=*/true, most_pixels, /*own_panels=*/0,
+          /*shares=*/1};
 }
 
 // How much of source and result a stage of a thread's own should have; 0: threads share stages.
@@ -63,16 +64,32 @@ bool ServeThreads(const TapSum& sum, const SlabCuts& own, int num_threads) {
   return 2 * rows <= 3 * sum.batch * sum.source_h;
 }
 
+// How many panels threads pack and compute one by one, the same number each: what one has packed
+// for another comes from its cache, after both have waited. Many pixels take so long that threads
+// rather share them evenly.
+int64_t OwnPanels(const TapSum& sum, const ChannelLanesNeeds& needs,
+                  const ChannelLanesStages& stages) {
+  constexpr int64_t kMostPixels = 1024;
+  const bool one_chunk = !stages.own && stages.size() == 1 && stages[0].chunks.size() == 1;
+  const bool few_pixels = needs.num_threads == 1 || PixelsOf(sum) <= kMostPixels;
+  if (!one_chunk || !few_pixels || needs.panels_together == 0) return 0;
+  const int64_t packings = CeilDiv(needs.num_panels, needs.panels_together);
+  const int64_t threads = needs.num_threads;
+  const int64_t even = threads > 1 && needs.last_is_narrow ? packings - 1 : packings;
+  const int64_t owned = even - even % threads;
+  return std::min(owned * needs.panels_together, needs.num_panels);
+}
+
 // How many shares of a chunk's tiles threads take. Each thread should have equally many tasks,
 // which are shares with one panel each, and some for who is done early, but a panel may come from
 // the third-level cache for each of them: a share has some tiles, unless threads would then have
 // far from equally many.
 int64_t SharesOfChunks(const TapSum& sum, const ChannelLanesNeeds& needs,
                        const ChannelLanesStages& stages) {
-  if (needs.num_threads == 1 || stages.own) return 1;
+  const int64_t panels = std::min(needs.num_panels - stages.own_panels, needs.panels_per_pass);
+  if (needs.num_threads == 1 || stages.own || panels == 0) return 1;
   constexpr int64_t kFewestPixels = 48, kLeastPixels = 12, kTasksPerThread = 4;
   constexpr double kEven = 1.03, kFair = 1.1;  // the most tasks of a thread, of the mean
-  const int64_t panels = std::min(needs.num_panels, needs.panels_per_pass);
   const int64_t chunks = stages[0].chunks.size();
   const int64_t pixels = PixelsOf(sum) / (stages.size() * chunks * needs.num_phases);
   const int64_t fewest = CeilDiv(pixels, kFewestPixels);
@@ -118,6 +135,7 @@ ChannelLanesStages CutStages(const TapSum& sum, const ChannelLanesNeeds& needs) 
                             /*are_staged=*/needs.staged_bytes > 0,
                             /*own=*/false,
                             needs.cached_pixels,
+                            /*own_panels=*/0,
                             /*shares=*/1};
   if (const int64_t own_bytes = OwnStageBytes(needs); stages.are_staged && own_bytes > 0) {
     stages.results = results_of(own_bytes, needs.num_threads);
@@ -129,6 +147,7 @@ ChannelLanesStages CutStages(const TapSum& sum, const ChannelLanesNeeds& needs) 
                             kMostStageBytes),
                    1);
   }
+  stages.own_panels = OwnPanels(sum, needs, stages);
   stages.shares = SharesOfChunks(sum, needs, stages);
   return stages;
 }

@@ -41,7 +41,9 @@ struct ChannelLanesNeeds {
   int64_t group_bytes;   // of one group's source, if groups are taken apart; else 0
   int64_t filter_bytes;  // of all panels
   int64_t num_panels, panels_per_pass;
-  int64_t cached_pixels;  // MostChunkPixels
+  int64_t panels_together;  // that are packed at once; 0: none is
+  bool last_is_narrow;      // so that its thread would have far less to do
+  int64_t cached_pixels;    // MostChunkPixels
   int64_t num_phases;
   int num_threads;
 };
@@ -52,7 +54,10 @@ struct ChannelLanesStages {
   bool are_staged;   // else there is one, whose operands are used where they lie
   bool own;          // threads take whole stages; else they share each
   int64_t chunk_pixels;
-  int64_t shares;  // that a chunk's tiles are dealt in, each with all panels
+  // So many panels threads pack and compute one by one, for the only chunk. A chunk's tiles are
+  // dealt in shares, each with all panels that are left.
+  int64_t own_panels;
+  int64_t shares;
 
   int64_t size() const { return results.size(); }
   ChannelLanesStage operator[](int64_t index) const { return StageOf(results[index]); }
@@ -99,6 +104,16 @@ struct ChannelLanesCut {
   int64_t NumTasks() const { return groups_apart ? sum.groups : 1; }
   int64_t PanelElements() const { return TermsOf(sum, phases) * panels.cols; }
   int64_t NumPanels() const { return sum.groups * panels.count; }
+  // Tasks of a chunk: panels, and shares with the others, of which `most` are taken at a time.
+  int64_t PanelTasks(int64_t most) const {
+    return stages.own_panels + stages.shares * std::min(most, NumPanels() - stages.own_panels);
+  }
+  // Of panels that are packed at a time.
+  int64_t PackedElements() const {
+    const int64_t owned = stages.own_panels > 0 ? num_threads * panels_together : 0;
+    return std::max(owned, std::min(panels_per_pass, NumPanels() - stages.own_panels)) *
+           PanelElements();
+  }
   int64_t SourceElements(const ChannelLanesStage& stage) const {
     return stage.Source().num_images() * stage.Source().num_rows() * source.w * SourcePixel();
   }
@@ -252,14 +267,9 @@ bool ChannelLanesCut<Stored, Element>::TakesGroupsApart() const {
          NumPanels() * PanelElements() * int64_t{sizeof(Element)} <= kPackedBytes;
 }
 
-// Panels that serve one chunk only are packed just before. Several threads would wait for each
-// other at the end of each pass.
 template <class Stored, class Element>
 int64_t ChannelLanesCut<Stored, Element>::PanelsPerPass() const {
   if (groups_apart) return NumPanels();
-  if (num_threads == 1 && sum.batch * sum.result_h * sum.result_w <= cached_pixels) {
-    return panels_together;
-  }
   return std::clamp<int64_t>(
       kPackedBytes / std::max<int64_t>(1, PanelElements() * int64_t{sizeof(Element)}), 1,
       NumPanels());
@@ -275,6 +285,8 @@ ChannelLanesNeeds ChannelLanesCut<Stored, Element>::Needs() const {
           .filter_bytes = NumPanels() * PanelElements() * int64_t{sizeof(Element)},
           .num_panels = NumPanels(),
           .panels_per_pass = panels_per_pass,
+          .panels_together = num_threads > 1 && FilterServesInPlace() ? 0 : panels_together,
+          .last_is_narrow = sum.groups == 1 && 10 * NumPanels() * panels.cols > 11 * sum.result_c,
           .cached_pixels = cached_pixels,
           .num_phases = sum.num_phases(),
           .num_threads = num_threads};
@@ -317,7 +329,7 @@ int64_t ChannelLanesCut<Stored, Element>::ScratchBytes() const {
     if (result_staged) result_elements = std::max(result_elements, ResultElements(stage));
   });
   const int64_t slabs = stages.own ? num_threads : 1;  // at a time
-  return (panels_per_pass * PanelElements() + slabs * source_elements) * int64_t{sizeof(Element)} +
+  return (PackedElements() + slabs * source_elements) * int64_t{sizeof(Element)} +
          slabs * result_elements * int64_t{sizeof(Compute)} +
          num_threads * (SumsPerThread() * int64_t{sizeof(double)} + segments.ScratchBytes() +
                         PlanesTogetherBytes<Stored>(result_kept));

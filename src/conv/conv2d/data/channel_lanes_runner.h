@@ -31,7 +31,7 @@ class ChannelLanesRunner {
       : args_(args),
         cut_(cut),
         pack_(args.kernels.Pack<Stored>()),
-        packed_(cut.panels_per_pass * cut.PanelElements()),
+        packed_(cut.PackedElements()),
         threads_(static_cast<size_t>(args.parallel.num_threads())) {
     for (auto& thread : threads_) thread.sums = AlignedArray<double>(cut.SumsPerThread());
   }
@@ -97,7 +97,9 @@ class ChannelLanesRunner {
       const Operands operands = Load(stage, 0, slabs);
       ZeroUnsummed(stage.result, operands);
       const int64_t num_panels = cut_.NumPanels();
-      for (int64_t first = 0; first < num_panels; first += cut_.panels_per_pass) {
+      RunOwnPanels(operands, stage);
+      for (int64_t first = cut_.stages.own_panels; first < num_panels;
+           first += cut_.panels_per_pass) {
         const int64_t count = std::min(cut_.panels_per_pass, num_panels - first);
         if (packed_from != first) PackPanels(first, count);
         packed_from = first;
@@ -105,6 +107,21 @@ class ChannelLanesRunner {
       }
       Store(stage, 0, operands);
     }
+  }
+
+  // The first panels of a stage's only chunk, packed by those who compute them.
+  void RunOwnPanels(const Operands& operands, const ChannelLanesStage& stage) {
+    const int64_t num_panels = cut_.stages.own_panels, together = cut_.panels_together;
+    args_.parallel.For(CeilDiv(num_panels, together), [&](int64_t i) {
+      const int64_t first = i * together, count = std::min(together, num_panels - first);
+      const int64_t place = Parallel::ThreadIndex() * together;
+      const Range all_terms = {0, TermsOf(cut_.sum, cut_.phases)};
+      PackOnce(PanelAt(first, count), all_terms, PackedPanel(place));
+      for (int64_t panel = 0; panel < count; ++panel) {
+        RunTask(operands, stage.chunks[0], {0, 1}, PanelAt(first + panel),
+                PackedPanel(place + panel), Scratch());
+      }
+    });
   }
 
   Element* PackedPanel(int64_t index) { return packed_.data() + index * cut_.PanelElements(); }
@@ -124,16 +141,20 @@ class ChannelLanesRunner {
     return cut_.ReadsInPlace(FirstChannel(panel), panel.num_channels);
   }
 
-  // To the beginning of the packed panels, unless they are read where the filter lies.
+  // To the beginning of the packed panels.
   void PackPanels(int64_t first, int64_t count) {
     const int64_t num_terms = TermsOf(cut_.sum, cut_.phases), together = cut_.panels_together;
-    ForPanelParts(
-        args_.parallel, CeilDiv(count, together), num_terms, [&](int64_t i, const Range& terms) {
-          const int64_t begin = i * together;
-          const FilterPanel some = PanelAt(first + begin, std::min(together, count - begin));
-          if (ReadsInPlace(some)) return;
-          PackPanel<Stored>(args_, cut_.sum, cut_.phases, some, terms, PackedPanel(begin));
-        });
+    ForPanelParts(args_.parallel, CeilDiv(count, together), num_terms,
+                  [&](int64_t i, const Range& terms) {
+                    const int64_t begin = i * together;
+                    PackOnce(PanelAt(first + begin, std::min(together, count - begin)), terms,
+                             PackedPanel(begin));
+                  });
+  }
+  // Unless they are read where the filter lies.
+  void PackOnce(const FilterPanel& panels, const Range& terms, Element* to) const {
+    if (ReadsInPlace(panels)) return;
+    PackPanel<Stored>(args_, cut_.sum, cut_.phases, panels, terms, to);
   }
 
   // A slab's shape as it is copied, `pixel` numbers a pixel.

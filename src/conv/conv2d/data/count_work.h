@@ -107,8 +107,7 @@ void AddStages(Work& work, const ChannelLanesCut<Stored, Element>& cut) {
 template <class Stored, class Element>
 double TasksAtOnce(const ChannelLanesCut<Stored, Element>& cut) {
   if (cut.stages.own) return Product(cut.stages.size(), cut.NumTasks());
-  return Product(cut.stages[0].chunks.size(), cut.stages.shares,
-                 std::min(cut.panels_per_pass, cut.NumPanels()));
+  return Product(cut.stages[0].chunks.size(), cut.PanelTasks(cut.panels_per_pass));
 }
 
 // A task is the pixels of one class in a chunk with a panel.
@@ -145,7 +144,7 @@ Work CountWork(const ChannelLanesCut<Stored, Element>& cut) {
                   TermsOfClass(sum, phase, rows.tap_end - rows.tap_begin,
                                cols.tap_end - cols.tap_begin, sum.groups == 1 || cut.groups_apart));
         work.Add(WorkKind::kTask,
-                 parts * Product(cut.stages.shares, cut.NumPanels(), cut.segments.PartsOf(i)));
+                 parts * Product(cut.PanelTasks(cut.NumPanels()), cut.segments.PartsOf(i)));
       }
     }
   }

@@ -104,11 +104,12 @@ struct ChannelLanesCut {
   int64_t NumTasks() const { return groups_apart ? sum.groups : 1; }
   int64_t PanelElements() const { return TermsOf(sum, phases) * panels.cols; }
   int64_t NumPanels() const { return sum.groups * panels.count; }
-  // Tasks of a chunk: panels, and shares with the others, of which `most` are taken at a time.
+  // A chunk's tasks are panels, and shares with each of the others, of which `most` are taken at a
+  // time.
   int64_t PanelTasks(int64_t most) const {
     return stages.own_panels + stages.shares * std::min(most, NumPanels() - stages.own_panels);
   }
-  // Of panels that are packed at a time.
+  // This much is packed at a time.
   int64_t PackedElements() const {
     const int64_t owned = stages.own_panels > 0 ? num_threads * panels_together : 0;
     return std::max(owned, std::min(panels_per_pass, NumPanels() - stages.own_panels)) *

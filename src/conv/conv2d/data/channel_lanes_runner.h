@@ -141,7 +141,7 @@ class ChannelLanesRunner {
     return cut_.ReadsInPlace(FirstChannel(panel), panel.num_channels);
   }
 
-  // To the beginning of the packed panels.
+  // The first of these panels goes to the beginning of the packed ones.
   void PackPanels(int64_t first, int64_t count) {
     const int64_t num_terms = TermsOf(cut_.sum, cut_.phases), together = cut_.panels_together;
     ForPanelParts(args_.parallel, CeilDiv(count, together), num_terms,
@@ -151,7 +151,7 @@ class ChannelLanesRunner {
                              PackedPanel(begin));
                   });
   }
-  // Unless they are read where the filter lies.
+  // Panels that are read where the filter lies need no copy.
   void PackOnce(const FilterPanel& panels, const Range& terms, Element* to) const {
     if (ReadsInPlace(panels)) return;
     PackPanel<Stored>(args_, cut_.sum, cut_.phases, panels, terms, to);

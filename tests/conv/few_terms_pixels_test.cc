@@ -84,41 +84,42 @@ TEST(PixelsOfFewTerms, TakesPixelsOfSoManyTermsAndChannels) {
       "padding=EXPLICIT")));
 }
 
-// More terms, and larger filters, by vectors that write parts of lines.
-TEST(PixelsOfFewTerms, AreOfMoreTermsForShortVectors) {
+// check(takes, is_short, op) for kernels with vectors, by both passes: takes(pixels) says whether
+// the form does, is_short whether vectors are parts of lines.
+template <class Check>
+void ForVectors(const Check& check) {
   for (const KernelTable& kernels : SupportedKernels()) {
     if (kernels.isa == Isa::kScalar) continue;
-    const bool is_short = kernels.vector_bytes < 64;
     for (const char* op : {"conv2d", "conv2d_backprop_input"}) {
       const auto takes = [&](const Pixels& pixels) {
         return Takes("few-terms", ProblemOf(op, pixels), kernels);
       };
-      EXPECT_EQ(takes({4, 64, 64, 96, 128}), is_short) << op;
-      EXPECT_FALSE(takes({4, 64, 64, 97, 128})) << op;
-      EXPECT_EQ(takes({1, 64, 64, 32, 1008}), is_short) << op;
-      EXPECT_FALSE(takes({1, 64, 64, 33, 1008})) << op;
-      EXPECT_TRUE(takes({1, 64, 64, 8, 1024})) << op << ", crowded pixels";
-      EXPECT_FALSE(takes({1, 64, 64, 9, 1024})) << op << ", crowded pixels";
+      check(takes, kernels.vector_bytes < 64, op);
     }
   }
 }
 
+// More terms, and larger filters, by vectors that write parts of lines.
+TEST(PixelsOfFewTerms, AreOfMoreTermsForShortVectors) {
+  ForVectors([](const auto& takes, bool is_short, const char* op) {
+    EXPECT_EQ(takes({4, 64, 64, 96, 128}), is_short) << op;
+    EXPECT_FALSE(takes({4, 64, 64, 97, 128})) << op;
+    EXPECT_EQ(takes({1, 64, 64, 32, 1008}), is_short) << op;
+    EXPECT_FALSE(takes({1, 64, 64, 33, 1008})) << op;
+    EXPECT_TRUE(takes({1, 64, 64, 8, 1024})) << op << ", crowded pixels";
+    EXPECT_FALSE(takes({1, 64, 64, 9, 1024})) << op << ", crowded pixels";
+  });
+}
+
 // A filter of the second cache, of fewer terms, for results that don't go around the caches.
 TEST(PixelsOfFewTerms, ReadTheSecondCacheForFewerTerms) {
-  for (const KernelTable& kernels : SupportedKernels()) {
-    if (kernels.isa == Isa::kScalar) continue;
-    const bool is_short = kernels.vector_bytes < 64;
-    for (const char* op : {"conv2d", "conv2d_backprop_input"}) {
-      const auto takes = [&](const Pixels& pixels) {
-        return Takes("few-terms", ProblemOf(op, pixels), kernels);
-      };
-      EXPECT_TRUE(takes({1, 20, 20, 20, 1000})) << op;
-      EXPECT_EQ(takes({1, 20, 20, 21, 1000}), is_short) << op;
-      EXPECT_TRUE(takes({1, 40, 40, 20, 1001})) << op << ", torn lines";
-      EXPECT_EQ(takes({1, 40, 40, 20, 1008}), is_short) << op << ", around the caches";
-      EXPECT_FALSE(takes({1, 20, 20, 20, 1700})) << op;
-    }
-  }
+  ForVectors([](const auto& takes, bool is_short, const char* op) {
+    EXPECT_TRUE(takes({1, 20, 20, 20, 1000})) << op;
+    EXPECT_EQ(takes({1, 20, 20, 21, 1000}), is_short) << op;
+    EXPECT_TRUE(takes({1, 40, 40, 20, 1001})) << op << ", torn lines";
+    EXPECT_EQ(takes({1, 40, 40, 20, 1008}), is_short) << op << ", around the caches";
+    EXPECT_FALSE(takes({1, 20, 20, 20, 1700})) << op;
+  });
 }
 
 // Pixels that begin at the same place of a page, by short vectors.

@@ -33,11 +33,11 @@ constexpr int64_t kLeastStreamed = 16;
 // The calls of all rows of a part are kept.
 constexpr int64_t kMostPartRows = 4096;
 
-// True if caches that keep `kept` bytes for a thread lose lines of so many, operands and results,
-// between the writes of a line's parts, which come some rows of operands apart.
+// True if caches that keep so many bytes for a thread, and a few more for several, lose lines of
+// operands and results between the writes of a line's parts.
 bool LoseParts(int64_t bytes, int64_t kept, int num_threads) {
   constexpr int64_t kOfThreads = int64_t{4} << 20;
-  return bytes >= kept * 5 / 6 + (num_threads == 1 ? 0 : kOfThreads);
+  return bytes >= kept + (num_threads == 1 ? 0 : kOfThreads);
 }
 
 }  // namespace
@@ -152,7 +152,7 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().forward_rows != nullptr;
   });
   constexpr int64_t kTwoSets = 2048;  // bytes from pixel to pixel
-  constexpr int64_t kMostDownRows = int64_t{12} << 20;
+  constexpr int64_t kMostDownRows = int64_t{10} << 20;
   const bool has_lines = kernels.vector_bytes >= kLineBytes;
   const bool crowds =
       has_lines && source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
@@ -211,13 +211,14 @@ bool DepthwiseDataCut::StreamsResult(int num_threads) const {
 }
 
 // A row of pixels that are no whole lines is many of them together: it is written around the caches
-// as one where it stays in the second cache until then.
+// as one where it stays in the second cache until then. The last one is left a sixth for the rows
+// of operands that come between the parts of a line.
 bool DepthwiseDataCut::StreamsRows(const KernelTable& kernels, int num_threads) const {
   constexpr int64_t kMostRow = int64_t{256} << 10;
   return result.w * result.c * stored_bytes <= kMostRow && source_in_place && result_in_place &&
          result.c * stored_bytes % kLineBytes != 0 && chunks.count() == 1 && col_parts == 1 &&
          lanes * element_bytes >= kLeastStreamed &&
-         LoseParts(TensorBytes(), kernels.last_cache_bytes, num_threads);
+         LoseParts(TensorBytes(), kernels.last_cache_bytes * 5 / 6, num_threads);
 }
 
 // Where chunks of planes are alike in every image.

@@ -342,7 +342,8 @@ bool FilterStaysNear(const Problem& problem, const TapSum& sum, const KernelTabl
 
 // True of a filter from which whole lines come soon enough out of the second cache, for sums of so
 // few terms that their results take as long; lines that go around the caches would hold them up.
-bool FilterIsSecondToResult(const Problem& problem, const TapSum& sum, const KernelTable& kernels) {
+bool FilterServesFromSecondCache(const Problem& problem, const TapSum& sum,
+                                 const KernelTable& kernels) {
   constexpr int64_t kMostTerms = 20;
   const int64_t bytes = InfoOf(problem.dtype).bytes;
   return kernels.vector_bytes >= kLineBytes && sum.source_c <= kMostTerms &&
@@ -360,7 +361,8 @@ bool HasFewTermsForPixels(const Problem& problem, const TapSum& sum, const Kerne
   const bool far = short_vectors && problem.ResultBytes() >= kTensorsLeaveTheCaches;
   const int64_t pixel_bytes = sum.result_c * InfoOf(problem.dtype).bytes;
   return sum.source_c <= (far ? kMostFarTerms : kMostTerms) && pixel_bytes >= kFewestPixelBytes &&
-         (FilterStaysNear(problem, sum, kernels) || FilterIsSecondToResult(problem, sum, kernels));
+         (FilterStaysNear(problem, sum, kernels) ||
+          FilterServesFromSecondCache(problem, sum, kernels));
 }
 
 }  // namespace

@@ -75,21 +75,20 @@ TEST(Im2Col, TakesPixelsOf16Bits) {
   }
 }
 
-// 24 KiB of columns are 227 pixels of 27 terms: whole rows, or even parts of one. Each thread gets
-// some.
+// 40 KiB of columns are 640 pixels of 16 terms, whatever the rows; strips are nearly equal. Each
+// thread gets some.
 TEST(Im2Col, CutsStripsForTheFirstCacheAndThreads) {
   if (SupportedKernels().front().isa == Isa::kScalar) GTEST_SKIP() << "no vectors";
   const auto strips = [](const std::string& sizes, int num_threads) {
-    const Problem problem = Layer(sizes + " filter=3,3,3,64 strides=1,1 pads=1,1,1,1");
+    const Problem problem = Layer(sizes + " filter=2,2,4,64 strides=1,1 pads=0,1,0,1");
     Execution execution;
     execution.algorithm = "im2col";
     execution.num_threads = num_threads;
     return PlanRun(problem, execution).tiles;
   };
-  EXPECT_EQ(strips("in=4,3,128,128", 1), "512 strips of 1x128 pixels");
-  EXPECT_EQ(strips("in=2,3,28,28", 1), "8 strips of 8x28 pixels");
-  EXPECT_EQ(strips("in=1,3,28,28", 8), "7 strips of 4x28 pixels");
-  EXPECT_EQ(strips("in=1,3,2,512", 1), "6 strips of 1x176 pixels");
+  EXPECT_EQ(strips("in=2,4,40,48", 1), "6 strips of 640 pixels");
+  EXPECT_EQ(strips("in=1,4,2,512", 1), "2 strips of 512 pixels");
+  EXPECT_EQ(strips("in=1,4,32,48", 8), "8 strips of 192 pixels");
 }
 
 TEST(Im2Col, ChosenForFewChannelsOfOneSide) {
@@ -104,12 +103,11 @@ TEST(Im2Col, ChosenForFewChannelsOfOneSide) {
   EXPECT_NE(chosen(Layer("in=4,24,56,56 filter=3,3,24,24" + same)), "im2col");
 }
 
-// With vectors of whole lines the columns stay in the first cache, unless terms are many; the
-// filter is packed anew in every run.
+// Columns of many terms are read for every block of rows; the filter is packed anew in every run.
 TEST(Im2Col, ChosenForStridedStemsWithAvx512) {
   if (SupportedKernels().front().isa != Isa::kAvx512) GTEST_SKIP() << "no vectors of whole lines";
   const auto chosen = [](const Problem& problem) { return PlanRun(problem, {}).algorithm; };
-  EXPECT_EQ(chosen(Layer("in=4,3,224,224 filter=3,3,3,32 strides=2,2 pads=1,1,1,1")), "im2col");
+  EXPECT_EQ(chosen(Layer("in=4,3,160,160 filter=3,3,3,64 strides=2,2 pads=1,1,1,1")), "im2col");
   EXPECT_EQ(chosen(Layer("in=1,3,75,75 filter=3,3,3,72 strides=2,2 pads=1,1,1,1")), "im2col");
   EXPECT_NE(chosen(Layer("in=2,224,40,40 filter=1,1,224,640 strides=2,2 pads=0,0,0,0")), "im2col");
   EXPECT_NE(chosen(Layer("in=2,88,12,12 filter=1,1,88,728 strides=2,2 pads=0,0,0,0")), "im2col");

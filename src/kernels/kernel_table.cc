@@ -72,7 +72,17 @@ bool IsQuickerByPairs() {
 #endif
 }
 
-// Processors have had half a mebibyte for years, where the system doesn't tell.
+// Processors have had so much for years, where the system doesn't tell.
+int64_t FirstCacheBytes() {
+  constexpr int64_t kLeast = int64_t{32} << 10;
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  return std::max<int64_t>(sysconf(_SC_LEVEL1_DCACHE_SIZE), kLeast);
+#else
+  return kLeast;
+#endif
+}
+
+// Likewise.
 int64_t SecondCacheBytes() {
   constexpr int64_t kLeast = int64_t{512} << 10;
 #if defined(_SC_LEVEL2_CACHE_SIZE)
@@ -115,6 +125,7 @@ std::vector<KernelTable> MakeTables() {
     table.vector_bytes = row.vector_bytes;
     table.has_bf16_pairs = HasBFloat16Pairs(row.isa);
     table.takes_bf16_pairs = table.has_bf16_pairs && IsQuickerByPairs();
+    table.first_cache_bytes = FirstCacheBytes();
     table.second_cache_bytes = SecondCacheBytes();
     table.near_bytes = NearBytes(table.second_cache_bytes);
     table.last_cache_bytes = LastCacheBytes();

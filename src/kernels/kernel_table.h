@@ -40,8 +40,8 @@ struct KernelTable {
   bool has_bf16_pairs;    // the processor multiplies bfloat16 numbers pair by pair
   bool takes_bf16_pairs;  // and is quicker by it than by single numbers: forms do so
 
-  // A core has so much second-level cache to itself.
-  int64_t second_cache_bytes;
+  // A core has so much first-level cache, and second-level cache to itself.
+  int64_t first_cache_bytes, second_cache_bytes;
 
   // Tensors of fewer bytes a thread lie near it: in a second-level cache of its own, or in a third
   // one that answers nearly as soon.

@@ -111,8 +111,9 @@ std::string DrawCrowdedPixels(Draw& draw) {
 }
 
 TEST(DepthwiseInPlace, CopiesCrowdedPixelsOfEnoughRows) {
-  for (const KernelTable& kernels : SupportedKernels()) {
+  for (KernelTable kernels : SupportedKernels()) {
     if (kernels.isa == Isa::kScalar) continue;
+    kernels.first_cache_bytes = int64_t{48} << 10;
     const auto copies = [&](int64_t kernel, int64_t channels, int64_t stride = 1) {
       const Problem problem =
           ParseProblem("depthwise_conv2d float32 NHWC in=" + ListOf({1, 20, 20, channels}) +
@@ -127,6 +128,12 @@ TEST(DepthwiseInPlace, CopiesCrowdedPixelsOfEnoughRows) {
     EXPECT_FALSE(copies(5, 768, 2));
     EXPECT_TRUE(copies(4, 512));
     EXPECT_FALSE(copies(7, 272));
+    EXPECT_TRUE(copies(3, 1024));
+    EXPECT_FALSE(copies(5, 1024, 2));
+    kernels.first_cache_bytes = int64_t{32} << 10;  // sets of eight lines
+    EXPECT_TRUE(copies(5, 1024, 2));
+    EXPECT_FALSE(copies(4, 1024, 2));
+    EXPECT_FALSE(copies(5, 512, 2));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "conv/depthwise/data/direct_cut.h"
 #include "support/algorithm_testing.h"
 
 namespace convgrad::testing {
@@ -187,8 +188,9 @@ TEST(DepthwisePlan, FetchesPlanesThatAreNotNear) {
 
 // Pixels a multiple of 2 KiB apart share two sets of the first cache.
 TEST(DepthwisePlan, MakesAllRowsUnlessPixelsShareSets) {
-  for (const KernelTable& kernels : SupportedKernels()) {
+  for (KernelTable kernels : SupportedKernels()) {
     if (kernels.depthwise_rows_f32.forward_rows == nullptr) continue;
+    kernels.first_cache_bytes = int64_t{48} << 10;
     const bool short_vectors = kernels.vector_bytes < 64;
     for (const std::string op : {"depthwise_conv2d", "depthwise_conv2d_backprop_input"}) {
       const auto makes = [&](int64_t channels, int64_t stride) {
@@ -199,6 +201,51 @@ TEST(DepthwisePlan, MakesAllRowsUnlessPixelsShareSets) {
       EXPECT_EQ(makes(1536, 1), short_vectors) << op;
       EXPECT_EQ(makes(1536, 2), short_vectors || op == "depthwise_conv2d") << op;
     }
+  }
+}
+
+// Sets of eight lines have no room for three rows of a tile anyway.
+TEST(DepthwisePlan, MakesAllRowsOfPixelsThatShareSmallSets) {
+  for (KernelTable kernels : SupportedKernels()) {
+    if (kernels.depthwise_rows_f32.forward_rows == nullptr || kernels.vector_bytes < 64) continue;
+    const auto makes = [&](int64_t mebibytes, int64_t channels, int64_t stride = 1) {
+      const int64_t images = mebibytes * 512 / channels / 4;
+      return TilesOf("direct",
+                     "depthwise_conv2d_backprop_input float32 NHWC in=" +
+                         ListOf({images, 32, 32, channels}) + " filter=3,3," +
+                         ListOf({channels, 1}) + " strides=" + ListOf({stride, stride}) +
+                         " pads=1,1,1,1",
+                     kernels)
+          .ends_with("all rows together");
+    };
+    for (const int64_t kibibytes : {32, 48}) {
+      kernels.first_cache_bytes = kibibytes << 10;
+      const bool small = kibibytes == 32;
+      EXPECT_EQ(makes(8, 1024), small);
+      EXPECT_EQ(makes(24, 512), small);
+      EXPECT_FALSE(makes(28, 512));
+      EXPECT_EQ(makes(64, 1024), small) << "one set";
+      EXPECT_FALSE(makes(8, 1024, 2));
+    }
+  }
+}
+
+// 512 pixels at a time, and of very wide rows four.
+TEST(DepthwisePlan, GoesDownFewRowsOfPixelsThatShareSets) {
+  for (KernelTable kernels : SupportedKernels()) {
+    if (kernels.depthwise_rows_f32.forward_rows == nullptr || kernels.vector_bytes < 64) continue;
+    kernels.first_cache_bytes = int64_t{32} << 10;
+    const auto parts = [&](int64_t width, int64_t channels) {
+      const Problem problem = ParseProblem(
+          "depthwise_conv2d float32 NHWC in=" + ListOf({1, 32, width, channels}) + " filter=3,3," +
+          ListOf({channels, 1}) + " strides=1,1 dilations=1,1 pads=1,1,1,1 padding=EXPLICIT");
+      return DepthwiseDataCut(problem, kernels, 1).row_parts;
+    };
+    EXPECT_EQ(parts(16, 1024), 1);
+    EXPECT_EQ(parts(17, 1024), 2);
+    EXPECT_EQ(parts(32, 512), 2);
+    EXPECT_EQ(parts(32, 480), 1);
+    EXPECT_EQ(parts(200, 512), 8);
   }
 }
 
@@ -250,7 +297,8 @@ TEST(DepthwisePlan, TakesRowsInTurnUnlessDownOrAlongThemIsFaster) {
 // The fewer sets of the first cache pixels share, the fewer rows of taps it takes to copy them;
 // from memory, and of numbers that are widened, it takes more.
 TEST(DepthwisePlan, CopiesPixelsThatShareSets) {
-  const KernelTable& kernels = SupportedKernels().front();
+  KernelTable kernels = SupportedKernels().front();
+  kernels.first_cache_bytes = int64_t{48} << 10;
   const auto copies = [&](const std::string& type, int64_t channels, int64_t rows, int64_t stride,
                           int64_t images = 1) {
     const std::string line = " NHWC in=" + ListOf({images, 14, 14, channels}) +

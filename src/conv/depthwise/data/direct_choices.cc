@@ -13,6 +13,8 @@ namespace convgrad {
 namespace {
 
 constexpr int64_t kGatherTerms = 12;
+// Bytes from pixel to pixel of which all lines share so many sets of the first cache.
+constexpr int64_t kOneSet = 4096, kTwoSets = 2048, kEightSets = 512;
 // Vectors of fewer bytes are written through the caches.
 constexpr int64_t kLeastStreamed = 16;
 
@@ -23,23 +25,36 @@ bool LoseParts(int64_t bytes, int64_t kept, int num_threads) {
   return bytes >= kept + (num_threads == 1 ? 0 : kOfThreads);
 }
 
+// True of first caches whose sets have eight lines or fewer.
+bool SetsAreSmall(const KernelTable& kernels) {
+  return kernels.first_cache_bytes <= 8 * kOneSet;
+}
+
 }  // namespace
+
+// Row by row, a tile of 3x3 reads 27 lines, two thirds of which the next row of results reads
+// again: where two small sets have no room for them, each comes from the second cache three times.
+// Down the rows each comes once.
+bool DepthwiseDataCut::GoesDownCrowdedPixels(const KernelTable& kernels) const {
+  return SetsAreSmall(kernels) && kernels.vector_bytes >= kLineBytes && rows.stride == 1 &&
+         cols.stride == 1 && CanMakeAllRows(rows, cols);
+}
 
 // The first cache holds few pixels that lie a large power of two apart, because their lines share
 // sets of it, and what neighbouring tiles and rows of results read again comes from the second one.
 // Copying pixels costs less if many rows of results read each, the fewer sets the fewer rows, and
 // the fewer, too, where pixels lie too far apart for the machine to fetch them by itself; and if
 // strides leave each of them several terms.
-bool DepthwiseDataCut::PixelsCrowd() const {
-  constexpr int64_t kAllSets = 4096;  // bytes from a set to itself
+bool DepthwiseDataCut::PixelsCrowd(const KernelTable& kernels) const {
   constexpr int64_t kFetchedApart = 2048, kLeastTaps = 5;
-  const int64_t common = std::gcd(source.c * stored_bytes, kAllSets), sets = kAllSets / common;
+  const int64_t sets = kOneSet / std::gcd(source.c * stored_bytes, kOneSet);
   const bool widened = stored_bytes < element_bytes;
   const bool few_taps = rows.kernel * cols.kernel < kLeastTaps * rows.stride * cols.stride;
-  if (sets > (widened ? 1 : 4) || few_taps) return false;
+  if (sets > (widened ? 1 : 4) || few_taps || GoesDownCrowdedPixels(kernels)) return false;
   double least = sets < 4 ? 3.5 : source.c * stored_bytes > kFetchedApart ? 5 : 7;
   if (sets == 1 && widened) least = 4;
   if (sets == 1 && !widened && TensorBytes() < kTensorsLeaveTheCaches) least = 3;
+  if (sets == 1 && !widened && rows.stride > 1 && SetsAreSmall(kernels)) least = 2.5;
   return static_cast<double>(rows.kernel) >= least * static_cast<double>(rows.stride);
 }
 
@@ -63,7 +78,7 @@ void DepthwiseDataCut::ChoosePlaces(const Problem& problem, const KernelTable& k
   const bool may_read_on = g.in_c >= 2 && (source.w + 1) * g.in_c >= group;
   const bool fits = widened ? !is_narrow && taps <= kBlockTerms : !is_narrow || may_read_on;
   if (nhwc && multiplier == 1 && fits) {
-    copies_pixels = PixelsCrowd();
+    copies_pixels = PixelsCrowd(kernels);
     source_in_place = !copies_pixels;
     narrow_pixels = source_in_place && is_narrow;
     result_in_place = !copies_pixels || !widened;
@@ -89,26 +104,40 @@ int64_t DepthwiseDataCut::TensorBytes() const {
 // is far, in the second one, since what is far is best read row by row, as the machine fetches it
 // ahead by itself; of several threads larger ones, which read more at a time. Nor where vectors of
 // whole lines share two sets of the first cache, in which a column down the rows has no room;
-// forward with a stride, most columns are read once and few are written. Shorter vectors read every
-// line several times in either order, and write it in parts. Numbers that are widened, without a
-// stride, take longer than their lines, of which half as many again may be far.
+// forward with a stride, most columns are read once and few are written. Two small sets keep
+// nothing in either order: there also of larger tensors, of one set of any. Shorter vectors read
+// every line several times in either order, and write it in parts. Numbers that are widened,
+// without a stride, take longer than their lines, of which half as many again may be far.
 bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& kernels,
                                     int num_threads) const {
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().forward_rows != nullptr;
   });
-  constexpr int64_t kTwoSets = 2048;  // bytes from pixel to pixel
-  constexpr int64_t kMostDownRows = int64_t{10} << 20;
-  const bool has_lines = kernels.vector_bytes >= kLineBytes;
-  const bool crowds =
-      has_lines && source.c * stored_bytes % kTwoSets == 0 && !(forward && cols.stride > 1);
+  if (!has_kernel || !source_in_place || !result_in_place || !CanMakeAllRows(rows, cols)) {
+    return false;
+  }
+  constexpr int64_t kMostDownRows = int64_t{10} << 20, kMostSmallSets = int64_t{28} << 20;
+  const int64_t bytes = TensorBytes();
+  if (kernels.vector_bytes < kLineBytes) return !LoseParts(bytes, kMostDownRows, num_threads);
+  if (PixelsShare(kTwoSets) && !(forward && cols.stride > 1) && !GoesDownCrowdedPixels(kernels)) {
+    return false;
+  }
+  if (PixelsShare(kTwoSets) && SetsAreSmall(kernels)) {
+    return PixelsShare(kOneSet) || bytes < kMostSmallSets;
+  }
   const int64_t near = kernels.near_bytes * num_threads;
   const bool takes_long = stored_bytes < int64_t{sizeof(float)} && cols.stride == 1;
-  const bool kept = has_lines ? CachesHold(TensorBytes(), num_threads) &&
-                                    TensorBytes() < (takes_long ? near * 3 / 2 : near)
-                              : !LoseParts(TensorBytes(), kMostDownRows, num_threads);
-  return has_kernel && source_in_place && result_in_place && !crowds && kept &&
-         CanMakeAllRows(rows, cols);
+  return CachesHold(bytes, num_threads) && bytes < (takes_long ? near * 3 / 2 : near);
+}
+
+// Every line of a tile is on a page of its own, and the next vector of channels meets these again:
+// a call goes down as many rows as leave their places known to the machine, and what it fetches
+// beside a line in the second cache.
+int64_t DepthwiseDataCut::PartsOfCrowdedRows() const {
+  constexpr int64_t kMostPixels = 512;
+  if (!all_rows || rows_in_turn || !PixelsShare(kTwoSets)) return 1;
+  const int64_t part_sources = std::max(kMostPixels / source.w, 4 * rows.stride);
+  return CeilDiv(rows.num_sources(), part_sources);
 }
 
 // Rows are taken in turn wherever there is a kernel for it and nothing need be fetched, unless
@@ -118,7 +147,6 @@ bool DepthwiseDataCut::MakesAllRows(const Problem& problem, const KernelTable& k
 // their numbers have to be widened, and pixels lie in more than eight sets of the first cache,
 // which else would lose the second half of a line.
 bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const {
-  constexpr int64_t kEightSets = 512, kOneSet = 4096;  // bytes from pixel to pixel
   constexpr int64_t kTwoTiles = 14;
   const bool has_kernel = VisitFloat(problem.dtype, [&](auto tag) {
     return kernels.DepthwiseRows<typename decltype(tag)::Type>().rows_in_turn != nullptr;
@@ -129,11 +157,9 @@ bool DepthwiseDataCut::TakesRowsInTurn(const Problem& problem, const KernelTable
   const bool is_widened = stored_bytes < int64_t{sizeof(float)};
   const bool along = rows.kernel > 1 && cols.stride == 1 && cols.dilation == 1 &&
                      SegmentTaps(cols.kernel) == kMaxSegmentTaps &&
-                     (cols.num_results() > kTwoTiles || is_widened) &&
-                     source.c * stored_bytes % kEightSets != 0;
-  const bool one_set = source.c * stored_bytes % kOneSet == 0;
+                     (cols.num_results() > kTwoTiles || is_widened) && !PixelsShare(kEightSets);
   return has_kernel && source_in_place && !narrow_pixels && result_in_place &&
-         (one_set || (!fetches && !down && !along)) && CanTakeRowsInTurn(rows, cols);
+         (PixelsShare(kOneSet) || (!fetches && !down && !along)) && CanTakeRowsInTurn(rows, cols);
 }
 
 // Rows one by one read as many rows of the source as the filter has, which all channels push out of

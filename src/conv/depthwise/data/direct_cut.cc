@@ -226,6 +226,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   if (TakesPartsOfPixels()) {
     chunks = ChannelChunks(num_channels, ChunkUnit(), kRowsOfBytes / element_bytes);
   }
+  row_parts = std::max(row_parts, PartsOfCrowdedRows());
   FillThreads(num_channels, num_threads);
   streams = !all_rows && StreamsResult(num_threads);
   streams_rows = !all_rows && StreamsRows(kernels, num_threads);

@@ -105,7 +105,9 @@ struct DepthwiseDataCut {
  private:
   int64_t ChunkUnit() const { return forward ? ChannelsOfVectors(lanes, multiplier) : lanes; }
   void ChoosePlaces(const Problem& problem, const KernelTable& kernels);
-  bool PixelsCrowd() const;
+  bool PixelsShare(int64_t bytes) const { return source.c * stored_bytes % bytes == 0; }
+  bool GoesDownCrowdedPixels(const KernelTable& kernels) const;
+  bool PixelsCrowd(const KernelTable& kernels) const;
   int64_t SourceCols(int64_t result_cols) const;
   int64_t StripSize(int64_t result_rows, int64_t result_cols) const;
   void ChooseChunks(int64_t num_channels);
@@ -115,6 +117,7 @@ struct DepthwiseDataCut {
   bool StreamsResult(int num_threads) const;
   bool StreamsRows(const KernelTable& kernels, int num_threads) const;
   bool MakesAllRows(const Problem& problem, const KernelTable& kernels, int num_threads) const;
+  int64_t PartsOfCrowdedRows() const;
   bool TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const;
   bool TakesPartsOfPixels() const;
   void ShareChannels(int64_t num_channels, int64_t num_threads, int64_t wanted);

@@ -193,6 +193,11 @@ double FarLinesOfPanel(const PixelLanesCut<Stored, Element>& cut, const Panels& 
   return terms * Product(cut.row_blocks) * std::max(0.0, bytes / double{kAlignment} - hidden);
 }
 
+// Pixels that are transposed take half as long again from as many streams where they are not near.
+constexpr double TransposedFrom(bool near) {
+  return near ? 1 : 1.5;
+}
+
 template <class Stored, class Element>
 void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   const TapSum& sum = cut.sum;
@@ -201,6 +206,7 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   const auto kind = [&](bool apart) {
     return !planar ? WorkKind::kTransposed : apart ? WorkKind::kScattered : WorkKind::kCopied;
   };
+  const double far = TransposedFrom(planar || cut.near);
   const double channels = Product(cut.source.c) * kChannels;
   // Pixels of a row as they are transposed, in squares of a vector.
   const auto squares = [&](int64_t pixels) {
@@ -216,7 +222,7 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
     }
   } else if (!cut.block_rows) {  // whose products copy what they meet
     const double row = planar ? Product(cut.cols.extent) : squares(cut.cols.extent);
-    work.Add(kind(cut.cols.step > 1), Moved<Stored>(rows * row * channels));
+    work.Add(kind(cut.cols.step > 1), far * Moved<Stored>(rows * row * channels));
     work.Add(WorkKind::kRun, rows * channels);
   }
   if (!cut.result_in_place) {
@@ -225,7 +231,7 @@ void AddPlanes(Work& work, const PixelLanesCut<Stored, Element>& cut) {
       row += squares(sum.col_phases[i].count);
     }
     work.Add(kind(sum.col_phases.size() > 1),
-             Moved<Stored>(Product(sum.batch, sum.groups, sum.result_c, sum.result_h) * row));
+             far * Moved<Stored>(Product(sum.batch, sum.groups, sum.result_c, sum.result_h) * row));
     const double runs = cut.result_is_planes ? Product(cut.parts.count)
                                              : Product(sum.result_h, sum.col_phases.size());
     work.Add(WorkKind::kRun, Product(sum.batch, sum.groups, sum.result_c) * runs);
@@ -244,7 +250,7 @@ void AddBlockRows(Work& work, const PixelLanesCut<Stored, Element>& cut) {
   const WorkKind kind = planar                 ? WorkKind::kCopied
                         : HasShortVectors(cut) ? WorkKind::kScattered
                                                : WorkKind::kTransposed;
-  work.Add(kind, Moved<Stored>(numbers));
+  work.Add(kind, TransposedFrom(planar || cut.near) * Moved<Stored>(numbers));
   work.Add(WorkKind::kRun, numbers / Product(panels.cols));
   for (const BlockProduct& product : cut.block_rows->products) {
     AddPanels(work, cut.kernels, calls, std::ssize(product.rows), positions, panels, panels.count,
@@ -331,8 +337,8 @@ void AddClass(Work& work, const ImageLanesCut<Stored, Element>& cut, const TapPh
 
 // Every lane gathers from a line of its own. Where the next pixel's vector of a plane is a page
 // further in scratch, numbers are scattered; in rows of bands, plane after plane, lines are lost
-// before the next row comes where a row of all planes exceeds the second-level cache. Pixels
-// that 1x1 filters meet once take half as long again from as many streams where they are not near.
+// before the next row comes where a row of all planes exceeds the second-level cache. 1x1 filters
+// meet pixels once, which then wait for their streams.
 template <class Stored, class Element>
 void AddLanes(Work& work, const ImageLanesCut<Stored, Element>& cut) {
   constexpr double kPage = 4096, kSecondCache = 1 << 20;
@@ -340,8 +346,7 @@ void AddLanes(Work& work, const ImageLanesCut<Stored, Element>& cut) {
   const TapSum& sum = cut.sum;
   constexpr double kChannels = ImageLanesCut<Stored, Element>::kPairs ? 2 : 1;  // of an element
   const bool planar = cut.source.format == DataFormat::kNCHW, whole = parts.whole_images();
-  const bool waits = !cut.near && !planar && sum.kernel_h * sum.kernel_w == 1;
-  const double far = waits ? 1.5 : 1;
+  const double far = TransposedFrom(cut.near || planar || sum.kernel_h * sum.kernel_w > 1);
   const double positions = Product(parts.bands.positions);
   const double lanes = Product(parts.bands.lane_groups, cut.kernels.lanes);
   const double halo = Product(parts.rows.high - parts.rows.low + 1);

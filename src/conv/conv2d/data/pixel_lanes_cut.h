@@ -126,6 +126,7 @@ struct PixelLanesCut {
 
   const IndirectGemmKernels<Element>& kernels;
   const int num_threads;
+  const bool near;  // all tensors; see KernelTable
   TapSum sum;
   const std::vector<TapPhase> phases;
   const int64_t num_terms;         // of all phases
@@ -174,6 +175,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
                                               int num_threads_in)
     : kernels(table.Gemm<Element>()),
       num_threads(num_threads_in),
+      near(problem.OperandBytes() + problem.ResultBytes() <= table.near_bytes * num_threads),
       sum(WithPlanesAsColumns(problem)),
       phases(kPairs ? PhasesInPairs(sum) : PhasesOf(sum)),
       num_terms(TermsOf(sum, phases)),

@@ -141,7 +141,7 @@ TEST(FewPixels, TakesSoManyPixelsAndNoMore) {
   }
 }
 
-// One channel of 1x1 filters in NHWC, or two forward: of any number of pixels that the caches hold.
+// One channel of 1x1 filters in NHWC, or two forward; of few terms where the caches hold the source.
 TEST(FewPixels, TakesResultsOfFewChannels) {
   const bool has_vectors = SupportedKernels().front().isa != Isa::kScalar;
   const auto takes = [](const Problem& problem) { return Takes("few-pixels", problem); };
@@ -150,7 +150,10 @@ TEST(FewPixels, TakesResultsOfFewChannels) {
   };
   EXPECT_EQ(takes(ForwardOf({4, 90, 90, 100, 1})), has_vectors);
   EXPECT_EQ(takes(InputGradientOf({4, 90, 90, 1, 100})), has_vectors);
-  EXPECT_FALSE(takes(ForwardOf({5, 90, 90, 100, 1}))) << "16 MB";
+  EXPECT_EQ(takes(ForwardOf({130, 90, 90, 8, 1})), has_vectors);
+  EXPECT_FALSE(takes(ForwardOf({130, 90, 90, 7, 1}))) << "over 14 MiB";
+  EXPECT_EQ(takes(ForwardOf({20, 90, 90, 32, 2})), has_vectors);
+  EXPECT_FALSE(takes(ForwardOf({20, 90, 90, 31, 2}))) << "over 14 MiB";
   EXPECT_EQ(takes(ForwardOf({4, 90, 90, 100, 2})), has_vectors);
   EXPECT_FALSE(takes(ForwardOf({4, 90, 90, 100, 3})));
   EXPECT_FALSE(takes(InputGradientOf({4, 90, 90, 2, 100})));

@@ -243,13 +243,13 @@ void FewPixelsRunner<Stored>::Store(const Strip& strip, const Scratch& scratch) 
 }
 
 // True of a 1x1 filter to one channel in NHWC, or forward to two, where each number is the product
-// of a row of the source and one of the filter; of a source that the caches hold, for half a line
-// of many rows at a time is not how memory is read.
+// of a row of the source and one of the filter. Rows so short that they fill a small part of what
+// is transposed are loaded one by one, which only a source that the caches hold is near enough for.
 bool GivesFewChannels(const Problem& problem, const TapSum& sum) {
-  const int64_t most = sum.forward ? 2 : 1;
+  const int64_t most = sum.forward ? 2 : 1, least_far_terms = sum.result_c == 1 ? 8 : 32;
   return problem.HasTerms() && problem.data_format == DataFormat::kNHWC &&
          KeepsPixels(problem.geometry) && sum.groups == 1 && sum.result_c <= most &&
-         CachesHold(problem.OperandBytes(), 1);
+         (sum.source_c >= least_far_terms || CachesHold(problem.OperandBytes(), 1));
 }
 
 // Returns the input gradient that has the same sums, cut alike by canon-1: its filter is the

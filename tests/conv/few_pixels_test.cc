@@ -141,7 +141,8 @@ TEST(FewPixels, TakesSoManyPixelsAndNoMore) {
   }
 }
 
-// One channel of 1x1 filters in NHWC, or two forward; of few terms where the caches hold the source.
+// One channel of 1x1 filters in NHWC, or two forward; of few terms where the caches hold the
+// source.
 TEST(FewPixels, TakesResultsOfFewChannels) {
   const bool has_vectors = SupportedKernels().front().isa != Isa::kScalar;
   const auto takes = [](const Problem& problem) { return Takes("few-pixels", problem); };

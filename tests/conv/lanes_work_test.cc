@@ -159,6 +159,23 @@ TEST(LanesWork, CountsStreamsOfImagesThatAreFar) {
   EXPECT_EQ(transposed("3,3,128,2", "1,1,1,1"), near_of_3x3);
 }
 
+// Planes are made of pixels in NHWC alone; a single channel's blocks are rows.
+TEST(LanesWork, CountsPixelsOfPlanesThatAreFar) {
+  KernelTable kernels = SupportedKernels().front();
+  const auto transposed = [&](int64_t near_mebibytes, int64_t channels) {
+    kernels.near_bytes = near_mebibytes << 20;
+    const Problem problem =
+        ParseProblem("conv2d float32 NHWC in=16,16,16,128 filter=" + ListOf({1, 1, 128, channels}) +
+                     " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    const Work work = CountOf("pixel-lanes", problem, kernels);
+    return work.Of(WorkKind::kTransposed) + work.Of(WorkKind::kScattered);
+  };
+  for (const int64_t channels : {1, 4}) {
+    EXPECT_GT(transposed(16, channels), 0);
+    EXPECT_EQ(transposed(2, channels), 1.5 * transposed(16, channels));
+  }
+}
+
 TEST(LanesWork, CountsPlanesThatManyFiltersMeet) {
   const KernelTable& kernels = SupportedKernels().front();
   const auto of_filter = [&](int64_t filters, WorkKind kind) {

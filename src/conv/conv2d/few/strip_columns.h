@@ -1,5 +1,5 @@
-// What a strip of pixels meets, copied as a matrix of terms by pixels, for sums of few terms in
-// NCHW. Padding becomes zeros. Knows nothing of filters and results.
+// StripColumns copies what a strip of pixels meets as a matrix of terms by pixels, for sums of few
+// terms in NCHW. Padding becomes zeros. This file knows nothing of filters and results.
 #pragma once
 
 #include <algorithm>
@@ -175,8 +175,9 @@ void StripColumns<Stored>::CopyPiece(const SourceRows& source, int64_t from, int
   }
 }
 
-// What the pixels meet of a channel with a tap. Where the next row of the result meets what lies
-// behind what one row meets, they are one piece, and what meets padding is made zero afterwards.
+// This copies what the pixels meet of a channel with a tap. Where the next row of the result meets
+// what lies behind what one row meets, this is one piece, and what meets padding is made zero
+// afterwards.
 template <class Stored>
 void StripColumns<Stored>::CopyTerm(const Range& pixels, const SourceRows& source,
                                     const AxisTap& row_tap, const AxisTap& col_tap,

@@ -1,5 +1,5 @@
-// What a depthwise forward or input gradient reads and writes where it lies, in which order it
-// makes its rows, and what goes around the caches.
+// This file chooses what a depthwise forward or input gradient reads and writes where it lies, in
+// which order it makes its rows, and what goes around the caches.
 #include <algorithm>
 #include <numeric>
 

@@ -72,6 +72,20 @@ TEST(ChannelLanesCut, TensorsThatLeaveTheCachesAreFar) {
   EXPECT_FALSE(is_far("NCHW in=7,100,56,56 filter=1,1,100,8"));  // copied
 }
 
+TEST(ChannelLanesCut, ResultsWrittenWhereTheyLieAreFarBeyondTheCaches) {
+  const auto is_far = [](const std::string& sizes, int num_threads) {
+    const Problem problem = ParseProblem(
+        "conv2d float32 " + sizes + " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    return ChannelLanesCut<float, float>(problem, SupportedKernels().front(), num_threads)
+        .result_is_far;
+  };
+  EXPECT_FALSE(is_far("NHWC in=5,56,56,100 filter=1,1,100,128", 1));  // 14.3 million bytes
+  EXPECT_TRUE(is_far("NHWC in=6,56,56,100 filter=1,1,100,128", 1));
+  EXPECT_FALSE(is_far("NHWC in=7,56,56,100 filter=1,1,100,128", 2));
+  EXPECT_TRUE(is_far("NHWC in=8,56,56,100 filter=1,1,100,128", 2));
+  EXPECT_FALSE(is_far("NCHW in=8,100,56,56 filter=1,1,100,128", 1));  // made in a slab
+}
+
 TEST(ChannelLanesCut, ZerosOfLargeResultsGoAroundTheCaches) {
   const auto streams = [](int images, int num_threads) {
     const Problem problem = ParseProblem(

@@ -54,6 +54,22 @@ TEST_P(PixelLanes, OfFewChannels) {
   CheckOnRandomProblems("pixel-lanes", 60, 21, DrawFewChannels, RandomOperands, GetParam());
 }
 
+// Planes of an odd size, which cannot be written around the caches.
+TEST(PixelLanes, ResultsInPlaceAreFarBeyondTheCaches) {
+  const auto is_far = [](const std::string& sizes, int num_threads) {
+    const Problem problem = ParseProblem(
+        "conv2d float32 " + sizes + " strides=1,1 dilations=1,1 pads=0,0,0,0 padding=EXPLICIT");
+    const PixelLanesCut<float, float> cut(problem, SupportedKernels().front(), num_threads);
+    EXPECT_FALSE(cut.streams_result);
+    return cut.result_is_far;
+  };
+  EXPECT_FALSE(is_far("NCHW in=2,64,95,95 filter=1,1,64,128", 1));  // 13.9 million bytes
+  EXPECT_TRUE(is_far("NCHW in=3,64,95,95 filter=1,1,64,128", 1));
+  EXPECT_FALSE(is_far("NCHW in=3,64,95,95 filter=1,1,64,128", 2));
+  EXPECT_TRUE(is_far("NCHW in=4,64,95,95 filter=1,1,64,128", 2));
+  EXPECT_FALSE(is_far("NHWC in=4,95,95,64 filter=1,1,64,128", 1));  // put together elsewhere
+}
+
 // Problem lines of few pixels, in groups, with phases of a stride, padding.
 std::string DrawFewPixels(Draw& draw) {
   const bool forward = draw(0, 1) == 0, nhwc = draw(0, 3) == 0;

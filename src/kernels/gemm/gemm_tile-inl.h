@@ -47,7 +47,8 @@ class Tile {
   // Long narrow tiles of short vectors have no time for another load with every term: they fetch
   // for several, and only where what they fetch lies beyond the caches.
   static constexpr bool kIsNarrow = kRows > 8 && kVectors == 1;
-  static constexpr bool kFetches = !kIsNarrow || hn::MaxLanes(D()) * sizeof(T) >= 64;
+  static constexpr bool kFillsLines = hn::MaxLanes(D()) * sizeof(T) >= 64;
+  static constexpr bool kFetches = !kIsNarrow || kFillsLines;
   static constexpr bool kFetchesFar = !kFetches && std::is_same_v<Element, float>;
 
   // Panels side by side, which are of whole vectors, have code of their own where tiles are small:
@@ -64,6 +65,10 @@ class Tile {
   static constexpr bool kTakesSeveral =
       HWY_TARGET == HWY_AVX3 && kVectors == 1 && kRows % kRowsAtOnce == 0;
   static constexpr bool kTakesLines = kTakesSeveral && std::is_same_v<Element, float>;
+
+  // Tiles of one block gain from it only by vectors that are lines.
+  template <bool kFolds>
+  static constexpr bool kFetchesResult = kFolds || kFillsLines;
 
   enum class Fetches { kNothing, kOneLine, kAllLines, kLaterTerm };  // with every term
 
@@ -118,13 +123,13 @@ class Tile {
     const Wanted wanted(args.num_cols, args.masked);
     Accumulators acc;
     for (int64_t tile = 0; tile < args.num_tiles; ++tile) {
-      if (kFolds && args.far && !args.stream && !args.keep) PrefetchResult(args, tile);
       const Operands operands(args, tile, wanted);
       const Ahead of_tile = AheadOfTile(args, tile, terms);
       int64_t col = 0;
       for (int64_t panel = 0; panel < (kPanels ? args.num_panels : 1); ++panel) {
         Ahead ahead = of_tile;
         ahead.at += col * static_cast<int64_t>(sizeof(Element));
+        if (kFetchesResult<kFolds> && args.fetches_result) PrefetchResult(args, tile, col);
         if constexpr (kFolds) {
           FoldBlocks<kInPairs>(args, tile, operands, acc, ahead);
         } else {
@@ -205,12 +210,13 @@ class Tile {
   // The lines of a tile's result are asked for while its blocks are computed: stores wait for them
   // one after the other. A call, so that the loop over terms has all registers; GCC would leave out
   // calls of a function that does nothing but this.
-  static HWY_NOINLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile) {
+  static HWY_NOINLINE void PrefetchResult(const GemmTileArgs<Element>& args, int64_t tile,
+                                          int64_t col) {
     asm volatile("");
     if constexpr (std::is_same_v<Element, BFloat16Pair>) {
-      if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed);
+      if (args.narrowed != nullptr) return PrefetchRows(args, tile, args.narrowed + col);
     }
-    PrefetchRows(args, tile, args.c);
+    PrefetchRows(args, tile, args.c + col);
   }
   template <class Result>
   static HWY_INLINE void PrefetchRows(const GemmTileArgs<Element>& args, int64_t tile,
@@ -220,6 +226,7 @@ class Tile {
     for (int64_t i = 0; i < num_rows; ++i) {
       const Result* row = to + args.c_rows[tile * kRows + i];
       for (int64_t j = 0; j < args.num_cols; j += kLine) __builtin_prefetch(row + j, 1);
+      __builtin_prefetch(row + args.num_cols - 1, 1);  // rows need not begin with a line
     }
   }
 

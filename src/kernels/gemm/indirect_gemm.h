@@ -79,6 +79,8 @@ struct GemmTileArgs {
   // Whole vectors, whose rows are then aligned to lines, are written around the caches; before
   // another thread reads them the caller needs a full memory barrier.
   bool stream;
+  // Else the result may lie beyond the caches: then a tile asks for its lines as it begins.
+  bool fetches_result;
 
   // The wanted rows of a tile that has `rows`.
   int64_t RowsOf(int64_t tile, int64_t rows) const {
@@ -111,7 +113,7 @@ struct IndirectGemmKernels {
   // tiles, whose number is returned. Takes at most the columns of the widest tile, blocks that
   // begin and end here, not in pairs, and an a_step of 1. Its sums take no more room than those of
   // the tallest tile of these columns. Reads nothing of a_rows, c_rows, num_tiles, num_rows,
-  // num_panels, `ahead` and `far`.
+  // num_panels, `ahead`, `far` and fetches_result.
   int64_t (*even_rows)(const GemmTileArgs<Element>& args, const EvenRows& rows);
   // to[j] = the fold of sums[i * step + j] over i < num_blocks, rounded to nearest, for j < count;
   // reads whole vectors.

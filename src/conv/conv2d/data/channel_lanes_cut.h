@@ -142,6 +142,7 @@ struct ChannelLanesCut {
   const Panels panels;                 // of one group
   const bool source_is_far;            // it is read where it lies, beyond the caches
   const bool streams_result;           // around the caches, from where lines begin
+  const bool result_is_far;            // it is written where it lies, and not in a cache
   const bool streams_zeros;            // pixels without sums go around the caches
   const int64_t panels_together;       // that are packed at once
   const bool groups_apart;             // a task copies and computes the channels of one group
@@ -190,6 +191,8 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       source_is_far(!source_staged &&
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
       streams_result(StreamsResult(problem)),
+      result_is_far(!result_staged &&
+                    !CachesHold(problem.OperandBytes() + problem.ResultBytes(), num_threads)),
       streams_zeros(LeaveTheCaches(problem.ResultBytes(), num_threads)),
       panels_together(PanelsTogether()),
       groups_apart(TakesGroupsApart()),

@@ -314,6 +314,7 @@ void ChannelLanesRunner<Stored, Element>::RunTask(const Operands& operands, cons
     for (int64_t part = 0; part < parts; ++part) {
       tile.resume = part > 0;
       tile.keep = part + 1 < parts;
+      tile.fetches_result = cut_.result_is_far && !tile.stream && !tile.keep;
       const Range* pixels = of_phase;
       RowGatherer<Element> gatherer(cut_.kernels, tile);
       segment_table->ForClasses(

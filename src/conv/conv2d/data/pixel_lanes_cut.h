@@ -136,6 +136,7 @@ struct PixelLanesCut {
   const bool result_is_planes;                    // a part's rows are neighbours in the result too
   const bool result_in_place;                     // and of the type that the micro-kernel gives it
   const bool streams_result;                      // around the caches, from where lines begin
+  const bool result_is_far;                       // it is in place, and not in a cache
   const std::optional<BlockRows> block_rows;      // if blocks are rows of tiles, not channels
   const int64_t panel_cols;                       // pixels of a panel, at most
   const int64_t tile_rows, row_blocks;            // of the result's channels in a group
@@ -187,6 +188,8 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       result_is_planes(ResultIsPlanes(problem.data_format, sum, cols)),
       result_in_place(result_is_planes && (kPairs || std::is_same_v<Stored, Compute>)),
       streams_result(result_in_place && StreamsResult(problem)),
+      result_is_far(result_in_place &&
+                    !CachesHold(problem.OperandBytes() + problem.ResultBytes(), num_threads)),
       block_rows(TakesBlocksAsRows() ? std::make_optional<BlockRows>(sum, phases, rows, cols)
                                      : std::nullopt),
       panel_cols(PanelCols()),

@@ -218,6 +218,7 @@ void PixelLanesRunner<Stored, Element>::RunPhase(const Place& place, ThreadScrat
       args.c = result;
     }
     args.stream = cut_.streams_result && IsLine(result);
+    args.fetches_result = cut_.result_is_far && !args.stream;
     RunPanel(args,
              FindPanel(place, panels, {panel, panel + args.num_panels}, scratch.planes.data()),
              place.rows);

@@ -230,6 +230,33 @@ TEST(DepthwisePlan, MakesAllRowsOfPixelsThatShareSmallSets) {
   }
 }
 
+// Pixels a multiple of 1 KiB apart share four sets, of tensors that the caches hold.
+TEST(DepthwisePlan, TakesVectorsByPairsWherePixelsShareSmallSets) {
+  for (KernelTable kernels : SupportedKernels()) {
+    if (kernels.depthwise_rows_f32.forward_rows == nullptr || kernels.vector_bytes < 64) continue;
+    const auto takes = [&](int64_t mebibytes, int64_t channels, int64_t stride = 2,
+                           const std::string& op = "depthwise_conv2d") {
+      const int64_t images = std::max<int64_t>(1, mebibytes * 256 / channels);  // of the input
+      const std::string tiles = TilesOf(
+          "direct",
+          op + " float32 NHWC in=" + ListOf({images, 32, 32, channels}) + " filter=3,3," +
+              ListOf({channels, 1}) + " strides=" + ListOf({stride, stride}) + " pads=0,1,0,1",
+          kernels);
+      return tiles.find("by pairs") != std::string::npos;
+    };
+    kernels.first_cache_bytes = int64_t{32} << 10;
+    EXPECT_TRUE(takes(1, 256));
+    EXPECT_TRUE(takes(8, 512));
+    EXPECT_TRUE(takes(8, 1024));
+    EXPECT_FALSE(takes(12, 512)) << "15 MiB";
+    EXPECT_FALSE(takes(1, 384));
+    EXPECT_FALSE(takes(1, 512, 1));
+    EXPECT_FALSE(takes(1, 512, 2, "depthwise_conv2d_backprop_input"));
+    kernels.first_cache_bytes = int64_t{48} << 10;
+    EXPECT_FALSE(takes(1, 512));
+  }
+}
+
 // 512 pixels at a time, and of very wide rows four.
 TEST(DepthwisePlan, GoesDownFewRowsOfPixelsThatShareSets) {
   for (KernelTable kernels : SupportedKernels()) {

@@ -24,7 +24,7 @@ struct RowsCase {
   Kind kind;
   int64_t channels, source_rows, cols, first_row, count_rows, origin, count, stride;
   int64_t num_tap_rows, num_taps, row_stride;
-  bool descends;
+  bool descends, by_pairs;
 
   std::string Name() const {
     std::string name = kind == Kind::kSpread   ? "spread"
@@ -36,7 +36,8 @@ struct RowsCase {
     }
     return name +
            " (channels, source rows, cols, first row, rows, origin, columns, stride, rows of taps, "
-           "taps, stride of rows)";
+           "taps, stride of rows)" +
+           (by_pairs ? " by pairs" : "");
   }
 };
 
@@ -53,6 +54,7 @@ RowsCase RandomRowsCase(std::mt19937_64& random) {
   c.count_rows = draw(1, 8);
   c.source_rows = draw(1, 10);
   c.descends = draw(0, 1) == 1;
+  c.by_pairs = draw(0, 1) == 1;
   if (c.kind == Kind::kInTurn) {
     c.count = draw(0, 1) == 1 ? draw(1, 24) : draw(1, 3);
     c.num_tap_rows = draw(0, 5);
@@ -160,6 +162,7 @@ class RowsCheck {
     rows.origin = c_.origin;
     rows.count = c_.count;
     rows.stride = c_.stride;
+    rows.by_pairs = c_.by_pairs;
     rows.num_tap_rows = c_.num_tap_rows;
     rows.num_taps = c_.num_taps;
     rows.row_stride = c_.row_stride;

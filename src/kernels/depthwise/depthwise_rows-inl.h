@@ -1,7 +1,7 @@
 // The depthwise kernels for all rows of results of a 3x3 filter; see depthwise_rows.h. Included
 // once per target.
 //
-// A tile is a few neighbouring columns of results of one vector of channels, and goes down all
+// A tile is a few neighbouring columns of results of a vector of channels or two, and goes down all
 // rows. What a source row adds to all rows of results that read it is added while it is there, so
 // that each of its vectors is loaded once. Some lines of channels are taken for all tiles before
 // the next ones: tiles share columns, and narrow vectors share lines.
@@ -25,6 +25,10 @@ namespace HWY_NAMESPACE {
 // and all weights are in them; else three rows of four.
 inline constexpr int64_t kNarrowestTile = 2, kWidestTile = kManyRegisters ? 7 : 4;
 
+// Columns of a tile of two vectors of channels, at most: their sums and weights fit 32 registers
+// where a source row adds to two rows of results.
+inline constexpr int64_t kWidestPair = 3;
+
 template <class V>
 using RowsWeights = V[kRowsTaps][kRowsTaps];
 
@@ -45,10 +49,10 @@ struct TileRow {
 // Adds one row of the source to the rows of results that are not finished: row j meets it with
 // the row of taps kTop - j * kStride. With kFetches each column asks for memory behind itself, but
 // for those that the tile before has asked for.
-template <int64_t kTop, int64_t kStride, bool kFetches, class D, class T, class V, size_t kLive,
-          size_t kWidth>
-HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V>& weights,
-                             V (&sums)[kLive][kWidth]) {
+template <int64_t kTop, int64_t kStride, bool kFetches, class D, class T, class V, size_t kVectors,
+          size_t kLive, size_t kWidth>
+HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V> (&weights)[kVectors],
+                             V (&sums)[kVectors][kLive][kWidth]) {
   constexpr int64_t kSpan = TileSpan(kRowsTaps, kStride, 1, kWidth);
   const T* at = row.first;
 #pragma GCC unroll 16
@@ -57,14 +61,17 @@ HWY_INLINE void AddSourceRow(D d, const TileRow<T>& row, const RowsWeights<V>& w
     if constexpr (kFetches) {
       if (col >= kRowsTaps - kStride) __builtin_prefetch(at + row.ahead);
     }
-    const V x = InRegister(LoadWidened(d, at));
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v) {
+      const V x = InRegister(LoadWidened(d, at + v * hn::Lanes(d)));
 #pragma GCC unroll 4
-    for (int64_t j = 0; j * kStride <= kTop; ++j) {
+      for (int64_t j = 0; j * kStride <= kTop; ++j) {
 #pragma GCC unroll 8
-      for (int64_t p = 0; p < static_cast<int64_t>(kWidth); ++p) {
-        const int64_t k = col - p * kStride;
-        if (k < 0 || k >= kRowsTaps) continue;
-        sums[j][p] = Fma(x, weights[kTop - j * kStride][k], sums[j][p]);
+        for (int64_t p = 0; p < static_cast<int64_t>(kWidth); ++p) {
+          const int64_t k = col - p * kStride;
+          if (k < 0 || k >= kRowsTaps) continue;
+          sums[v][j][p] = Fma(x, weights[v][kTop - j * kStride][k], sums[v][j][p]);
+        }
       }
     }
   }
@@ -88,20 +95,23 @@ HWY_INLINE void LoadWeights(D d, const DepthwiseRows<T>& rows, int64_t channel,
   }
 }
 
-// All rows of kWidth columns of one vector of channels, from result column first_out on.
-template <int64_t kWidth, int64_t kStride, bool kFetches, class T>
+// All rows of kWidth columns of kVectors vectors of channels, from result column first_out on.
+template <int64_t kWidth, int64_t kVectors, int64_t kStride, bool kFetches, class T>
 HWY_NOINLINE void ForwardDownRows(const DepthwiseRows<T>& rows, int64_t first_out, int64_t channel,
                                   int64_t ahead) {
   const hn::ScalableTag<ComputeType<T> > d;
   using V = hn::Vec<decltype(d)>;
-  constexpr int64_t kLive = LiveRows(kStride);
-  RowsWeights<V> weights;
-  LoadWeights(d, rows, channel, weights);
-  V sums[kLive][kWidth];
+  constexpr int64_t kLive = LiveRows(kStride), kLanes = hn::MaxLanes(d);
+  RowsWeights<V> weights[kVectors];
+  V sums[kVectors][kLive][kWidth];
+#pragma GCC unroll 2
+  for (int64_t v = 0; v < kVectors; ++v) {
+    LoadWeights(d, rows, channel + v * kLanes, weights[v]);
 #pragma GCC unroll 4
-  for (int64_t j = 0; j < kLive; ++j) {
+    for (int64_t j = 0; j < kLive; ++j) {
 #pragma GCC unroll 8
-    for (int64_t p = 0; p < kWidth; ++p) sums[j][p] = hn::Zero(d);
+      for (int64_t p = 0; p < kWidth; ++p) sums[v][j][p] = hn::Zero(d);
+    }
   }
   const int64_t first_col = rows.origin + first_out * kStride;
   int64_t next = rows.first_row;  // of the source
@@ -126,13 +136,16 @@ HWY_NOINLINE void ForwardDownRows(const DepthwiseRows<T>& rows, int64_t first_ou
   for (int64_t r = 0; r < rows.count_rows; ++r, out += rows.out_row_step) {
     if constexpr (kStride == 2) add(std::integral_constant<int64_t, 1>());
     add(std::integral_constant<int64_t, 2>());
-    EndSums<T>(d, sums[0]);
+#pragma GCC unroll 2
+    for (int64_t v = 0; v < kVectors; ++v) {
+      EndSums<T>(d, sums[v][0]);
 #pragma GCC unroll 8
-    for (int64_t p = 0; p < kWidth; ++p) {
-      StoreEnded(d, sums[0][p], out + p * rows.out_stride, rows.channels);
+      for (int64_t p = 0; p < kWidth; ++p) {
+        StoreEnded(d, sums[v][0][p], out + v * kLanes + p * rows.out_stride, rows.channels);
 #pragma GCC unroll 4
-      for (int64_t j = 1; j < kLive; ++j) sums[j - 1][p] = sums[j][p];
-      sums[kLive - 1][p] = hn::Zero(d);
+        for (int64_t j = 1; j < kLive; ++j) sums[v][j - 1][p] = sums[v][j][p];
+        sums[v][kLive - 1][p] = hn::Zero(d);
+      }
     }
   }
 }
@@ -254,16 +267,17 @@ HWY_NOINLINE void SpreadDownRows(const DepthwiseRows<T>& rows, int64_t first_col
   }
 }
 
-// Calls body(width as a constant, first column, first channel, how far the next vector's is) for
-// all of `count` columns and `channels`.
-template <class T, class Body>
+// Calls body(width as a constant, first column, first channel, how far the next tile's is) for all
+// of `count` columns and `channels`, so many vectors of these a tile.
+template <class T, int64_t kVectors = 1, class Body>
 HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
-  constexpr int64_t kSize = kRowsGroup<T>;
+  constexpr int64_t kSize = kVectors * kRowsGroup<T>;
+  constexpr int64_t kWidest = kVectors == 1 ? kWidestTile : kWidestPair;
   constexpr int64_t kTogether =
       HWY_MAX(kSize, 4 * LinesAhead::kLineBytes / static_cast<int64_t>(sizeof(T)));
   for (int64_t begin = 0; begin < channels; begin += kTogether) {
     const int64_t end = HWY_MIN(begin + kTogether, channels);
-    ForColumns<kNarrowestTile, kWidestTile>(count, [&](auto width, int64_t first) HWY_ATTR {
+    ForColumns<kNarrowestTile, kWidest>(count, [&](auto width, int64_t first) HWY_ATTR {
       for (int64_t slot = begin; slot < end; slot += kSize) {
         const int64_t channel = FirstChannel(slot / kSize, kSize, channels);
         const int64_t next = FirstChannel(slot / kSize + 1, kSize, channels);
@@ -273,19 +287,38 @@ HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
   }
 }
 
+// Where pixels lie so far apart that their lines meet in few sets of the first cache, these take
+// the lines of one vector one by one, but neighbouring lines, which lie in other sets, meanwhile.
+template <int64_t kStride, class T>
+inline constexpr bool kTakesPairs =
+    kStride == 2 && kManyRegisters&& kRowsGroup<T> * sizeof(T) == LinesAhead::kLineBytes;
+
+template <int64_t kStride, class T>
+void ForwardRowsByPairs(const DepthwiseRows<T>& rows) {
+  ForTiles<T, 2>(rows.count, rows.channels,
+                 [&](auto width, int64_t first, int64_t channel, int64_t) HWY_ATTR {
+                   ForwardDownRows<width(), 2, kStride, false>(rows, first, channel, 0);
+                 });
+}
+
 // Columns down the rows are nothing that a machine fetches by itself. Where two vectors share a
 // line, the second one, whose own lines are there, fetches those of the next vector.
 template <int64_t kStride, class T>
 void ForwardRowsOfStride(const DepthwiseRows<T>& rows) {
+  if constexpr (kTakesPairs<kStride, T>) {
+    if (rows.by_pairs && rows.channels >= 2 * kRowsGroup<T>) {
+      return ForwardRowsByPairs<kStride>(rows);
+    }
+  }
   constexpr int64_t kVectorBytes = kRowsGroup<T> * static_cast<int64_t>(sizeof(T));
   constexpr bool kSharesLines = 2 * kVectorBytes == LinesAhead::kLineBytes;
   ForTiles<T>(rows.count, rows.channels,
               [&](auto width, int64_t first, int64_t channel, int64_t ahead) HWY_ATTR {
                 const bool second = channel / kRowsGroup<T> % 2 != 0;
                 if (kSharesLines && second && ahead != 0) {
-                  ForwardDownRows<width(), kStride, kSharesLines>(rows, first, channel, ahead);
+                  ForwardDownRows<width(), 1, kStride, kSharesLines>(rows, first, channel, ahead);
                 } else {
-                  ForwardDownRows<width(), kStride, false>(rows, first, channel, 0);
+                  ForwardDownRows<width(), 1, kStride, false>(rows, first, channel, 0);
                 }
               });
 }

@@ -47,6 +47,7 @@ struct DepthwiseRows {
   int64_t first_row, count_rows;
   int64_t origin, count;
   int64_t stride;    // forward: 1 or 2, of rows, too; spread: not read
+  bool by_pairs;     // forward, stride 2: vectors of channels two by two, if there are two
   int64_t channels;  // in turn and of 16-bit types no fewer than a group has
   // In turn only.
   int64_t num_tap_rows, num_taps, row_stride;

@@ -34,9 +34,10 @@ class DepthwiseDataPlan final : public Plan {
 };
 
 std::string DepthwiseDataPlan::Tiles() const {
-  return fmt::format("{} channels x {} rows a task, {}{}", cut_.chunks.widest(),
+  return fmt::format("{} channels x {} rows a task, {}{}{}", cut_.chunks.widest(),
                      CeilDiv(cut_.rows.num_results(), cut_.row_parts),
                      cut_.source_in_place ? "in place" : "through strips",
+                     cut_.by_pairs ? ", by pairs" : "",
                      cut_.rows_in_turn ? ", all rows in turn"
                      : cut_.all_rows   ? ", all rows together"
                                        : "");

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kGatherTerms = 12;
 // Bytes from pixel to pixel of which all lines share so many sets of the first cache.
-constexpr int64_t kOneSet = 4096, kTwoSets = 2048, kEightSets = 512;
+constexpr int64_t kOneSet = 4096, kTwoSets = 2048, kFourSets = 1024, kEightSets = 512;
 // Vectors of fewer bytes are written through the caches.
 constexpr int64_t kLeastStreamed = 16;
 
@@ -138,6 +138,15 @@ int64_t DepthwiseDataCut::PartsOfCrowdedRows() const {
   if (!all_rows || rows_in_turn || !PixelsShare(kTwoSets)) return 1;
   const int64_t part_sources = std::max(kMostPixels / source.w, 4 * rows.stride);
   return CeilDiv(rows.num_sources(), part_sources);
+}
+
+// Small sets that pixels share take their lines one by one. With a stride, which leaves each line
+// little to compute, that takes longer than two lines of each pixel, of which tiles have fewer
+// columns; but what comes from memory comes best from many pixels at a time.
+bool DepthwiseDataCut::TakesPairs(const KernelTable& kernels, int num_threads) const {
+  return all_rows && !rows_in_turn && forward && cols.stride > 1 && PixelsShare(kFourSets) &&
+         SetsAreSmall(kernels) && kernels.vector_bytes >= kLineBytes &&
+         stored_bytes >= int64_t{sizeof(float)} && CachesHold(TensorBytes(), num_threads);
 }
 
 // Rows are taken in turn wherever there is a kernel for it and nothing need be fetched, unless

@@ -223,6 +223,7 @@ DepthwiseDataCut::DepthwiseDataCut(const Problem& problem, const KernelTable& ke
   fetches = TensorBytes() >= kTensorsLeaveTheCaches;
   rows_in_turn = TakesRowsInTurn(problem, kernels);
   all_rows = rows_in_turn || MakesAllRows(problem, kernels, num_threads);
+  by_pairs = TakesPairs(kernels, num_threads);
   if (TakesPartsOfPixels()) {
     chunks = ChannelChunks(num_channels, ChunkUnit(), kRowsOfBytes / element_bytes);
   }

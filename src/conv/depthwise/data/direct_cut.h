@@ -58,6 +58,7 @@ struct DepthwiseDataCut {
   int64_t waiting_rows;          // of results that are stored together, where not in place
   bool all_rows;                 // one kernel call makes all rows of results of a task
   bool rows_in_turn;             // one after the other
+  bool by_pairs;                 // of vectors of channels, where one call makes all rows
   bool streams;                  // results are written around the caches
   bool streams_rows;             // by rows, which a thread makes in memory of its own
   bool fetches;                  // sources in place are fetched ahead: they are in no near cache
@@ -118,6 +119,7 @@ struct DepthwiseDataCut {
   bool StreamsRows(const KernelTable& kernels, int num_threads) const;
   bool MakesAllRows(const Problem& problem, const KernelTable& kernels, int num_threads) const;
   int64_t PartsOfCrowdedRows() const;
+  bool TakesPairs(const KernelTable& kernels, int num_threads) const;
   bool TakesRowsInTurn(const Problem& problem, const KernelTable& kernels) const;
   bool TakesPartsOfPixels() const;
   void ShareChannels(int64_t num_channels, int64_t num_threads, int64_t wanted);

@@ -142,6 +142,7 @@ DepthwiseRows<Stored> InPlaceRunner<Stored>::RowsOf(const DataTask& task, const 
   rows.count = col.count;
   rows.row_stride = row.stride;
   rows.stride = col.stride;
+  rows.by_pairs = cut_.by_pairs;
   rows.channels = task.channels.size();
   rows.num_tap_rows = col.num_taps == 0 ? 0 : row.num_taps;
   rows.num_taps = col.num_taps;

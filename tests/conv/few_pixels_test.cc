@@ -124,6 +124,21 @@ TEST(FewPixels, BeyondTheCaches) {
   }
 }
 
+// Filter gradients of 15 MB and more: in rows of whole lines, which go around the caches from five
+// terms on; in others; of several images in planes, whose sums are read again.
+TEST(FewPixels, FilterGradientsAroundTheCaches) {
+  const auto check = [](const std::string& format, const Layer& layer) {
+    const Problem problem =
+        ParseProblem(LineOf("conv2d_backprop_filter", "float32", format, layer));
+    CheckAlgorithm("few-pixels", problem, RandomOperands(problem, 9, Values::kSpecial));
+  };
+  check("NHWC", {1, 2, 3, 1931, 1936});
+  check("NCHW", {1, 2, 3, 1931, 1936});
+  check("NHWC", {1, 2, 3, 1931, 1941});
+  check("NHWC", {4, 1, 1, 1931, 1936});
+  check("NCHW", {2, 2, 3, 1931, 1936});
+}
+
 TEST(FewPixels, TakesSoManyPixelsAndNoMore) {
   for (const char* op : {"conv2d", "conv2d_backprop_input", "conv2d_backprop_filter"}) {
     const auto can = [&](int64_t batch) {

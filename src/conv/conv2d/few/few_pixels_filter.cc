@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "conv/conv2d/few/few_pixels_cut.h"
 #include "conv/gemm/few_rows.h"
 #include "conv/move/staging.h"
+#include "conv/move/stream_result.h"
 #include "conv/move/swap_pairs.h"
 #include "conv/plan/computed_plan.h"
 
@@ -73,6 +75,7 @@ class FewPixelsFilterPlan final : public Plan {
   void SwapPixels(Compute* copy, int64_t runs, int64_t pixel) const {
     if (in_pairs_) SwapPairs(pack_, copy, runs, geometry_.out_w, pixel);
   }
+  bool StreamsResult(const ConvArgs& args) const;
   void CopyOutput(const Stored* from, Compute* to) const;
   void CopyInput(const Stored* from, const Range& rows, Compute* to) const;
   void RunPart(const ConvArgs& args, const Compute* out_backprop, int64_t group, const Range& rows,
@@ -163,6 +166,17 @@ void FewPixelsFilterPlan<Stored>::CopyInput(const Stored* from, const Range& row
   }
 }
 
+// True of sums that one call finishes, in rows of whole lines, where the caches don't hold them;
+// not of so few terms that memory would take longer than what the last cache still keeps.
+template <class Stored>
+bool FewPixelsFilterPlan<Stored>::StreamsResult(const ConvArgs& args) const {
+  constexpr int64_t kFewTerms = 4;
+  const int64_t bytes = args.problem.ResultBytes();
+  return !kConverts && pixels_ > kFewTerms && !(planar_ && geometry_.batch > 1) &&
+         !CachesHold(args.problem.OperandBytes() + bytes, num_threads_) &&
+         PaysToStream(args.result, bytes, geometry_.group_out_c * int64_t{sizeof(Stored)});
+}
+
 template <class Stored>
 void FewPixelsFilterPlan<Stored>::RunPart(const ConvArgs& args, const Compute* out_backprop,
                                           int64_t group, const Range& rows,
@@ -178,6 +192,7 @@ void FewPixelsFilterPlan<Stored>::RunPart(const ConvArgs& args, const Compute* o
   part.num_terms = pixels_ / images;
   part.rows = rows_.data();
   part.num_rows = rows.size();
+  part.streams = StreamsResult(args);
   const Compute* numbers = scratch.input.data();
   if constexpr (!kConverts) {
     if (!copies_input_) numbers = input;
@@ -198,6 +213,7 @@ void FewPixelsFilterPlan<Stored>::RunPart(const ConvArgs& args, const Compute* o
       part.ends = image + 1 == images;
       kernels_.run(part);
     }
+    if (part.streams) std::atomic_thread_fence(std::memory_order_seq_cst);
     for (int64_t i = 0; kConverts && i < part.num_rows; ++i) {
       pack_.narrow(part.sums + i * strip_cols_, to + i * g.out_c, part.num_cols);
     }

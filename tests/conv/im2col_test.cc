@@ -39,6 +39,15 @@ Problem Layer(const std::string& sizes, const std::string& op = "conv2d") {
   return ParseProblem(op + " float32 NCHW " + sizes + " dilations=1,1 padding=EXPLICIT");
 }
 
+// Planes of 15 MB, which go around the caches where they are whole lines.
+TEST(Im2Col, OfPlanesAroundTheCaches) {
+  if (SupportedKernels().front().isa == Isa::kScalar) GTEST_SKIP() << "no vectors";
+  for (const std::string plane : {"200,200", "197,203"}) {
+    const Problem problem = Layer("in=1,1," + plane + " filter=2,2,1,96 strides=1,1 pads=1,0,0,1");
+    CheckAlgorithm("im2col", problem, RandomOperands(problem, 3, Values::kOrdinary));
+  }
+}
+
 // One block has 256 terms; 1x1 filters on planes need no copy; a stride parts an input gradient.
 TEST(Im2Col, TakesOneBlockOfOnePhase) {
   if (SupportedKernels().front().isa == Isa::kScalar) GTEST_SKIP() << "no vectors";

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "conv/gemm/few_rows.h"
 #include "conv/move/filter_panel.h"
 #include "conv/move/special_numbers.h"
+#include "conv/move/stream_result.h"
 #include "conv/move/swap_pairs.h"
 #include "conv/plan/computed_plan.h"
 
@@ -75,9 +77,10 @@ class Im2ColPlan final : public Plan {
   int64_t NumTasks() const { return sum_.batch * sum_.groups * StripsOfPlane(); }
   Strip StripAt(int64_t task) const;
 
+  bool StreamsResult(const ConvArgs& args) const;
   void PackFilterBlocks(const ConvArgs& args, Compute* to) const;
-  void MultiplyStrip(const Strip& strip, Scratch& scratch, const Compute* filter,
-                     Stored* result) const;
+  void MultiplyStrip(const Strip& strip, Scratch& scratch, const Compute* filter, Stored* result,
+                     bool streams) const;
 
   const TapSum sum_;
   const FewRowsKernels<Compute>& kernels_;
@@ -166,7 +169,7 @@ void Im2ColPlan<Stored>::PackFilterBlocks(const ConvArgs& args, Compute* to) con
 
 template <class Stored>
 void Im2ColPlan<Stored>::MultiplyStrip(const Strip& strip, Scratch& scratch, const Compute* filter,
-                                       Stored* result) const {
+                                       Stored* result, bool streams) const {
   const int64_t plane = PlanePixels();
   FewRowsArgs<Compute> product{};
   product.a = filter + strip.plane_group % sum_.groups * NumBlocks() * BlockElements();
@@ -178,6 +181,7 @@ void Im2ColPlan<Stored>::MultiplyStrip(const Strip& strip, Scratch& scratch, con
   product.rows = rows_.data();
   Stored* to = result + strip.plane_group * sum_.result_c * plane + strip.pixels.begin;
   product.begins = product.ends = true;
+  product.streams = streams;
   for (int64_t row = 0; row < sum_.result_c; row += kPartRows, to += kPartRows * plane) {
     product.num_rows = std::min(kPartRows, sum_.result_c - row);
     if constexpr (kConverts) {
@@ -195,6 +199,15 @@ void Im2ColPlan<Stored>::MultiplyStrip(const Strip& strip, Scratch& scratch, con
   }
 }
 
+// True of planes that the caches don't hold: each of their lines is written once.
+template <class Stored>
+bool Im2ColPlan<Stored>::StreamsResult(const ConvArgs& args) const {
+  const int64_t bytes = args.problem.ResultBytes();
+  return !kConverts && !CachesHold(args.problem.OperandBytes() + bytes, num_threads_) &&
+         PaysToStreamPlanes(args.result, bytes, PlanePixels() * int64_t{sizeof(Stored)},
+                            args.kernels.vector_bytes);
+}
+
 template <class Stored>
 bool Im2ColPlan<Stored>::Run(const ConvArgs& args) const {
   const int64_t filter_size = args.problem.NumElements(Role::kFilter);
@@ -203,6 +216,7 @@ bool Im2ColPlan<Stored>::Run(const ConvArgs& args) const {
   auto* result = static_cast<Stored*>(args.result);
   AlignedArray<Compute> filter(FilterElements());
   PackFilterBlocks(args, filter.data());
+  const bool streams = StreamsResult(args);
   PerThread<Scratch> scratches(args.parallel);
   args.parallel.For(NumTasks(), [&](int64_t i) {
     Scratch& scratch = scratches.Own(*this);
@@ -210,7 +224,8 @@ bool Im2ColPlan<Stored>::Run(const ConvArgs& args) const {
     columns_.Gather(strip.pixels,
                     source + strip.plane_group * sum_.source_c * sum_.source_h * sum_.source_w,
                     scratch.columns);
-    MultiplyStrip(strip, scratch, filter.data(), result);
+    MultiplyStrip(strip, scratch, filter.data(), result, streams);
+    if (streams) std::atomic_thread_fence(std::memory_order_seq_cst);
   });
   return true;
 }

@@ -5,6 +5,7 @@ import math
 import pathlib
 import subprocess
 
+import page
 from cases import FAMILIES
 
 OURS = "convgrad"
@@ -198,16 +199,10 @@ def markdown(entries):
     return "\n".join(parts)
 
 
-def write_into(page, mark, entries):
+def write_into(path, mark, entries):
     """Puts machine, date, commit and the tables by family between two lines of the page."""
-    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->\n"
-    text = page.read_text(encoding="utf-8")
-    if begin not in text or end not in text:
-        raise SystemExit(f"{page} has no lines {begin.strip()} and {end.strip()}")
     parts = [heading(entries), ""]
     for (dtype, threads, isa), members in by_setting(entries):
         setting = f"{dtype}, threads: {threads}" + (f", {isa}" if isa else "")
         parts += [f"### Peers: {setting}", "", *summary(members), "", *family_table(members), ""]
-    head, _, rest = text.partition(begin)
-    tail = rest.partition(end)[2]
-    page.write_text(head + begin + "\n".join(parts) + end + tail, encoding="utf-8")
+    page.write_between(path, mark, "\n".join(parts))

@@ -290,8 +290,9 @@ HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
 // Where pixels lie so far apart that their lines meet in few sets of the first cache, these take
 // the lines of one vector one by one, but neighbouring lines, which lie in other sets, meanwhile.
 template <int64_t kStride, class T>
-inline constexpr bool kTakesPairs =
-    kStride == 2 && kManyRegisters&& kRowsGroup<T> * sizeof(T) == LinesAhead::kLineBytes;
+constexpr bool TakesPairs() {
+  return kManyRegisters && kStride == 2 && sizeof(T) * kRowsGroup<T> == LinesAhead::kLineBytes;
+}
 
 template <int64_t kStride, class T>
 void ForwardRowsByPairs(const DepthwiseRows<T>& rows) {
@@ -305,7 +306,7 @@ void ForwardRowsByPairs(const DepthwiseRows<T>& rows) {
 // line, the second one, whose own lines are there, fetches those of the next vector.
 template <int64_t kStride, class T>
 void ForwardRowsOfStride(const DepthwiseRows<T>& rows) {
-  if constexpr (kTakesPairs<kStride, T>) {
+  if constexpr (TakesPairs<kStride, T>()) {
     if (rows.by_pairs && rows.channels >= 2 * kRowsGroup<T>) {
       return ForwardRowsByPairs<kStride>(rows);
     }

@@ -24,13 +24,17 @@ inline bool LeaveTheCaches(int64_t bytes, int num_threads) {
 inline bool CachesHold(int64_t bytes, int num_threads) {
   return bytes < int64_t{num_threads == 1 ? 14 : 20} << 20;
 }
+// The same of all tensors.
+inline bool CachesHold(const Problem& problem, int num_threads) {
+  return CachesHold(problem.OperandBytes() + problem.ResultBytes(), num_threads);
+}
 
 // True if a result that is computed faster than memory takes it is best left to the caches, which
 // hold all tensors: one of few terms, or of a few more where threads share what memory takes. That
 // of several stride phases is not: each thread's lines would lie among the others'.
 inline bool PaysToCache(const Problem& problem, int num_threads) {
   const int64_t few_terms = num_threads == 1 ? 4 : 12;
-  return CachesHold(problem.OperandBytes() + problem.ResultBytes(), num_threads) &&
+  return CachesHold(problem, num_threads) &&
          problem.ValidTerms() <= few_terms * problem.NumResults();
 }
 

@@ -287,8 +287,8 @@ HWY_INLINE void ForTiles(int64_t count, int64_t channels, const Body& body) {
   }
 }
 
-// Where pixels lie so far apart that their lines meet in few sets of the first cache, these take
-// the lines of one vector one by one, but neighbouring lines, which lie in other sets, meanwhile.
+// Few sets of the first cache take the lines of pixels that share them one by one. The neighbour of
+// each line lies in other sets, which take it meanwhile: pairs of vectors read both.
 template <int64_t kStride, class T>
 constexpr bool TakesPairs() {
   return kManyRegisters && kStride == 2 && sizeof(T) * kRowsGroup<T> == LinesAhead::kLineBytes;

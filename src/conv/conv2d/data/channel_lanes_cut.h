@@ -191,8 +191,7 @@ ChannelLanesCut<Stored, Element>::ChannelLanesCut(const Problem& problem, const 
       source_is_far(!source_staged &&
                     problem.OperandBytes() + problem.ResultBytes() >= kTensorsLeaveTheCaches),
       streams_result(StreamsResult(problem)),
-      result_is_far(!result_staged &&
-                    !CachesHold(problem.OperandBytes() + problem.ResultBytes(), num_threads)),
+      result_is_far(!result_staged && !CachesHold(problem, num_threads)),
       streams_zeros(LeaveTheCaches(problem.ResultBytes(), num_threads)),
       panels_together(PanelsTogether()),
       groups_apart(TakesGroupsApart()),

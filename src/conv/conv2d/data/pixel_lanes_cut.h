@@ -188,8 +188,7 @@ PixelLanesCut<Stored, Element>::PixelLanesCut(const Problem& problem, const Kern
       result_is_planes(ResultIsPlanes(problem.data_format, sum, cols)),
       result_in_place(result_is_planes && (kPairs || std::is_same_v<Stored, Compute>)),
       streams_result(result_in_place && StreamsResult(problem)),
-      result_is_far(result_in_place &&
-                    !CachesHold(problem.OperandBytes() + problem.ResultBytes(), num_threads)),
+      result_is_far(result_in_place && !CachesHold(problem, num_threads)),
       block_rows(TakesBlocksAsRows() ? std::make_optional<BlockRows>(sum, phases, rows, cols)
                                      : std::nullopt),
       panel_cols(PanelCols()),

@@ -173,7 +173,7 @@ bool FewPixelsFilterPlan<Stored>::StreamsResult(const ConvArgs& args) const {
   constexpr int64_t kFewTerms = 4;
   const int64_t bytes = args.problem.ResultBytes();
   return !kConverts && pixels_ > kFewTerms && !(planar_ && geometry_.batch > 1) &&
-         !CachesHold(args.problem.OperandBytes() + bytes, num_threads_) &&
+         !CachesHold(args.problem, num_threads_) &&
          PaysToStream(args.result, bytes, geometry_.group_out_c * int64_t{sizeof(Stored)});
 }
 

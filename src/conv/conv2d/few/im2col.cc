@@ -203,7 +203,7 @@ void Im2ColPlan<Stored>::MultiplyStrip(const Strip& strip, Scratch& scratch, con
 template <class Stored>
 bool Im2ColPlan<Stored>::StreamsResult(const ConvArgs& args) const {
   const int64_t bytes = args.problem.ResultBytes();
-  return !kConverts && !CachesHold(args.problem.OperandBytes() + bytes, num_threads_) &&
+  return !kConverts && !CachesHold(args.problem, num_threads_) &&
          PaysToStreamPlanes(args.result, bytes, PlanePixels() * int64_t{sizeof(Stored)},
                             args.kernels.vector_bytes);
 }
